@@ -1,0 +1,38 @@
+# Every folder of src/ is a library of its own, so that tests of a lower rank build without the higher ones.
+# heed_folder(NAME LIBRARIES...) makes heed_NAME of src/NAME/*.cc.
+
+set(CMAKE_CXX_FLAGS_RELEASE "-O2 -DNDEBUG")
+
+set(HEED_WARNINGS -Wall -Wextra -Wconversion -Wshadow)
+if(HEED_WERROR)
+  list(APPEND HEED_WARNINGS -Werror)
+endif()
+
+add_library(heed_flags INTERFACE)
+target_compile_options(heed_flags INTERFACE
+  ${HEED_WARNINGS}
+  -ffp-contract=off          # only explicit fused multiply-adds: the bits must not depend on the compiler
+  -fvisibility=hidden)
+target_compile_features(heed_flags INTERFACE cxx_std_20)
+# Highway's targets: AVX-512, AVX2 and the baseline (HWY_EMU128: our portable path). In f32 more would bring nothing.
+target_compile_definitions(heed_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
+if(HEED_SANITIZE)
+  target_compile_options(heed_flags INTERFACE -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer -g1)
+  target_link_options(heed_flags INTERFACE -fsanitize=address,undefined)
+endif()
+if(HEED_PORTABLE_ONLY)
+  target_compile_definitions(heed_flags INTERFACE HEED_PORTABLE_ONLY HWY_COMPILE_ONLY_STATIC)
+endif()
+
+function(heed_folder name)
+  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  if(NOT sources)
+    add_library(heed_${name} INTERFACE)
+    target_link_libraries(heed_${name} INTERFACE ${ARGN})
+    return()
+  endif()
+  add_library(heed_${name} STATIC ${sources})
+  target_include_directories(heed_${name} PUBLIC ${PROJECT_SOURCE_DIR}/include PRIVATE ${PROJECT_SOURCE_DIR}/src)
+  target_link_libraries(heed_${name} PRIVATE heed_flags PUBLIC ${ARGN})
+  set_property(GLOBAL APPEND PROPERTY HEED_FOLDERS heed_${name})
+endfunction()

@@ -1,0 +1,145 @@
+// Attention: out = softmax(softcap(scale * Q K^T) + bias + mask) V, its gradient, and its general form.
+//
+// One operator, computed in tiles: memory grows with L + S, never with L * S, unless the weights are asked for.
+// Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1. Letters, everywhere the same:
+//   B batch, H query heads, Hkv key/value heads, L query length, S key length, D head size of Q and K, Dv head size of V.
+// All functions are thread-safe; the work is shared among num_threads() threads. No result depends on their number,
+// on what else is in the batch, on the strides, or on the instruction set: in f32 the bits are the same.
+//
+//   auto r = attention(q, k, v, {.causal = Causal::bottom_right(), .want = {.logsumexp = true}});
+//   auto g = attention_backward(d_output, q, k, v, r, {.causal = Causal::bottom_right()});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include "heed/tensor.h"
+
+namespace heed {
+
+// Query i may see key j iff j <= i + offset.
+class Causal {
+ public:
+  [[nodiscard]] static Causal none() { return {}; }
+  [[nodiscard]] static Causal top_left() { return Causal(Kind::offset, 0); }        // offset 0, as PyTorch
+  [[nodiscard]] static Causal bottom_right() { return Causal(Kind::bottom_right, 0); }  // offset S - L: the last query sees all
+  [[nodiscard]] static Causal offset(int64_t offset) { return Causal(Kind::offset, offset); }
+
+  [[nodiscard]] bool enabled() const { return kind_ != Kind::none; }
+  // The offset for these lengths; with key_lengths, `keys` is the length of that sequence.
+  [[nodiscard]] int64_t offset_for(int64_t queries, int64_t keys) const {
+    return kind_ == Kind::bottom_right ? keys - queries : offset_;
+  }
+
+ private:
+  enum class Kind { none, bottom_right, offset };
+  Causal() = default;
+  Causal(Kind kind, int64_t offset) : kind_(kind), offset_(offset) {}
+  Kind kind_ = Kind::none;
+  int64_t offset_ = 0;
+};
+
+struct AttentionOptions {
+  std::optional<float> scale;  // 1/sqrt(D) unless given
+  Causal causal = Causal::none();
+
+  // Query i sees key j only if i + offset - left <= j <= i + offset + right (-1: no bound), where offset is the causal
+  // one, or S - L without causal. Intersects with causal and masks.
+  struct Window {
+    int64_t left = -1;
+    int64_t right = -1;
+  } window = {};
+
+  Tensor key_lengths;  // (B) i32: keys at and beyond the length are not attended; undefined: all S
+  Tensor mask;         // boolean, true = attends; any shape that broadcasts to (B, H, L, S); undefined: none
+  Tensor bias;         // f32, added to the scores (-inf: not attended); broadcasts likewise; undefined: none
+  float softcap = 0;   // c: scores become c * tanh(score / c), before bias and masks; 0: off
+  Tensor alibi_slopes; // (H) f32: adds -slope_h * |i + offset - j|; undefined: none
+  Tensor sinks;        // (H) f32: one more score in every row's softmax sum, with no value behind it; undefined: none
+  Tensor query_documents;  // (B, L) i32 and
+  Tensor key_documents;    // (B, S) i32: a query sees only keys of its own document; both or neither
+
+  // On the normalised weights. Whether a weight is kept is a pure function of (seed, b, h, i, j).
+  struct Dropout {
+    float rate = 0;  // in [0, 1)
+    uint64_t seed = 0;
+  } dropout = {};
+
+  // What to return beside the output.
+  struct Want {
+    bool logsumexp = false;
+    bool weights = false;  // (B, H, L, S) f32, after dropout: the one output that is not linear in L + S
+  } want = {};
+};
+
+struct AttentionResult {
+  Tensor output;     // (B, H, L, Dv), a view of memory laid out (B, L, H, Dv): merging the heads needs no copy
+  Tensor logsumexp;  // (B, H, L): log of the softmax's denominator; -inf for a row that attends to nothing
+  Tensor weights;    // (B, H, L, S)
+};
+
+struct AttentionGradients {
+  Tensor query;  // (B, H, L, D)
+  Tensor key;    // (B, Hkv, S, D)
+  Tensor value;  // (B, Hkv, S, Dv)
+  Tensor bias;   // the bias's own shape, summed over what was broadcast; only where asked for
+  Tensor sinks;  // (H), where sinks were given
+};
+
+// query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, any strides; H a multiple of Hkv, and query head h
+// reads key/value head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0, logsumexp
+// -inf, weights 0. What is behind a mask is never read into the sum; NaN in what is attended propagates.
+// Throws Error when shapes, dtypes or options do not fit.
+[[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttentionOptions& options = {});
+
+// The gradient with respect to query, key and value, given that of the output (B, H, L, Dv). `forward` is what
+// attention() returned for the same arguments, with logsumexp; the dropout mask is computed again, not stored.
+// `want_bias` asks for the bias's gradient as well.
+[[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                                    const Tensor& value, const AttentionResult& forward,
+                                                    const AttentionOptions& options = {}, bool want_bias = false);
+
+// True where dropout keeps weight (b, h, i, j). The same in forward, backward and reference.
+[[nodiscard]] bool attention_dropout_keeps(const AttentionOptions::Dropout& dropout, int64_t b, int64_t h, int64_t i,
+                                           int64_t j);
+
+// A mask in the opposite convention (true = blocked, as torch.nn.MultiheadAttention) turned into ours.
+[[nodiscard]] Tensor mask_from_blocked(const Tensor& blocked);
+
+namespace reference {
+
+// The plain formula, one line after the other, f32 or f64 (in the dtype of query), memory L * S. It is what teaches, what
+// the inspector falls back to, and what the fused kernels are compared with (beside the tests' own oracle).
+[[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                        const AttentionOptions& options = {});
+[[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                                    const Tensor& value, const AttentionOptions& options = {});
+
+}  // namespace reference
+
+// General attention: out_i = sum_j alpha(q_i, k_j) v_j / sum_j alpha(q_i, k_j), for any kernel alpha >= 0.
+// With a Gaussian it is Nadaraya-Watson kernel regression ("Dive into Deep Learning", section 11.2).
+namespace kernel {
+
+using Alpha = std::function<double(std::span<const float> query, std::span<const float> key)>;
+
+[[nodiscard]] Alpha gaussian(float width);      // exp(-|q - k|^2 / (2 width^2))
+[[nodiscard]] Alpha boxcar(float width);        // 1 if |q - k| < width, else 0
+[[nodiscard]] Alpha epanechnikov(float width);  // max(0, 1 - |q - k| / width)
+[[nodiscard]] Alpha dot_product(float scale);   // exp(scale * q.k): softmax attention
+// Bahdanau et al. 2015: exp(w . tanh(Wq q + Wk k)). query_weight (E, D), key_weight (E, D), w (E).
+[[nodiscard]] Alpha additive(const Tensor& query_weight, const Tensor& key_weight, const Tensor& w);
+
+}  // namespace kernel
+
+// query (L, D), key (S, D), value (S, Dv), f32. output (L, Dv) and weights (L, S); a row where alpha is 0 everywhere is 0.
+struct PoolingResult {
+  Tensor output;
+  Tensor weights;
+};
+[[nodiscard]] PoolingResult attention_pooling(const Tensor& query, const Tensor& key, const Tensor& value,
+                                              const kernel::Alpha& alpha);
+
+}  // namespace heed

@@ -1,0 +1,153 @@
+// Values: tensors that remember how they were made, so that gradients can be computed.
+//
+// Every function here is a forward function of heed::ops (or attention) whose backward partner is recorded on the fly;
+// backward() runs the partners in reverse order. Everything is f32 and contiguous unless a comment says otherwise.
+// Not thread-safe: one thread builds and differentiates one graph (the arithmetic inside is parallel).
+//
+//   Value w(Tensor::full({4, 3}, 0.1f), true);
+//   Value loss = cross_entropy(linear(x, w), targets);
+//   loss.backward();                                    // w.grad() is d loss / d w
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "heed/attention.h"
+#include "heed/tensor.h"
+
+namespace heed {
+
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+
+class Value {
+ public:
+  struct Node;
+
+  Value() = default;  // undefined: stands for "no bias" and the like
+  explicit Value(Tensor data, bool requires_grad = false);
+
+  [[nodiscard]] bool defined() const { return node_ != nullptr; }
+  [[nodiscard]] const Tensor& data() const;
+  [[nodiscard]] const Tensor& grad() const;  // undefined until backward() has reached this value
+  [[nodiscard]] bool requires_grad() const;
+  [[nodiscard]] const Shape& shape() const { return data().shape(); }
+  [[nodiscard]] int64_t size(int axis) const { return data().size(axis); }
+  [[nodiscard]] float item() const;  // of a one-element value
+
+  void set_data(Tensor data) const;  // leaves only: exchanges the contents
+  void zero_grad() const;            // keeps the memory
+  void set_grad(Tensor grad) const;
+
+  // Adds d this / d leaf to the grad() of every leaf that requires one, then frees the graph.
+  // This value has one element; its own gradient is `seed`.
+  void backward(float seed = 1.0f) const;
+
+  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward` when it is known.
+  // The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the closure is
+  // dropped, where no input requires a gradient or a NoGradScope is open.
+  [[nodiscard]] static Value record(Tensor data, std::vector<Value> inputs,
+                                    std::function<std::vector<Tensor>(const Tensor& d_output)> backward);
+
+ private:
+  explicit Value(std::shared_ptr<Node> node) : node_(std::move(node)) {}
+  std::shared_ptr<Node> node_;
+};
+
+// While one is alive, in this thread, nothing is recorded.
+class NoGradScope {
+ public:
+  NoGradScope();
+  ~NoGradScope();
+  NoGradScope(const NoGradScope&) = delete;
+  NoGradScope& operator=(const NoGradScope&) = delete;
+
+ private:
+  bool before_;
+};
+[[nodiscard]] bool grad_enabled();
+
+// While one is alive, in this thread, dropout drops; without one it is the identity. The n-th dropout of a scope draws
+// from Philox stream (seed, step, n): the same numbers whatever the thread count, and after a resume.
+class TrainingScope {
+ public:
+  TrainingScope(uint64_t seed, uint64_t step);
+  ~TrainingScope();
+  TrainingScope(const TrainingScope&) = delete;
+  TrainingScope& operator=(const TrainingScope&) = delete;
+  [[nodiscard]] static bool active();
+  [[nodiscard]] static uint64_t next_dropout_seed();  // a 64-bit key for the next dropout of this scope
+
+ private:
+  void* before_;
+  uint64_t seed_, step_, count_ = 0;
+};
+
+// Elementwise. Shapes equal, or b's shape a suffix of a's (a bias, positions).
+[[nodiscard]] Value operator+(const Value& a, const Value& b);
+[[nodiscard]] Value operator-(const Value& a, const Value& b);
+[[nodiscard]] Value operator*(const Value& a, const Value& b);
+[[nodiscard]] Value operator*(const Value& a, float factor);
+[[nodiscard]] Value relu(const Value& x);
+[[nodiscard]] Value gelu(const Value& x);       // x Phi(x), with erf
+[[nodiscard]] Value gelu_tanh(const Value& x);  // its tanh approximation
+[[nodiscard]] Value silu(const Value& x);       // x sigmoid(x)
+[[nodiscard]] Value sum(const Value& x);        // of all elements: one element
+[[nodiscard]] Value mean(const Value& x);
+
+// a (..., M, K) b (K, N) or (..., K, N) -> (..., M, N).
+[[nodiscard]] Value matmul(const Value& a, const Value& b);
+// x (..., In) weight (Out, In) bias (Out) -> activation(x weight^T + bias) (..., Out).
+[[nodiscard]] Value linear(const Value& x, const Value& weight, const Value& bias = {},
+                           Activation activation = Activation::none);
+
+// ids (B, L) i32, weight (V, E) -> scale * weight[id] (B, L, E). The row of padding_id is read as zeros and gets no
+// gradient; -1: no such id. Throws Error for an id outside [0, V).
+struct EmbeddingOptions {
+  int64_t padding_id = -1;
+  float scale = 1.0f;
+};
+[[nodiscard]] Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options = {});
+
+// Over the last axis. gain and bias (E); an undefined bias is none.
+[[nodiscard]] Value layer_norm(const Value& x, const Value& gain, const Value& bias, float epsilon = 1e-5f);
+[[nodiscard]] Value rms_norm(const Value& x, const Value& gain, float epsilon = 1e-5f);
+[[nodiscard]] Value softmax(const Value& x);
+[[nodiscard]] Value log_softmax(const Value& x);
+
+// Zeroes elements with probability `rate` and divides the rest by 1 - rate, inside a TrainingScope.
+[[nodiscard]] Value dropout(const Value& x, float rate);
+// residual + dropout(x, rate), in one pass.
+[[nodiscard]] Value dropout_add(const Value& x, const Value& residual, float rate);
+// layer_norm(residual + dropout(x, rate)), in one pass: the post-norm sublayer of the paper.
+[[nodiscard]] Value dropout_add_layer_norm(const Value& x, const Value& residual, float rate, const Value& gain,
+                                           const Value& bias, float epsilon = 1e-5f);
+
+// logits (..., V), targets (...) i32. Mean over the targets that are not ignored of
+//   (1 - smoothing) * -log p(target) + smoothing * mean_v -log p(v).
+struct CrossEntropyOptions {
+  int64_t ignored_id = -1;        // targets with this id count nothing; -1: none
+  float label_smoothing = 0;      // Szegedy et al. 2016
+  bool sum = false;               // the sum instead of the mean
+};
+[[nodiscard]] Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
+
+// heed::attention with its gradient (logsumexp is kept for it). Inputs may be strided views (see heads()).
+[[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
+                              const AttentionOptions& options = {});
+
+// Shapes. reshape and heads are views; the others copy.
+[[nodiscard]] Value reshape(const Value& x, const Shape& shape);
+[[nodiscard]] Value transpose(const Value& x, int a, int b);
+[[nodiscard]] Value slice(const Value& x, int axis, int64_t begin, int64_t end);
+[[nodiscard]] Value concat(std::span<const Value> parts, int axis);
+[[nodiscard]] std::vector<Value> split(const Value& x, int axis, std::span<const int64_t> sizes);
+// Columns offset .. offset + H*D of x (B, L, C) as heads: a view (B, H, L, D), no copy. Queries, keys and values of one
+// fused projection are three such views; their gradients are added into one tensor (B, L, C).
+[[nodiscard]] Value heads(const Value& x, int64_t head_count, int64_t head_size, int64_t offset = 0);
+// (B, H, L, D) -> (B, L, H*D); no copy for the output of attention().
+[[nodiscard]] Value merge_heads(const Value& x);
+
+}  // namespace heed

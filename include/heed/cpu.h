@@ -1,0 +1,50 @@
+// The machine heed runs on: what it is, which kernels are chosen for it, and how many threads work.
+//
+// Thread-safe for reading. set_isa() and set_num_threads() are settings of the process: call them before the work starts.
+// HEED_ISA=portable|avx2|avx512 in the environment does what set_isa() does; HEED_NUM_THREADS what set_num_threads() does.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace heed {
+
+// Instruction sets with kernels of their own, from slowest to fastest. In f32 all of them give the same bits.
+enum class Isa { portable, avx2, avx512 };
+
+[[nodiscard]] std::string_view to_string(Isa isa);
+
+// Throws Error for a name that is none.
+[[nodiscard]] Isa parse_isa(std::string_view name);
+
+// The instruction sets this machine can run, slowest first; never empty.
+[[nodiscard]] std::vector<Isa> available_isas();
+
+// The one in use: the fastest available unless set_isa() or HEED_ISA chose another. Throws Error if HEED_ISA names one
+// that does not exist or that this machine cannot run.
+[[nodiscard]] Isa active_isa();
+
+// Uses `isa` from now on. Throws Error if this machine cannot run it.
+void set_isa(Isa isa);
+
+// Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set.
+// No result depends on it.
+[[nodiscard]] int num_threads();
+
+// Throws Error unless 1 <= count <= 1024.
+void set_num_threads(int count);
+
+struct CpuInfo {
+  std::string model;                  // as the system names it
+  int cores = 0;                      // available to this process
+  int64_t l1_bytes = 0;               // data cache of one core
+  int64_t l2_bytes = 0;               // of one core
+  int64_t l3_bytes = 0;               // shared
+  std::vector<std::string> features;  // "avx2", "fma", "avx512f", "avx512_bf16", "amx_bf16", ... that matter here
+};
+
+[[nodiscard]] const CpuInfo& cpu_info();
+
+}  // namespace heed

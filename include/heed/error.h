@@ -1,0 +1,66 @@
+// The one exception type of heed, and the two functions that throw it.
+//
+// Every message reads `[function] what was expected; what was found`. The library never prints, aborts or exits:
+// whatever goes wrong, in a call or in a file, arrives as a heed::Error.
+//
+//   require(heads % kv_heads == 0, "attention", "query heads as a multiple of key heads; found ", heads, " and ", kv_heads);
+#pragma once
+
+#include <charconv>
+#include <cstdint>
+#include <stdexcept>
+#include <string>
+#include <string_view>
+#include <type_traits>
+
+namespace heed {
+
+class Error : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
+};
+
+namespace detail {
+
+inline void append(std::string& out, std::string_view text) { out += text; }
+
+template <class T>
+  requires std::is_arithmetic_v<T>
+void append(std::string& out, T value) {
+  if constexpr (std::is_same_v<T, bool>) {
+    out += value ? "true" : "false";
+  } else if constexpr (std::is_same_v<T, char>) {
+    out += value;
+  } else {
+    char digits[64];  // to_chars, not printf: the locale must not decide what an error says
+    out.append(digits, std::to_chars(digits, digits + sizeof digits, value).ptr);
+  }
+}
+
+// Anything with a to_string found by argument-dependent lookup (Shape, DType, Isa, ...).
+template <class T>
+  requires(!std::is_arithmetic_v<T> && !std::is_convertible_v<const T&, std::string_view>)
+void append(std::string& out, const T& value) {
+  out += to_string(value);
+}
+
+}  // namespace detail
+
+// Throws Error("[function] parts...").
+template <class... Parts>
+[[noreturn]] void fail(std::string_view function, const Parts&... parts) {
+  std::string message = "[";
+  message += function;
+  message += "] ";
+  (detail::append(message, parts), ...);
+  throw Error(message);
+}
+
+// Throws like fail() unless `ok`. The message is only put together when it is needed.
+template <class... Parts>
+void require(bool ok, std::string_view function, const Parts&... parts) {
+  if (!ok) [[unlikely]]
+    fail(function, parts...);
+}
+
+}  // namespace heed

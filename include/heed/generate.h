@@ -1,0 +1,78 @@
+// Decoding: greedy, beam and sampling, over anything that can take a step (models::Decoder).
+//
+//   auto hypotheses = generate::translate(transformer, sources, {.beam = 5});
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <span>
+#include <vector>
+
+#include "heed/models.h"
+
+namespace heed::generate {
+
+using Ids = std::vector<int32_t>;
+
+struct Hypothesis {
+  Ids ids;                       // without begin and end
+  std::vector<float> log_probs;  // of each id, and of the end id where it was reached (one longer than ids then)
+  bool finished = false;         // ended by itself, not by the limit
+  double score = 0;              // what hypotheses are ranked by
+};
+
+struct BeamOptions {
+  int64_t beam = 5;               // 1: greedy
+  int64_t n_best = 1;             // how many hypotheses to return, best first; at most beam
+  // score = sum of log probabilities / length_norm, length |y| counting the end token.
+  double length_penalty = 1.0;    // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`
+  bool gnmt = false;              // Wu et al. 2016, equation 14
+  int64_t max_length = 256;       // tokens, the end not counted
+  int64_t min_length = 0;
+  // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
+  double length_factor = 2.0;
+  int64_t length_extra = 20;
+  Ids prefix;                     // forced first tokens
+  std::vector<int32_t> suppressed;  // never chosen
+};
+
+// One decoder of `sources * beam` rows, grouped by source; begin_ids is what every row starts with. limits: the longest
+// output of each source. Returns n_best hypotheses a source, best first. Ties go to the lower token id and beam row.
+[[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
+                                                               int32_t begin_id, int32_t end_id,
+                                                               std::span<const int64_t> limits, const BeamOptions& options);
+
+struct SamplingOptions {
+  double temperature = 1.0;  // 0: greedy
+  int64_t top_k = 0;         // 0: all
+  double top_p = 1.0;        // nucleus: the smallest set of tokens with this probability (Holtzman et al. 2020)
+  double min_p = 0.0;        // tokens with at least this share of the best one's probability
+  uint64_t seed = 0;
+  int64_t max_tokens = 256;
+  std::vector<int32_t> stop_ids;  // end the text; not part of it
+};
+
+// The filtered, renormalised distribution of one step, sorted as the ids are: probabilities (V), zero where excluded.
+[[nodiscard]] std::vector<double> sampling_distribution(std::span<const float> logits, const SamplingOptions& options);
+// The token that `uniform` in [0, 1) selects. Pure: randomness comes in as a number.
+[[nodiscard]] int32_t sample(std::span<const double> distribution, double uniform);
+
+// Continues `prompt`; on_token sees each new id as it is made and may return false to stop.
+[[nodiscard]] Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const SamplingOptions& options,
+                                     const std::function<bool(int32_t)>& on_token = {});
+
+struct TranslateOptions {
+  BeamOptions search = {};
+  int64_t batch_tokens = 4096;  // source tokens, padding and beam included, in one batch
+};
+// Sources (without begin and end; `append_end` as the model was trained) -> n_best hypotheses each, in the given order;
+// batched by length inside. No result depends on the batches. progress(done, all) after each batch.
+[[nodiscard]] std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model, std::span<const Ids> sources,
+                                                             const TranslateOptions& options = {},
+                                                             const std::function<void(int64_t, int64_t)>& progress = {});
+
+// Log probabilities of given targets (without begin and end): one list a pair, the end's last.
+[[nodiscard]] std::vector<std::vector<float>> score(const models::Transformer& model, std::span<const Ids> sources,
+                                                    std::span<const Ids> targets);
+
+}  // namespace heed::generate

@@ -1,0 +1,174 @@
+// Models: configurations, the three architectures built from the same blocks, and folders on disk.
+//
+// A model's forward functions are const and may be called by several threads at once; training is one thread's business.
+//
+//   auto model = models::load("demo/en-zh");
+//   auto& transformer = dynamic_cast<const models::Transformer&>(*model);
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/nn.h"
+
+namespace heed::models {
+
+enum class Architecture { encoder_decoder, decoder_only, encoder_only };
+enum class NormPlacement { post, pre };  // LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))
+enum class Positions { sinusoidal, learned, none };
+
+[[nodiscard]] std::string_view to_string(Architecture architecture);
+
+struct Config {
+  Architecture architecture = Architecture::encoder_decoder;
+  int64_t source_vocabulary = 0;    // encoder side; decoder-only models have none
+  int64_t target_vocabulary = 0;    // decoder side; encoder-only models have none
+  int64_t encoder_layers = 6;
+  int64_t decoder_layers = 6;
+  int64_t width = 512;              // E
+  int64_t feed_forward = 2048;      // F
+  int64_t heads = 8;                // H
+  int64_t key_value_heads = 0;      // Hkv; 0: H
+  int64_t head_size = 0;            // D; 0: E / H
+  int64_t value_size = 0;           // Dv; 0: D
+  Activation activation = Activation::relu;
+  NormPlacement norm_placement = NormPlacement::post;
+  nn::NormKind norm = nn::NormKind::layer_norm;
+  float norm_epsilon = 1e-5f;
+  bool final_norm = false;          // a norm after each stack; pre-norm models want it
+  bool bias = true;                 // in linear layers and norms
+  Positions positions = Positions::sinusoidal;
+  nn::PositionLayout position_layout = nn::PositionLayout::interleaved;
+  int64_t first_position = 0;
+  int64_t max_length = 1024;        // longest sequence; the size of the table when positions are learned
+  bool scale_embedding = true;      // by sqrt(E)
+  bool share_embeddings = false;    // one table for source and target: one vocabulary
+  bool tie_output = true;           // output projection = transposed target embedding
+  bool output_bias = false;
+  float dropout = 0.1f;             // residual, embeddings
+  float attention_dropout = 0.0f;   // on the weights
+  float activation_dropout = 0.0f;  // inside the feed-forward
+  int64_t padding_id = 0;
+  int64_t begin_id = 1;
+  int64_t end_id = 2;
+  int64_t unknown_id = 3;
+  int64_t mask_id = -1;             // encoder-only training; -1: none
+
+  // Throws Error, naming the field, for sizes that do not fit together.
+  void validate() const;
+};
+
+// "tiny" (4+4 layers, E 128, F 256, 4 heads), "small" (3+3, 256, 1024, 8), "base" (6+6, 512, 2048, 8) and "big" (6+6, 1024,
+// 4096, 16; dropout 0.3) as in the paper, table 3. Throws Error for another name.
+[[nodiscard]] Config preset(std::string_view name, Architecture architecture = Architecture::encoder_decoder);
+
+// JSON text of a configuration and back. Unknown keys, wrong types and unknown words are errors naming the key.
+[[nodiscard]] std::string to_json(const Config& config);
+[[nodiscard]] Config config_from_json(std::string_view json, const std::string& where = "config.json");
+
+class Model : public nn::Module {
+ public:
+  [[nodiscard]] const Config& config() const { return config_; }
+
+ protected:
+  explicit Model(Config config) : config_(std::move(config)) { config_.validate(); }
+  Config config_;
+};
+
+// What autoregressive decoding needs of a model: feed the tokens just chosen, get the next ones' logits.
+// Rows are hypotheses; reorder() lets them fork and die.
+class Decoder {
+ public:
+  virtual ~Decoder() = default;
+  // tokens (N, L) i32: the next L tokens of each row (L > 1 for a prompt). Returns the logits after the last, (N, V).
+  [[nodiscard]] virtual Tensor step(const Tensor& tokens) = 0;
+  // Row r continues what row rows[r] was; rows.size() rows remain.
+  virtual void reorder(std::span<const int64_t> rows) = 0;
+  [[nodiscard]] virtual int64_t vocabulary() const = 0;
+};
+
+// The original encoder-decoder. Vaswani et al. 2017, section 3.1 and figure 1.
+class Transformer : public Model {
+ public:
+  explicit Transformer(const Config& config, uint64_t seed = 0);
+  ~Transformer() override;
+
+  // source (B, S) i32, padded on the right; lengths (B) i32. -> (B, S, E)
+  [[nodiscard]] Value encode(const Tensor& source, const Tensor& source_lengths) const;
+  // target (B, L) i32 starting with the begin id; sees the positions up to its own. -> logits (B, L, V)
+  [[nodiscard]] Value decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const;
+  [[nodiscard]] Value forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const;
+  // For decoding with a cache: encodes once, then one step at a time, `copies` rows for each source (the beam).
+  [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths, int64_t copies = 1) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+// Decoder-only: GPT style. Radford et al. 2019.
+class Gpt : public Model {
+ public:
+  explicit Gpt(const Config& config, uint64_t seed = 0);
+  ~Gpt() override;
+  [[nodiscard]] Value forward(const Tensor& tokens) const;  // (B, L) i32 -> logits (B, L, V)
+  [[nodiscard]] std::unique_ptr<Decoder> start() const;     // step() first gets the prompt (N, L)
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+// Encoder-only: BERT style. Devlin et al. 2019.
+class Bert : public Model {
+ public:
+  explicit Bert(const Config& config, uint64_t seed = 0);
+  ~Bert() override;
+  [[nodiscard]] Value encode(const Tensor& tokens, const Tensor& lengths) const;   // -> states (B, L, E)
+  [[nodiscard]] Value forward(const Tensor& tokens, const Tensor& lengths) const;  // masked-token logits (B, L, V)
+  // The mean of the states that are not padding: (B, E).
+  [[nodiscard]] Value embed(const Tensor& tokens, const Tensor& lengths) const;
+
+ private:
+  struct Parts;
+  std::unique_ptr<Parts> parts_;
+};
+
+[[nodiscard]] std::unique_ptr<Model> create(const Config& config, uint64_t seed = 0);
+
+// Folder: config.json and model.safetensors (and the tokenizer's files, see text.h). Loading checks names, shapes and
+// dtypes of every tensor against the configuration, and that no weight is NaN or infinite.
+void save(const Model& model, const std::filesystem::path& folder);
+[[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder);
+void load_weights(Model& model, const std::filesystem::path& safetensors);
+
+// Another tool's tensor names: where each of our parameters is found in a file.
+struct NameMapping {
+  struct Source {
+    std::string name;       // in the file
+    int64_t first_row = 0;  // of the part that is ours, where several are stacked; all rows from 0 by default
+  };
+  // Our parameter's path -> the place in the file. Throws Error for a path it does not know.
+  std::function<Source(const std::string& path)> find;
+};
+// The names CTranslate2 gives an encoder-decoder Transformer (stacked projections "linear_0").
+[[nodiscard]] NameMapping ctranslate2_names();
+void load_weights(Model& model, const std::filesystem::path& safetensors, const NameMapping& mapping);
+
+// What a model costs. A multiply-add counts two.
+struct Cost {
+  int64_t parameters = 0;
+  int64_t parameter_bytes = 0;
+  int64_t forward_flops = 0;     // matrix products and attention, for the batch
+  int64_t training_flops = 0;    // forward and backward
+  int64_t activation_bytes = 0;  // kept for the backward pass, estimated
+};
+// 4 B E L (2 E + L): projections 8 B L E^2 and the two products 4 B L^2 E, whatever the number of heads.
+[[nodiscard]] int64_t multi_head_attention_flops(int64_t batch, int64_t width, int64_t length);
+[[nodiscard]] Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t target_length);
+
+}  // namespace heed::models

@@ -1,0 +1,177 @@
+// Modules: the named parameters of a network and the functions that use them.
+//
+// A module owns its parameters and its child modules; every parameter has a path such as
+// "encoder.layers.0.self_attention.query.weight". Modules are neither copied nor moved. forward() is const: what changes
+// (caches, observers, random numbers) is passed in or opened as a scope.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "heed/autograd.h"
+
+namespace heed::nn {
+
+class Module {
+ public:
+  Module() = default;
+  virtual ~Module() = default;
+  Module(const Module&) = delete;
+  Module& operator=(const Module&) = delete;
+
+  // All parameters below this module with their paths, in the order of construction. A tied parameter appears once.
+  [[nodiscard]] std::vector<std::pair<std::string, Value>> named_parameters() const;
+  [[nodiscard]] std::vector<Value> parameters() const;
+  [[nodiscard]] int64_t parameter_count() const;
+
+  // This module's path below the root ("" for the root itself), known once the root is built.
+  [[nodiscard]] const std::string& path() const { return path_; }
+
+ protected:
+  // Registers a parameter or a child under `name`. Children must outlive the registration (members, or owned elsewhere).
+  Value add_parameter(std::string name, Tensor initial);
+  void add_module(std::string name, Module& child);
+  void name_paths(const std::string& prefix = "");  // the root calls it at the end of its constructor
+
+ private:
+  std::vector<std::pair<std::string, Value>> parameters_;
+  std::vector<std::pair<std::string, Module*>> children_;
+  std::string path_;
+};
+
+// Random numbers for initial weights: counter-based, keyed by (seed, running number), so construction order decides.
+class Initializer {
+ public:
+  explicit Initializer(uint64_t seed) : seed_(seed) {}
+  [[nodiscard]] Tensor normal(const Shape& shape, float deviation);
+  [[nodiscard]] Tensor uniform(const Shape& shape, float bound);          // in [-bound, bound)
+  [[nodiscard]] Tensor xavier_uniform(int64_t out_size, int64_t in_size);  // Glorot and Bengio 2010; (Out, In)
+
+ private:
+  uint64_t seed_;
+  uint64_t count_ = 0;
+};
+
+// y = activation(x W^T + b). Source of the weights' initial values: Xavier uniform, biases zero.
+class Linear : public Module {
+ public:
+  Linear(int64_t in_size, int64_t out_size, bool with_bias, Initializer& init);
+  [[nodiscard]] Value operator()(const Value& x, Activation activation = Activation::none) const;
+  Value weight;  // (Out, In)
+  Value bias;    // (Out) or undefined
+};
+
+// Token vectors; the row of `padding_id` is the zero vector. Vaswani et al. 2017, section 3.4: multiplied by sqrt(E).
+class Embedding : public Module {
+ public:
+  Embedding(int64_t vocabulary, int64_t width, int64_t padding_id, bool scale_by_sqrt_width, Initializer& init);
+  [[nodiscard]] Value operator()(const Tensor& ids) const;  // ids (B, L) i32 -> (B, L, E)
+  Value weight;                                             // (V, E)
+
+ private:
+  EmbeddingOptions options_;
+};
+
+enum class PositionLayout {
+  interleaved,  // PE(pos, 2i) = sin, PE(pos, 2i+1) = cos (the paper, section 3.5)
+  halves,       // first half sines, second half cosines (tensor2tensor, Marian, OpenNMT, fairseq)
+};
+
+// (length, E): sin and cos of position / 10000^(2i/E) (halves: 10000^(i/(E/2-1))), positions from `first`.
+[[nodiscard]] Tensor sinusoidal_positions(int64_t length, int64_t width, PositionLayout layout, int64_t first = 0);
+
+enum class NormKind { layer_norm, rms_norm };
+
+class Norm : public Module {
+ public:
+  Norm(NormKind kind, int64_t width, float epsilon, bool with_bias);
+  [[nodiscard]] Value operator()(const Value& x) const;
+  [[nodiscard]] Value of_sum(const Value& x, const Value& residual, float dropout_rate) const;  // norm(residual + dropout(x))
+  Value gain;  // (E)
+  Value bias;  // (E) or undefined
+
+ private:
+  NormKind kind_;
+  float epsilon_;
+};
+
+// FFN(x) = act(x W1 + b1) W2 + b2 (section 3.3), dropout after the activation.
+class FeedForward : public Module {
+ public:
+  FeedForward(int64_t width, int64_t inner, Activation activation, bool with_bias, float dropout_rate, Initializer& init);
+  [[nodiscard]] Value operator()(const Value& x) const;
+
+ private:
+  Linear inner_, outer_;
+  Activation activation_;
+  float dropout_rate_;
+};
+
+// Keys and values of the positions already seen, for one attention layer. Rows are independent sequences.
+struct KeyValueCache {
+  Tensor keys;    // (B, Hkv, capacity, D)
+  Tensor values;  // (B, Hkv, capacity, Dv)
+  int64_t length = 0;
+
+  // Writes key and value (B, Hkv, L, D and Dv) behind what is there; grows as needed.
+  void append(const Tensor& key, const Tensor& value);
+  // Row r becomes a copy of what row `rows[r]` was: what beam search does when hypotheses fork.
+  void reorder(std::span<const int64_t> rows);
+};
+
+// Hears the weights of every attention layer while an ObserverScope is open in this thread.
+class AttentionObserver {
+ public:
+  virtual ~AttentionObserver() = default;
+  // path: the layer's, e.g. "decoder.layers.2.cross_attention". weights (B, H, L, S).
+  virtual void on_attention(std::string_view path, const Tensor& weights) = 0;
+};
+class ObserverScope {
+ public:
+  explicit ObserverScope(AttentionObserver& observer);
+  ~ObserverScope();
+  ObserverScope(const ObserverScope&) = delete;
+  ObserverScope& operator=(const ObserverScope&) = delete;
+
+ private:
+  AttentionObserver* before_;
+};
+
+struct MultiHeadAttentionOptions {
+  int64_t width = 0;           // E: of the queries' side, and of the output
+  int64_t heads = 0;           // H
+  int64_t key_value_heads = 0; // Hkv; 0: H
+  int64_t head_size = 0;       // D; 0: E / H, which must then be whole
+  int64_t value_size = 0;      // Dv; 0: D
+  int64_t memory_width = 0;    // of the keys' and values' side in cross attention; 0: E
+  bool bias = true;            // on the four projections
+  float attention_dropout = 0; // on the weights
+};
+
+// MultiHead(Q, K, V) = Concat(head_1 .. head_h) Wo, head_i = Attention(Q Wq_i, K Wk_i, V Wv_i); section 3.2.2.
+// Parameters: query, key, value (H*D, E) and output (E, H*Dv), each a Linear.
+class MultiHeadAttention : public Module {
+ public:
+  MultiHeadAttention(const MultiHeadAttentionOptions& options, Initializer& init);
+
+  // Self-attention of x (B, L, E). masks: key_lengths, causal, mask, bias, window of AttentionOptions.
+  [[nodiscard]] Value self(const Value& x, const AttentionOptions& masks) const;
+  // Queries from x (B, L, E), keys and values from memory (B, S, memory_width).
+  [[nodiscard]] Value cross(const Value& x, const Value& memory, const AttentionOptions& masks) const;
+  // Self-attention of new positions x (B, L, E) that follow those in the cache; appends to it. Causal, bottom right.
+  [[nodiscard]] Value self(const Value& x, KeyValueCache& cache) const;
+  // Cross-attention to a memory whose keys and values were computed once, by remember().
+  [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory, const Tensor& memory_lengths) const;
+  [[nodiscard]] KeyValueCache remember(const Value& memory) const;
+
+ private:
+  Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const;
+  MultiHeadAttentionOptions options_;
+  Linear query_, key_, value_, output_;
+};
+
+}  // namespace heed::nn

@@ -1,0 +1,85 @@
+// Text: tokenizers (raw UTF-8 to ids and back), and batches of ids.
+//
+// Tokenizers are immutable once made: any number of threads may use one.
+//
+//   auto tokenizer = text::Tokenizer::load("demo/en-zh", text::Side::source);
+//   std::vector<int32_t> ids = tokenizer->encode("Where is the station?");
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/tensor.h"
+
+namespace heed::text {
+
+// The same four ids in every tokenizer that heed makes; loaded ones say their own.
+struct SpecialIds {
+  int32_t padding = 0;
+  int32_t begin = 1;
+  int32_t end = 2;
+  int32_t unknown = 3;
+};
+
+enum class Side { source, target };
+
+class Tokenizer {
+ public:
+  virtual ~Tokenizer() = default;
+
+  // Without begin and end. Throws Error for invalid UTF-8. Text that looks like a special token is plain text.
+  [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // Special ids are left out. Throws Error for an id outside the vocabulary.
+  [[nodiscard]] virtual std::string decode(std::span<const int32_t> ids) const = 0;
+  // One token as a reader should see it: "▁Where", "车", "<s>".
+  [[nodiscard]] virtual std::string piece(int32_t id) const = 0;
+  [[nodiscard]] virtual int64_t vocabulary() const = 0;
+  [[nodiscard]] virtual SpecialIds special() const = 0;
+  // "sentencepiece", "characters" or "pieces".
+  [[nodiscard]] virtual std::string kind() const = 0;
+  // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab / target.vocab).
+  virtual void save(const std::filesystem::path& folder, Side side) const = 0;
+  [[nodiscard]] static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder, Side side);
+};
+
+struct SentencePieceOptions {
+  int64_t vocabulary = 8000;
+  bool bpe = false;                  // else unigram (Kudo 2018)
+  double character_coverage = 0.9998;
+  uint64_t seed = 0;
+  int threads = 1;
+};
+// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary too large for the text is an error that says so.
+[[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
+                                                                   const SentencePieceOptions& options);
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);
+// Each distinct code point is a token.
+[[nodiscard]] std::shared_ptr<const Tokenizer> train_characters(std::span<const std::string> lines);
+// The text is already cut at spaces; "@@ " joins are undone by decode(). Pieces seen fewer than `minimum` times are unknown.
+[[nodiscard]] std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines, int64_t minimum = 1);
+// A vocabulary with one token a line, ids from 0, and which of them are special.
+[[nodiscard]] std::shared_ptr<const Tokenizer> vocabulary_tokenizer(std::vector<std::string> tokens, SpecialIds special,
+                                                                    bool characters);
+
+// The byte at which `text` stops being valid UTF-8, or text.size().
+[[nodiscard]] size_t valid_utf8_prefix(std::string_view text);
+
+// Reads lines, without their ends ("\n" or "\r\n"); plain or gzip (by content). Throws Error for a missing, unreadable or empty file,
+// and for invalid UTF-8 with file name and line number.
+[[nodiscard]] std::vector<std::string> read_lines(const std::filesystem::path& file);
+
+using Ids = std::vector<int32_t>;
+
+// Sequences side by side, padded on the right.
+struct Padded {
+  Tensor ids;      // (B, L) i32
+  Tensor lengths;  // (B) i32
+};
+[[nodiscard]] Padded pad(std::span<const Ids> sequences, int32_t padding_id);
+
+}  // namespace heed::text
