@@ -16,11 +16,10 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "heed/ops.h"
 #include "heed/tensor.h"
 
 namespace heed {
-
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
 
 class Value {
  public:
@@ -103,12 +102,7 @@ class TrainingScope {
 [[nodiscard]] Value linear(const Value& x, const Value& weight, const Value& bias = {},
                            Activation activation = Activation::none);
 
-// ids (B, L) i32, weight (V, E) -> scale * weight[id] (B, L, E). The row of padding_id is read as zeros and gets no
-// gradient; -1: no such id. Throws Error for an id outside [0, V).
-struct EmbeddingOptions {
-  int64_t padding_id = -1;
-  float scale = 1.0f;
-};
+// ids (B, L) i32, weight (V, E) -> scale * weight[id] (B, L, E).
 [[nodiscard]] Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options = {});
 
 // Over the last axis. gain and bias (E); an undefined bias is none.
@@ -125,13 +119,7 @@ struct EmbeddingOptions {
 [[nodiscard]] Value dropout_add_layer_norm(const Value& x, const Value& residual, float rate, const Value& gain,
                                            const Value& bias, float epsilon = 1e-5f);
 
-// logits (..., V), targets (...) i32. Mean over the targets that are not ignored of
-//   (1 - smoothing) * -log p(target) + smoothing * mean_v -log p(v).
-struct CrossEntropyOptions {
-  int64_t ignored_id = -1;        // targets with this id count nothing; -1: none
-  float label_smoothing = 0;      // Szegedy et al. 2016
-  bool sum = false;               // the sum instead of the mean
-};
+// logits (..., V), targets (...) i32.
 [[nodiscard]] Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
 // heed::attention with its gradient (logsumexp is kept for it). Inputs may be strided views (see heads()).

@@ -1,0 +1,213 @@
+// Mathematics on tensors: each forward function with its backward partner.
+//
+// Everything is f32 (ids are i32). Inputs may be strided views where a comment says "any strides"; others are made
+// contiguous first. Results are contiguous and new, except in functions named *_into, which write or add into their
+// first argument. All functions are thread-safe and share their work among num_threads() threads. Every element is
+// computed in one fixed order: neither the number of threads, nor the other rows, nor the instruction set changes a
+// bit. Undefined tensors stand for "none". A function throws Error when shapes, dtypes or options do not fit.
+//
+//   auto [h, saved] = ops::linear(x, weight, bias, {.activation = Activation::gelu});
+//   Tensor d_x = ops::linear_backward(d_h, x, weight, {.activation = Activation::gelu, .saved = saved,
+//                                                      .d_weight = d_weight, .d_bias = d_bias});   // adds into both
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "heed/tensor.h"
+
+namespace heed {
+
+// gelu: x Phi(x), with erf. gelu_tanh: its tanh approximation. silu: x sigmoid(x).
+enum class Activation { none, relu, gelu, gelu_tanh, silu };
+
+[[nodiscard]] std::string_view to_string(Activation activation);
+
+// ids (...) i32, weight (V, E) -> scale * weight[id] (..., E). The row of padding_id is read as zeros and gets no
+// gradient; -1: no such id. Throws Error for an id outside [0, V).
+struct EmbeddingOptions {
+  int64_t padding_id = -1;
+  float scale = 1.0f;
+};
+
+// logits (..., V), targets (...) i32. Mean over the targets that are not ignored of
+//   (1 - smoothing) * -log p(target) + smoothing * mean_v -log p(v).
+struct CrossEntropyOptions {
+  int64_t ignored_id = -1;    // targets with this id count nothing; -1: none
+  float label_smoothing = 0;  // Szegedy et al. 2016
+  bool sum = false;           // the sum instead of the mean
+};
+
+}  // namespace heed
+
+namespace heed::ops {
+
+// ---- Matrix products
+// -------------------------------------------------------------------------------------------------
+
+// Each output element is one chain of fused multiply-adds over k, in order: c = fma(a[i][k], b[k][j], c).
+struct MatmulOptions {
+  bool transpose_a = false;  // a is given as (..., K, M)
+  bool transpose_b = false;  // b is given as (..., N, K)
+  bool accumulate = false;   // matmul_into only: the chain starts from `out` instead of 0
+};
+
+// a (..., M, K) b (..., K, N) -> (..., M, N). b may be a plain matrix, shared by all of a's batch; otherwise the
+// leading extents are equal. Any strides (fast where the last stride of either is 1 or the last two are transposed).
+[[nodiscard]] Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+// out (..., M, N), any strides. With `accumulate`, a plain matrix `out` receives the sum over a's and b's batch.
+void matmul_into(const Tensor& out, const Tensor& a, const Tensor& b, const MatmulOptions& options = {});
+
+struct LinearOptions {
+  Activation activation = Activation::none;
+  bool save = true;  // false: inference, `saved` stays undefined
+};
+struct LinearResult {
+  Tensor output;  // (..., Out)
+  // What the activation's backward needs: the output itself for relu (the same memory), the pre-activation (..., Out)
+  // for gelu, gelu_tanh and silu, undefined for none.
+  Tensor saved;
+};
+// x (..., In), weight (Out, In), bias (Out) or undefined -> activation(x weight^T + bias).
+[[nodiscard]] LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const LinearOptions& options = {});
+
+struct LinearBackwardOptions {
+  Activation activation = Activation::none;
+  Tensor saved;            // LinearResult::saved; not needed for Activation::none
+  Tensor d_weight;         // (Out, In): the gradient is ADDED into it; undefined: not computed
+  Tensor d_bias;           // (Out): likewise
+  bool want_input = true;  // false: the returned tensor is undefined
+};
+// d_output (..., Out) -> d_x (..., In).
+[[nodiscard]] Tensor linear_backward(const Tensor& d_output, const Tensor& x, const Tensor& weight,
+                                     const LinearBackwardOptions& options = {});
+
+// ---- Elementwise
+// -----------------------------------------------------------------------------------------------------
+
+// a (...), b's shape equal to a's or a suffix of it. Any strides.
+[[nodiscard]] Tensor add(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor sub(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor mul(const Tensor& a, const Tensor& b);
+[[nodiscard]] Tensor scale(const Tensor& x, float factor);
+void scale_into(const Tensor& x, float factor);                    // x *= factor; contiguous
+void add_into(const Tensor& out, const Tensor& x);                 // out += x; same shape, any strides
+void axpy_into(const Tensor& out, float factor, const Tensor& x);  // out += factor * x; same shape, any strides
+// out += x summed over the leading axes that out's shape, a suffix of x's, lacks: the gradient of a suffix broadcast.
+void add_reduced_into(const Tensor& out, const Tensor& x, float factor = 1.0f);
+
+[[nodiscard]] Tensor activate(const Tensor& x, Activation activation);
+// d_output * activation'(...): `saved` is the OUTPUT (or the input) for relu, the INPUT for gelu, gelu_tanh and silu.
+[[nodiscard]] Tensor activate_backward(const Tensor& d_output, const Tensor& saved, Activation activation);
+
+// Zeroes elements with probability `rate` and divides the rest by 1 - rate. Whether element i (row-major) is kept is a
+// pure function of (seed, i) by Philox, so the mask is never stored. Rate 0 is the identity.
+struct Dropout {
+  float rate = 0;  // in [0, 1)
+  uint64_t seed = 0;
+};
+[[nodiscard]] Tensor dropout(const Tensor& x, const Dropout& dropout);  // itself, not a copy, for rate 0
+[[nodiscard]] Tensor dropout_backward(const Tensor& d_output, const Dropout& dropout);
+[[nodiscard]] Tensor dropout_add(const Tensor& x, const Tensor& residual,
+                                 const Dropout& dropout);  // residual + dropout(x)
+[[nodiscard]] bool dropout_keeps(const Dropout& dropout, int64_t index);
+
+// ---- Rows: everything below works over the last axis
+// -------------------------------------------------------------------
+
+// A row of -inf only gives zeros; a NaN or +inf makes its row NaN.
+[[nodiscard]] Tensor softmax(const Tensor& x);
+[[nodiscard]] Tensor softmax_backward(const Tensor& d_output, const Tensor& output);
+[[nodiscard]] Tensor log_softmax(const Tensor& x);
+[[nodiscard]] Tensor log_softmax_backward(const Tensor& d_output, const Tensor& output);
+
+struct NormResult {
+  Tensor output;  // (..., E)
+  Tensor mean;    // (rows); undefined for rms_norm
+  Tensor rstd;    // (rows): 1 / sqrt(variance + epsilon), or 1 / sqrt(mean square + epsilon)
+  Tensor input;   // (..., E): what was normalised: x (the same memory), or residual + dropout(x)
+};
+// gain (E); bias (E) or undefined.
+[[nodiscard]] NormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, float epsilon = 1e-5f);
+[[nodiscard]] NormResult rms_norm(const Tensor& x, const Tensor& gain, float epsilon = 1e-5f);
+// layer_norm(residual + dropout(x)) in one pass.
+[[nodiscard]] NormResult dropout_add_layer_norm(const Tensor& x, const Tensor& residual, const Dropout& dropout,
+                                                const Tensor& gain, const Tensor& bias, float epsilon = 1e-5f);
+
+// Gradients are ADDED into d_gain and d_bias (E) where defined. `forward` is what the forward function returned (its
+// output is not read). Returns d_x.
+[[nodiscard]] Tensor layer_norm_backward(const Tensor& d_output, const NormResult& forward, const Tensor& gain,
+                                         const Tensor& d_gain, const Tensor& d_bias);
+[[nodiscard]] Tensor rms_norm_backward(const Tensor& d_output, const NormResult& forward, const Tensor& gain,
+                                       const Tensor& d_gain);
+struct DropoutAddGradients {
+  Tensor x;         // (..., E); the same memory as `residual` for rate 0: read it, do not write it
+  Tensor residual;  // (..., E)
+};
+[[nodiscard]] DropoutAddGradients dropout_add_layer_norm_backward(const Tensor& d_output, const NormResult& forward,
+                                                                  const Dropout& dropout, const Tensor& gain,
+                                                                  const Tensor& d_gain, const Tensor& d_bias);
+
+// ---- Ids
+// ---------------------------------------------------------------------------------------------------------------
+
+[[nodiscard]] Tensor embedding(const Tensor& ids, const Tensor& weight, const EmbeddingOptions& options = {});
+// d_weight (V, E) += the rows of d_output (..., E), each at its id, in the order of the ids.
+void embedding_backward_into(const Tensor& d_weight, const Tensor& d_output, const Tensor& ids,
+                             const EmbeddingOptions& options = {});
+
+struct CrossEntropyResult {
+  double sum = 0;     // of the row losses, in row order
+  int64_t count = 0;  // rows that are not ignored
+  Tensor losses;      // (rows); 0 for ignored rows
+  Tensor logsumexp;   // (rows)
+  // The loss that the options ask for; 0 when every row is ignored.
+  [[nodiscard]] double loss(const CrossEntropyOptions& options) const {
+    return options.sum || count == 0 ? sum : sum / static_cast<double>(count);
+  }
+};
+// Throws Error for a target outside [0, V) that is not the ignored id.
+[[nodiscard]] CrossEntropyResult cross_entropy(const Tensor& logits, const Tensor& targets,
+                                               const CrossEntropyOptions& options = {});
+// d loss / d logits, times `factor`, where the loss is forward.loss(options); rows that are ignored get zeros.
+[[nodiscard]] Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
+                                            const CrossEntropyResult& forward, float factor,
+                                            const CrossEntropyOptions& options = {});
+// The same, written over d_logits (..., V), which may be `logits` itself: nobody needs them afterwards. Contiguous.
+void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits, const Tensor& targets,
+                                 const CrossEntropyResult& forward, float factor,
+                                 const CrossEntropyOptions& options = {});
+
+// ---- Reductions, optimizer, copies
+// ---------------------------------------------------------------------------------------
+
+[[nodiscard]] double sum(const Tensor& x);                   // in double, fixed order
+[[nodiscard]] double mean(const Tensor& x);                  // NaN for an empty tensor
+[[nodiscard]] double norm(std::span<const Tensor> tensors);  // Euclidean, of all elements together; in double
+
+struct AdamStepOptions {
+  float learning_rate = 1e-3f;
+  float beta1 = 0.9f;
+  float beta2 = 0.98f;
+  float epsilon = 1e-9f;
+  float weight_decay = 0.0f;    // decoupled: parameter -= learning_rate * weight_decay * parameter, before the update
+  float gradient_scale = 1.0f;  // gradients are multiplied by it first
+  int64_t step = 1;             // the number of this update, from 1: corrects the bias of the moments
+  bool zero_gradient = true;    // writes zeros over the gradient in the same pass
+};
+// One update of a parameter and its two moments, in one pass. All four contiguous and of one shape.
+void adam_step(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
+               const AdamStepOptions& options);
+
+// out = x; same shape, f32, any strides on either side; blocked, so that transposes run at the speed of memory.
+void copy_into(const Tensor& out, const Tensor& x);
+[[nodiscard]] Tensor contiguous(const Tensor& x);               // itself where it already is
+[[nodiscard]] Tensor transpose(const Tensor& x, int a, int b);  // a copy, contiguous
+// Shapes equal but for `axis` (negative: from the end). Any strides.
+[[nodiscard]] Tensor concat(std::span<const Tensor> parts, int axis);
+[[nodiscard]] std::vector<Tensor> split(const Tensor& x, int axis, std::span<const int64_t> sizes);  // copies
+
+}  // namespace heed::ops
