@@ -1,0 +1,84 @@
+// Threads by OpenMP: as many as asked for, each with one fixed part of the loop.
+#include "base/threads.h"
+
+#include <omp.h>
+#include <sched.h>
+
+#include <atomic>
+#include <charconv>
+#include <cstdlib>
+#include <string_view>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+constexpr int kMaxThreads = 1024;
+
+int available_cores() {
+  cpu_set_t set;
+  if (sched_getaffinity(0, sizeof set, &set) != 0) return omp_get_num_procs();
+  return std::max(1, CPU_COUNT(&set));
+}
+
+int initial_threads() {
+  for (const char* name : {"HEED_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    const char* const text = std::getenv(name);
+    if (text == nullptr || *text == '\0') continue;
+    const std::string_view value(text);
+    int count = 0;
+    const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
+    const bool whole = error == std::errc{} && (end == value.data() + value.size() || *end == ',');
+    require(whole && count >= 1 && count <= kMaxThreads, "threads", name, " between 1 and ", kMaxThreads, "; found \"", value,
+            "\"");
+    return count;
+  }
+  return available_cores();
+}
+
+std::atomic<int> requested_threads{0};  // 0: not asked for yet
+thread_local bool inside = false;
+
+}  // namespace
+
+int num_threads() {
+  int count = requested_threads.load(std::memory_order_relaxed);
+  if (count == 0) {
+    count = initial_threads();
+    requested_threads.store(count, std::memory_order_relaxed);
+  }
+  return count;
+}
+
+void set_num_threads(int count) {
+  require(count >= 1 && count <= kMaxThreads, "set_num_threads", "a count between 1 and ", kMaxThreads, "; found ", count);
+  requested_threads.store(count, std::memory_order_relaxed);
+}
+
+namespace detail {
+
+bool in_parallel() { return inside || omp_in_parallel() != 0; }
+
+void run_parallel(int threads, void (*body)(void*, int, int), void* context) {
+  std::exception_ptr error;
+  std::atomic<bool> failed{false};
+#pragma omp parallel num_threads(threads) default(shared)
+  {
+    inside = true;
+    // The runtime may give fewer threads than asked for: every part is done all the same.
+    const int team = omp_get_num_threads();
+    for (int part = omp_get_thread_num(); part < threads; part += team) {
+      try {
+        body(context, part, threads);
+      } catch (...) {
+        if (!failed.exchange(true)) error = std::current_exception();
+      }
+    }
+    inside = false;
+  }
+  if (error) std::rethrow_exception(error);
+}
+
+}  // namespace detail
+}  // namespace heed
