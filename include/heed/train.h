@@ -59,11 +59,13 @@ struct Schedule {
   double warmup_start = 0;
   int64_t total = 0;         // cosine: the update at which `floor` is reached
   double floor = 0;
-  int64_t width = 512;       // noam: E
+  int64_t width = 0;         // noam: E; a recipe's 0 is the model's
   [[nodiscard]] double at(int64_t update) const;  // update 1 is the first
 };
 
-// Everything `heed train` can be told; read from TOML or JSON, every key also an option of the command.
+// Everything `heed train` can be told; read from TOML or JSON, every key also an option of the command. Keys are the
+// members' names; the tables [adam], [schedule] and [model] hold theirs. [model] takes the keys of models::Config, except
+// those that the task and the tokenizer decide, and changes the preset by them.
 struct Recipe {
   // data
   std::string task = "translation";   // "translation", "language_model" or "masked_language_model"
@@ -78,6 +80,7 @@ struct Recipe {
   // model
   std::string preset = "small";
   models::Config model;               // the preset with the recipe's [model] keys applied
+  std::string model_keys = "{}";      // those keys, as JSON: applied again when task or preset change
   // optimisation
   AdamOptions adam;
   Schedule schedule;
@@ -102,9 +105,22 @@ struct Recipe {
   double ema = 0;                     // decay of an exponential moving average that is validated and saved; 0: off
   int64_t log_every = 50;             // updates
 };
-[[nodiscard]] Recipe read_recipe(const std::filesystem::path& file);      // .toml or .json
+// .toml or .json. Unknown keys and wrong types are errors that name the file, the line (TOML) and the key. Relative paths
+// are taken from `data_root`, or from the recipe's own folder where that is empty.
+[[nodiscard]] Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root = {});
 void set_option(Recipe& recipe, std::string_view key, std::string_view value);  // "schedule.peak", "0.005"
 [[nodiscard]] std::string to_json(const Recipe& recipe);
+// Throws Error, naming the key, for values that are out of range or do not fit together. train() does so first.
+void validate(const Recipe& recipe);
+
+// Every key, for help texts.
+struct RecipeField {
+  std::string key;           // "schedule.peak"
+  std::string default_text;  // "0.0005"
+  std::string help;
+  std::string type;          // "text", "number", "integer" or "true|false"
+};
+[[nodiscard]] std::vector<RecipeField> recipe_fields();
 
 struct Progress {
   int64_t update = 0, epoch = 0, max_updates = 0;
@@ -130,15 +146,48 @@ struct Callbacks {
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
 
-// The mean of several models' weights; all must have the same parameters.
+// The mean of several models' weights; all must have the same parameters. Configuration and tokenizer come from the
+// first folder (or, for a checkpoint, from the run it belongs to).
 void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output);
 
-// Loss (nats a token) and perplexity of a model on parallel or plain text.
+// Loss and perplexity of a model on text. Every target token counts, the end token included; nothing is smoothed or dropped.
 struct Evaluation {
-  double loss = 0;
-  double perplexity = 0;
+  double loss = 0;        // nats a token
+  double perplexity = 0;  // e^loss
   int64_t tokens = 0;
+  int64_t sentences = 0;  // or windows of a language model
+  int64_t left_out = 0;   // sentences that are empty or longer than the model's max_length
 };
+struct EvaluateOptions {
+  int64_t batch_tokens = 4096;
+  int64_t context = 0;  // language models: the stream is cut into windows of this length; 0: the model's max_length
+  uint64_t seed = 1;    // masked language models: which tokens are masked
+};
+// Translation: ids without begin and end, sources[i] and targets[i] are a pair.
+[[nodiscard]] Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
+                                  std::span<const text::Ids> targets, const EvaluateOptions& options = {});
+// A language model on one long stream; windows do not overlap, every token but the first is predicted once.
+[[nodiscard]] Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream,
+                                  const EvaluateOptions& options = {});
+// A masked language model on sentences, ids without begin and end.
+[[nodiscard]] Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences,
+                                  const EvaluateOptions& options = {});
+// Whatever model a folder holds, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
+// language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source side.
+[[nodiscard]] Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
+                                  const std::filesystem::path& source, const std::filesystem::path& target,
+                                  const EvaluateOptions& options = {});
+
+// Lines as the stream that language models are trained on: characters keep the line ends as a token of their own; other
+// tokenizers get the end id after each line.
+[[nodiscard]] text::Ids stream_of(std::span<const std::string> lines, const text::Tokenizer& tokenizer);
+
+// Lines of source <tab> target [<tab> ...]. Lines with the same source are one entry with several references.
+struct Pairs {
+  std::vector<std::string> sources;
+  std::vector<std::vector<std::string>> targets;  // of each source
+};
+[[nodiscard]] Pairs read_pairs(const std::filesystem::path& tsv);
 
 // BLEU exactly as sacreBLEU 2 computes it: corpus level, order 4, "exp" smoothing. Post 2018.
 struct BleuOptions {
