@@ -30,23 +30,27 @@ class Value {
 
   [[nodiscard]] bool defined() const { return node_ != nullptr; }
   [[nodiscard]] const Tensor& data() const;
-  [[nodiscard]] const Tensor& grad() const;  // undefined until backward() has reached this value
+  // Of a leaf that requires one: what backward() has added up. Undefined until it has reached this leaf, and always
+  // undefined for a value in between, whose gradient is dropped as soon as it has been used.
+  [[nodiscard]] const Tensor& grad() const;
   [[nodiscard]] bool requires_grad() const;
   [[nodiscard]] const Shape& shape() const { return data().shape(); }
   [[nodiscard]] int64_t size(int axis) const { return data().size(axis); }
   [[nodiscard]] float item() const;  // of a one-element value
 
-  void set_data(Tensor data) const;  // leaves only: exchanges the contents
+  // Leaves only.
+  void set_data(Tensor data) const;  // exchanges the contents; same shape and dtype
   void zero_grad() const;            // keeps the memory
-  void set_grad(Tensor grad) const;
+  void set_grad(Tensor grad) const;  // contiguous: the next backward() adds into this memory; undefined: drops it
 
-  // Adds d this / d leaf to the grad() of every leaf that requires one, then frees the graph.
-  // This value has one element; its own gradient is `seed`.
+  // Adds seed * d this / d leaf to the grad() of every leaf that requires one, and frees the graph on the way: what a
+  // function kept for its gradient goes back to the allocator as soon as it has been used. This value has one element.
+  // Throws Error where nothing requires a gradient, or where an earlier backward() has freed a part of this graph.
   void backward(float seed = 1.0f) const;
 
-  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward` when it is known.
-  // The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the closure is
-  // dropped, where no input requires a gradient or a NoGradScope is open.
+  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward`, contiguous, when it
+  // is known. The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the
+  // closure is dropped, where no input requires a gradient or a NoGradScope is open.
   [[nodiscard]] static Value record(Tensor data, std::vector<Value> inputs,
                                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward);
 
@@ -93,8 +97,8 @@ class TrainingScope {
 [[nodiscard]] Value gelu(const Value& x);       // x Phi(x), with erf
 [[nodiscard]] Value gelu_tanh(const Value& x);  // its tanh approximation
 [[nodiscard]] Value silu(const Value& x);       // x sigmoid(x)
-[[nodiscard]] Value sum(const Value& x);        // of all elements: one element
-[[nodiscard]] Value mean(const Value& x);
+[[nodiscard]] Value sum(const Value& x);        // of all elements: shape ()
+[[nodiscard]] Value mean(const Value& x);       // likewise
 
 // a (..., M, K) b (K, N) or (..., K, N) -> (..., M, N).
 [[nodiscard]] Value matmul(const Value& a, const Value& b);
@@ -102,7 +106,8 @@ class TrainingScope {
 [[nodiscard]] Value linear(const Value& x, const Value& weight, const Value& bias = {},
                            Activation activation = Activation::none);
 
-// ids (B, L) i32, weight (V, E) -> scale * weight[id] (B, L, E).
+// ids (B, L) i32, weight (V, E) -> scale * weight[id] (B, L, E), as EmbeddingOptions says. Throws Error for an id
+// outside [0, V).
 [[nodiscard]] Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options = {});
 
 // Over the last axis. gain and bias (E); an undefined bias is none.
@@ -119,21 +124,24 @@ class TrainingScope {
 [[nodiscard]] Value dropout_add_layer_norm(const Value& x, const Value& residual, float rate, const Value& gain,
                                            const Value& bias, float epsilon = 1e-5f);
 
-// logits (..., V), targets (...) i32.
+// logits (..., V), targets (...) i32 -> shape (): the mean, or sum, of the losses, as CrossEntropyOptions says.
 [[nodiscard]] Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
 
-// heed::attention with its gradient (logsumexp is kept for it). Inputs may be strided views (see heads()).
+// heed::attention with its gradient for query, key and value (logsumexp is kept for it). Inputs may be strided views
+// (see heads()). Inside a TrainingScope dropout of options.dropout.rate draws from the scope, whatever
+// options.dropout.seed says; outside of one there is none. options.want does not matter.
 [[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
                               const AttentionOptions& options = {});
 
-// Shapes. reshape and heads are views; the others copy.
+// Shapes. reshape and heads are views where the memory allows; a slice is one where it is contiguous; the others copy.
 [[nodiscard]] Value reshape(const Value& x, const Shape& shape);
 [[nodiscard]] Value transpose(const Value& x, int a, int b);
 [[nodiscard]] Value slice(const Value& x, int axis, int64_t begin, int64_t end);
 [[nodiscard]] Value concat(std::span<const Value> parts, int axis);
 [[nodiscard]] std::vector<Value> split(const Value& x, int axis, std::span<const int64_t> sizes);
-// Columns offset .. offset + H*D of x (B, L, C) as heads: a view (B, H, L, D), no copy. Queries, keys and values of one
-// fused projection are three such views; their gradients are added into one tensor (B, L, C).
+// Columns offset .. offset + H*D of x (B, L, C) as heads: a view (B, H, L, D), no copy where D divides C and offset.
+// Queries, keys and values of one fused projection are three such views; their gradients are added into one tensor
+// (B, L, C).
 [[nodiscard]] Value heads(const Value& x, int64_t head_count, int64_t head_size, int64_t offset = 0);
 // (B, H, L, D) -> (B, L, H*D); no copy for the output of attention().
 [[nodiscard]] Value merge_heads(const Value& x);
