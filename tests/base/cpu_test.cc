@@ -1,0 +1,48 @@
+// The choice of the instruction set: what can run can be forced, what cannot is an error.
+#include "heed/cpu.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+TEST(Cpu, EveryAvailableSetCanBeForced) {
+  const std::vector<Isa> isas = available_isas();
+  ASSERT_FALSE(isas.empty());
+  EXPECT_EQ(isas.front(), Isa::portable);
+  for (const Isa isa : isas) {
+    set_isa(isa);
+    EXPECT_EQ(active_isa(), isa);
+    EXPECT_EQ(parse_isa(to_string(isa)), isa);
+  }
+}
+
+TEST(Cpu, AnUnknownNameIsAnError) {
+  try {
+    (void)parse_isa("avx10");
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "[isa] one of portable, avx2, avx512; found \"avx10\"");
+  }
+}
+
+TEST(Cpu, TheMachineIsDescribed) {
+  const CpuInfo& info = cpu_info();
+  EXPECT_GE(info.cores, 1);
+  EXPECT_FALSE(info.model.empty());
+  const bool has_avx2 = std::count(info.features.begin(), info.features.end(), "avx2") == 1;
+  const std::vector<Isa> isas = available_isas();
+#ifndef HEED_PORTABLE_ONLY
+  EXPECT_EQ(has_avx2, std::count(isas.begin(), isas.end(), Isa::avx2) == 1);
+#else
+  EXPECT_EQ(isas.size(), 1u);
+  (void)has_avx2;
+#endif
+}
+
+}  // namespace
+}  // namespace heed

@@ -1,0 +1,65 @@
+// parallel_for covers every index once, nests inline and passes exceptions on; the settings check their arguments.
+#include "base/threads.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <stdexcept>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+class Threads : public ::testing::Test {
+ protected:
+  void TearDown() override { set_num_threads(before_); }
+  int before_ = num_threads();
+};
+
+TEST_F(Threads, EveryIndexOnce) {
+  for (const int threads : {1, 2, 3, 7, 64}) {
+    set_num_threads(threads);
+    for (const int64_t count : {0, 1, 2, 5, 63, 64, 1000}) {
+      for (const int64_t grain : {1, 10, 10000}) {
+        std::vector<std::atomic<int>> seen(static_cast<size_t>(count));
+        parallel_for(count, grain, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) ++seen[static_cast<size_t>(i)];
+        });
+        for (const auto& times : seen) ASSERT_EQ(times, 1);
+      }
+    }
+  }
+}
+
+TEST_F(Threads, NestedLoopsRunInline) {
+  set_num_threads(3);
+  std::atomic<int> total = 0, widest = 0;
+  parallel_for(6, 1, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      int parts = 0;
+      parallel_for(100, 1, [&](int64_t b, int64_t e) {
+        ++parts;
+        total += static_cast<int>(e - b);
+      });
+      widest = std::max(widest.load(), parts);
+    }
+  });
+  EXPECT_EQ(total, 600);
+  EXPECT_EQ(widest, 1);
+}
+
+TEST_F(Threads, AnExceptionReachesTheCaller) {
+  set_num_threads(2);
+  EXPECT_THROW(parallel_for(10, 1, [](int64_t begin, int64_t) { require(begin == 0, "loop", "only part 0"); }), Error);
+}
+
+TEST_F(Threads, CountsOutsideTheRangeAreErrors) {
+  EXPECT_THROW(set_num_threads(0), Error);
+  EXPECT_THROW(set_num_threads(-1), Error);
+  EXPECT_THROW(set_num_threads(1000000), Error);
+}
+
+}  // namespace
+}  // namespace heed
