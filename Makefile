@@ -1,0 +1,58 @@
+# The commands of heed. CMake and Ninja do the work; see HACKING.md.
+#   make demo      translate a dozen English sentences into Chinese and draw the attention behind them
+#   make test      install what is missing, build everything, run all tests
+#   make bench     measure the attention kernels and the matrix product against the processor's own peak
+#   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make portable  build without any special kernel and run the tests of that path
+#   make format    clang-format over the tree
+
+BUILD ?= build/release
+JOBS ?= $(shell nproc)
+CONFIGURE = cmake -S . -G Ninja
+CTEST = ctest --output-on-failure --no-tests=error -j $(JOBS)
+
+.PHONY: all demo test bench sanitize portable format packages build-packages clean
+
+all: $(BUILD)/build.ninja
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+
+packages:
+	@tools/install_packages.sh
+
+build-packages:
+	@tools/install_packages.sh build
+
+$(BUILD)/build.ninja: | build-packages
+	$(CONFIGURE) -B $(BUILD) >/dev/null
+
+demo: build-packages
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=OFF >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	@demo/run.sh $(BUILD)/bin/heed
+
+test: packages
+	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS)
+	cd $(BUILD) && $(CTEST)
+
+bench: build-packages
+	$(CONFIGURE) -B $(BUILD) >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	$(BUILD)/bin/heed bench attention
+	$(BUILD)/bin/heed bench matmul
+
+sanitize: packages
+	$(CONFIGURE) -B build/sanitize -DHEED_SANITIZE=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON >/dev/null
+	cmake --build build/sanitize -j $(JOBS)
+	cd build/sanitize && ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1 UBSAN_OPTIONS=print_stacktrace=1 $(CTEST)
+
+portable: packages
+	$(CONFIGURE) -B build/portable -DHEED_PORTABLE_ONLY=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=OFF >/dev/null
+	cmake --build build/portable -j $(JOBS)
+	cd build/portable && $(CTEST)
+
+format:
+	git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build

@@ -1,0 +1,16 @@
+// All of heed. Start with attention.h; the order below is that of the layers, each built on those above it.
+#pragma once
+
+#include "heed/error.h"      // the one exception type
+#include "heed/cpu.h"        // the machine, its kernels, threads
+#include "heed/tensor.h"     // typed, strided views of shared memory
+#include "heed/io.h"         // safetensors, .npy, .npz
+#include "heed/text.h"       // tokenizers
+#include "heed/ops.h"        // mathematics on tensors, forward and backward
+#include "heed/attention.h"  // attention, its gradient, its general form
+#include "heed/autograd.h"   // values that know their gradients
+#include "heed/nn.h"         // modules with named parameters
+#include "heed/models.h"     // encoder-decoder, decoder-only, encoder-only
+#include "heed/generate.h"   // greedy, beam, sampling
+#include "heed/inspect.h"    // pictures of who attends to whom
+#include "heed/train.h"      // training, checkpoints, BLEU
