@@ -1,0 +1,271 @@
+// Beam search. Graves 2012; length penalties of Wu et al. 2016, section 7.
+//
+// Each step extends every living hypothesis by every token and keeps the best 2 * beam extensions of a source, ordered
+// by their summed log probability, equal ones by beam row and then by token id. Of these, the ones among the first
+// `beam` that end are finished; the first `beam` that do not end live on. A source is done when `beam` hypotheses are
+// finished and none alive has, at its present length, a better score than the best of them; or at its length limit,
+// where what lives is taken as it is.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "base/threads.h"
+#include "generate/rows.h"
+#include "heed/error.h"
+#include "heed/generate.h"
+
+namespace heed::generate {
+namespace {
+
+constexpr const char* kName = "beam_search";
+
+// One token of a hypothesis; hypotheses share their beginnings.
+struct Node {
+  int64_t parent = -1;
+  int32_t id = -1;
+  float log_prob = 0;
+};
+
+struct Row {
+  double sum = 0;     // of the log probabilities
+  int64_t node = -1;  // last token; -1: none yet
+  bool alive = false;
+};
+
+struct Extension {
+  double sum = 0;
+  float log_prob = 0;
+  int32_t id = -1;
+  int32_t row = -1;  // of the beam; -1: no extension
+};
+
+bool better(const Extension& a, const Extension& b) {
+  if (a.sum != b.sum) return a.sum > b.sum;
+  if (a.row != b.row) return a.row < b.row;
+  return a.id < b.id;
+}
+
+// One source: its living hypotheses, always `beam` rows in the decoder, and its finished ones.
+struct Search {
+  int64_t limit = 0;
+  std::vector<Node> nodes;
+  std::vector<Row> rows;             // beam
+  std::vector<Hypothesis> finished;  // in the order of their scores, at most beam
+  bool done = false;
+};
+
+class Beam {
+ public:
+  Beam(models::Decoder& decoder, int64_t sources, int32_t end_id, const BeamOptions& options)
+      : decoder_(decoder), sources_(sources), end_id_(end_id), options_(options), vocabulary_(decoder.vocabulary()) {
+    require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
+    require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
+            "; found ", options.n_best);
+    require(std::isfinite(options.length_penalty), kName, "a finite length penalty");
+    require(end_id >= 0 && end_id < vocabulary_, kName, "an end id below ", vocabulary_, "; found ", end_id);
+    blocked_.assign(static_cast<size_t>(vocabulary_), 0);
+    for (const int32_t id : options.suppressed) {
+      require(id >= 0 && id < vocabulary_, kName, "suppressed ids below ", vocabulary_, "; found ", id);
+      blocked_[static_cast<size_t>(id)] = 1;
+    }
+    for (const int32_t id : options.prefix)
+      require(id >= 0 && id < vocabulary_, kName, "prefix ids below ", vocabulary_, "; found ", id);
+    blocked_no_end_ = blocked_;
+    blocked_no_end_[static_cast<size_t>(end_id)] = 1;
+    candidates_ = std::min(2 * options.beam, vocabulary_);
+  }
+
+  std::vector<std::vector<Hypothesis>> run(int32_t begin_id, std::span<const int64_t> limits) {
+    searches_.resize(static_cast<size_t>(sources_));
+    for (int64_t s = 0; s < sources_; ++s) {
+      Search& search = searches_[static_cast<size_t>(s)];
+      search.limit = limits[static_cast<size_t>(s)];
+      search.rows.resize(static_cast<size_t>(options_.beam));
+      search.rows[0].alive = true;
+      if (search.limit <= 0) close(search, 0);
+    }
+    std::vector<int64_t> active, chosen;  // sources still searched; decoder rows they go on with
+    for (int64_t s = 0; s < sources_; ++s) active.push_back(s);
+    std::vector<int32_t> tokens(static_cast<size_t>(sources_ * options_.beam), begin_id);
+    drop_done(active, chosen, tokens);
+    for (int64_t length = 0; !active.empty(); ++length) {
+      const Tensor input = Tensor::from(std::span<const int32_t>(tokens), {static_cast<int64_t>(tokens.size()), 1});
+      const Tensor logits = decoder_.step(input).contiguous();  // (active * beam, V)
+      require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
+              input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
+      extend(logits.data<float>(), active, length);
+      chosen.assign(tokens.size(), 0);
+      parallel_for(static_cast<int64_t>(active.size()), 1, [&](int64_t begin, int64_t end) {
+        for (int64_t a = begin; a < end; ++a) advance(a, active[static_cast<size_t>(a)], length, chosen, tokens);
+      });
+      drop_done(active, chosen, tokens);
+    }
+    std::vector<std::vector<Hypothesis>> results;
+    for (Search& search : searches_) {
+      if (static_cast<int64_t>(search.finished.size()) > options_.n_best)
+        search.finished.resize(static_cast<size_t>(options_.n_best));
+      results.push_back(std::move(search.finished));
+    }
+    return results;
+  }
+
+ private:
+  double score(double sum, int64_t length) const {
+    const double size = static_cast<double>(std::max<int64_t>(length, 1));
+    return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, options_.length_penalty);
+  }
+
+  int32_t forced(int64_t length) const {
+    return length < static_cast<int64_t>(options_.prefix.size()) ? options_.prefix[static_cast<size_t>(length)] : -1;
+  }
+
+  // The best extensions of each row, from its logits.
+  void extend(const float* logits, const std::vector<int64_t>& active, int64_t length) {
+    const int64_t rows = static_cast<int64_t>(active.size()) * options_.beam;
+    extensions_.resize(static_cast<size_t>(rows * candidates_));
+    const int32_t forced_id = forced(length);
+    const std::vector<uint8_t>& blocked = length < options_.min_length ? blocked_no_end_ : blocked_;
+    parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+      std::vector<Entry> entries(static_cast<size_t>(candidates_));
+      for (int64_t r = begin; r < end; ++r) {
+        Extension* out = extensions_.data() + r * candidates_;
+        std::fill(out, out + candidates_, Extension{});
+        const int64_t beam_row = r % options_.beam;
+        const Row& row = searches_[static_cast<size_t>(active[static_cast<size_t>(r / options_.beam)])]
+                             .rows[static_cast<size_t>(beam_row)];
+        if (!row.alive) continue;
+        const std::span<const float> x(logits + r * vocabulary_, static_cast<size_t>(vocabulary_));
+        const double normaliser = log_sum_exp(x, kName);
+        int64_t found = 1;
+        if (forced_id >= 0) {
+          entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
+        } else {
+          found = top_entries(x, blocked, candidates_, entries.data());
+        }
+        for (int64_t k = 0; k < found; ++k) {
+          const Entry& entry = entries[static_cast<size_t>(k)];
+          const double log_prob = static_cast<double>(entry.logit) - normaliser;
+          out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row)};
+        }
+      }
+    });
+  }
+
+  // Chooses among a source's extensions; writes the decoder rows to go on with and the tokens to feed them.
+  void advance(int64_t position, int64_t source, int64_t length, std::vector<int64_t>& chosen,
+               std::vector<int32_t>& tokens) {
+    Search& search = searches_[static_cast<size_t>(source)];
+    const int64_t beam = options_.beam;
+    std::vector<Extension> best;
+    const Extension* all = extensions_.data() + position * beam * candidates_;
+    for (int64_t k = 0; k < beam * candidates_; ++k)
+      if (all[k].row >= 0) best.push_back(all[k]);
+    const int64_t kept = std::min<int64_t>(2 * beam, static_cast<int64_t>(best.size()));
+    std::partial_sort(best.begin(), best.begin() + kept, best.end(), better);
+
+    std::vector<Row> rows(static_cast<size_t>(beam));
+    const bool may_end = forced(length) < 0;
+    int64_t living = 0;
+    for (int64_t k = 0; k < kept && living < beam; ++k) {
+      const Extension& extension = best[static_cast<size_t>(k)];
+      const Row& parent = search.rows[static_cast<size_t>(extension.row)];
+      if (extension.id == end_id_ && may_end) {
+        if (k < beam) finish(search, parent.node, &extension, extension.sum, length + 1);
+        continue;
+      }
+      search.nodes.push_back({parent.node, extension.id, extension.log_prob});
+      rows[static_cast<size_t>(living)] = {extension.sum, static_cast<int64_t>(search.nodes.size()) - 1, true};
+      const size_t at = static_cast<size_t>(position * beam + living);
+      chosen[at] = position * beam + extension.row;
+      tokens[at] = extension.id;
+      ++living;
+    }
+    for (int64_t r = living; r < beam; ++r) {  // rows that are dead keep the decoder's rows of equal number
+      const size_t at = static_cast<size_t>(position * beam + r);
+      chosen[at] = position * beam;
+      tokens[at] = end_id_;
+    }
+    // Nothing may follow (everything is suppressed): what lived is the result.
+    if (living == 0 && search.finished.empty()) return close(search, length);
+    search.rows = std::move(rows);
+    if (length + 1 >= search.limit) return close(search, length + 1);
+    const bool full = static_cast<int64_t>(search.finished.size()) >= beam;
+    search.done = living == 0 || (full && score(search.rows[0].sum, length + 1) <= search.finished[0].score);
+  }
+
+  // Takes every living hypothesis as it is, without an end.
+  void close(Search& search, int64_t length) {
+    for (const Row& row : search.rows)
+      if (row.alive) finish(search, row.node, nullptr, row.sum, length);
+    search.done = true;
+  }
+
+  // Adds a hypothesis behind those of at least its score, and drops the worst beyond `beam`.
+  void finish(Search& search, int64_t node, const Extension* end, double sum, int64_t length) {
+    Hypothesis hypothesis;
+    hypothesis.score = score(sum, length);
+    hypothesis.finished = end != nullptr;
+    auto& list = search.finished;
+    const auto place = std::upper_bound(list.begin(), list.end(), hypothesis.score,
+                                        [](double s, const Hypothesis& h) { return s > h.score; });
+    if (static_cast<int64_t>(list.size()) == options_.beam) {
+      if (place == list.end()) return;
+    }
+    for (int64_t n = node; n >= 0; n = search.nodes[static_cast<size_t>(n)].parent) {
+      hypothesis.ids.push_back(search.nodes[static_cast<size_t>(n)].id);
+      hypothesis.log_probs.push_back(search.nodes[static_cast<size_t>(n)].log_prob);
+    }
+    std::reverse(hypothesis.ids.begin(), hypothesis.ids.end());
+    std::reverse(hypothesis.log_probs.begin(), hypothesis.log_probs.end());
+    if (end != nullptr) hypothesis.log_probs.push_back(end->log_prob);
+    list.insert(place, std::move(hypothesis));
+    if (static_cast<int64_t>(list.size()) > options_.beam) list.pop_back();
+  }
+
+  // Moves the decoder on to the chosen rows of the sources that are not done; the others leave the batch.
+  void drop_done(std::vector<int64_t>& active, std::vector<int64_t>& chosen, std::vector<int32_t>& tokens) {
+    const int64_t beam = options_.beam;
+    const int64_t before = static_cast<int64_t>(tokens.size());
+    if (chosen.empty())
+      for (int64_t r = 0; r < before; ++r) chosen.push_back(r);
+    int64_t left = 0;
+    for (int64_t a = 0; a < static_cast<int64_t>(active.size()); ++a) {
+      if (searches_[static_cast<size_t>(active[static_cast<size_t>(a)])].done) continue;
+      active[static_cast<size_t>(left)] = active[static_cast<size_t>(a)];
+      for (int64_t r = 0; r < beam; ++r) {
+        chosen[static_cast<size_t>(left * beam + r)] = chosen[static_cast<size_t>(a * beam + r)];
+        tokens[static_cast<size_t>(left * beam + r)] = tokens[static_cast<size_t>(a * beam + r)];
+      }
+      ++left;
+    }
+    active.resize(static_cast<size_t>(left));
+    chosen.resize(static_cast<size_t>(left * beam));
+    tokens.resize(static_cast<size_t>(left * beam));
+    if (left == 0) return;
+    bool same = static_cast<int64_t>(chosen.size()) == before;
+    for (int64_t r = 0; same && r < before; ++r) same = chosen[static_cast<size_t>(r)] == r;
+    if (!same) decoder_.reorder(chosen);
+  }
+
+  models::Decoder& decoder_;
+  int64_t sources_;
+  int32_t end_id_;
+  const BeamOptions& options_;
+  int64_t vocabulary_;
+  int64_t candidates_ = 0;  // a row
+  std::vector<uint8_t> blocked_, blocked_no_end_;
+  std::vector<Search> searches_;
+  std::vector<Extension> extensions_;  // (active * beam, candidates)
+};
+
+}  // namespace
+
+std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources, int32_t begin_id,
+                                                 int32_t end_id, std::span<const int64_t> limits,
+                                                 const BeamOptions& options) {
+  require(static_cast<int64_t>(limits.size()) == sources, kName, "a length limit for each of ", sources,
+          " sources; found ", limits.size());
+  return Beam(decoder, sources, end_id, options).run(begin_id, limits);
+}
+
+}  // namespace heed::generate
