@@ -8,7 +8,9 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -152,8 +154,8 @@ struct NameMapping {
     std::string name;       // in the file
     int64_t first_row = 0;  // of the part that is ours, where several are stacked; all rows from 0 by default
   };
-  // Our parameter's path -> the place in the file. Throws Error for a path it does not know.
-  std::function<Source(const std::string& path)> find;
+  // Our parameter's path in a model of this configuration -> the place in the file. Throws Error for a path unknown there.
+  std::function<Source(const std::string& path, const Config& config)> find;
 };
 // The names CTranslate2 gives an encoder-decoder Transformer (stacked projections "linear_0").
 [[nodiscard]] NameMapping ctranslate2_names();

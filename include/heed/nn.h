@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -81,7 +82,7 @@ enum class PositionLayout {
   halves,       // first half sines, second half cosines (tensor2tensor, Marian, OpenNMT, fairseq)
 };
 
-// (length, E): sin and cos of position / 10000^(2i/E) (halves: 10000^(i/(E/2-1))), positions from `first`.
+// (length, E), E even: sin and cos of position / 10000^(2i/E) (halves: 10000^(i/(E/2-1))), positions from `first`.
 [[nodiscard]] Tensor sinusoidal_positions(int64_t length, int64_t width, PositionLayout layout, int64_t first = 0);
 
 enum class NormKind { layer_norm, rms_norm };
@@ -127,7 +128,8 @@ struct KeyValueCache {
 class AttentionObserver {
  public:
   virtual ~AttentionObserver() = default;
-  // path: the layer's, e.g. "decoder.layers.2.cross_attention". weights (B, H, L, S).
+  // path: the layer's, e.g. "decoder.layers.2.cross_attention". weights (B, H, L, S). While a beam is decoded, cross
+  // attention reports the rows of one source together: (sources, H, rows of each * L, S).
   virtual void on_attention(std::string_view path, const Tensor& weights) = 0;
 };
 class ObserverScope {

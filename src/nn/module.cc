@@ -1,0 +1,46 @@
+// Module: named parameters, and children with names.
+#include <algorithm>
+
+#include "heed/nn.h"
+
+namespace heed::nn {
+
+std::vector<std::pair<std::string, Value>> Module::named_parameters() const {
+  std::vector<std::pair<std::string, Value>> all = parameters_;
+  for (const auto& [name, child] : children_) {
+    for (auto& [path, value] : child->named_parameters()) {
+      // A parameter is recognised by where its contents live; two that are tied are one.
+      const bool tied = std::any_of(all.begin(), all.end(),
+                                    [&value](const auto& seen) { return &seen.second.data() == &value.data(); });
+      if (!tied) all.emplace_back(name + "." + path, value);
+    }
+  }
+  return all;
+}
+
+std::vector<Value> Module::parameters() const {
+  std::vector<Value> all;
+  for (auto& [path, value] : named_parameters()) all.push_back(value);
+  return all;
+}
+
+int64_t Module::parameter_count() const {
+  int64_t count = 0;
+  for (const auto& [path, value] : named_parameters()) count += value.data().numel();
+  return count;
+}
+
+Value Module::add_parameter(std::string name, Tensor initial) {
+  Value value(std::move(initial), true);
+  parameters_.emplace_back(std::move(name), value);
+  return value;
+}
+
+void Module::add_module(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
+
+void Module::name_paths(const std::string& prefix) {
+  path_ = prefix;
+  for (const auto& [name, child] : children_) child->name_paths(prefix.empty() ? name : prefix + "." + name);
+}
+
+}  // namespace heed::nn
