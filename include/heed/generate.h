@@ -32,8 +32,8 @@ struct BeamOptions {
   // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
   double length_factor = 2.0;
   int64_t length_extra = 20;
-  Ids prefix;                     // forced first tokens
-  std::vector<int32_t> suppressed;  // never chosen
+  Ids prefix = {};                    // forced first tokens
+  std::vector<int32_t> suppressed = {};  // never chosen
 };
 
 // One decoder of `sources * beam` rows, grouped by source; begin_ids is what every row starts with. limits: the longest
@@ -49,7 +49,7 @@ struct SamplingOptions {
   double min_p = 0.0;        // tokens with at least this share of the best one's probability
   uint64_t seed = 0;
   int64_t max_tokens = 256;
-  std::vector<int32_t> stop_ids;  // end the text; not part of it
+  std::vector<int32_t> stop_ids = {};  // end the text; not part of it
 };
 
 // The filtered, renormalised distribution of one step, sorted as the ids are: probabilities (V), zero where excluded.

@@ -1,10 +1,8 @@
-// Sampling: the filtered distribution of a step, the choice, and the loop that continues a text.
+// Sampling: the filtered distribution of a step, and the choice from it.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
 
-#include "base/philox.h"
-#include "generate/rows.h"
 #include "heed/error.h"
 #include "heed/generate.h"
 
@@ -70,53 +68,6 @@ int32_t sample(std::span<const double> distribution, double uniform) {
   }
   require(last >= 0, "sample", "a distribution with a probability above 0");
   return last;  // the sum fell short of `uniform` by rounding
-}
-
-Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const SamplingOptions& options,
-                       const std::function<bool(int32_t)>& on_token) {
-  constexpr const char* kName = "sample_text";
-  const models::Config& config = model.config();
-  require(!prompt.empty(), kName, "a prompt of at least one token");
-  const int64_t room = config.max_length;
-  const NoGradScope no_grad;
-
-  Ids context = prompt;  // what the model has read or is about to read
-  const auto start = [&](int64_t keep) {
-    if (static_cast<int64_t>(context.size()) > keep) context.erase(context.begin(), context.end() - keep);
-    auto decoder = model.start();
-    Tensor logits = decoder->step(
-        Tensor::from(std::span<const int32_t>(context), {int64_t{1}, static_cast<int64_t>(context.size())}));
-    return std::pair(std::move(decoder), std::move(logits));
-  };
-
-  Hypothesis result;
-  if (options.max_tokens <= 0) return result;
-  auto [decoder, logits] = start(room);
-  for (int64_t n = 0; n < options.max_tokens; ++n) {
-    const Tensor row = logits.contiguous();  // (1, V)
-    const std::span<const float> x(row.data<float>(), static_cast<size_t>(row.numel()));
-    const std::vector<double> distribution = sampling_distribution(x, options);
-    const auto words = philox(options.seed, 0, static_cast<uint64_t>(n));
-    const int32_t id = sample(distribution, uniform_double(words[0], words[1]));
-    const double log_prob = static_cast<double>(x[static_cast<size_t>(id)]) - log_sum_exp(x, kName);
-    result.log_probs.push_back(static_cast<float>(log_prob));
-    result.score += log_prob;
-    if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {
-      result.finished = true;
-      break;
-    }
-    result.ids.push_back(id);
-    if (on_token && !on_token(id)) break;
-    if (n + 1 == options.max_tokens) break;
-    context.push_back(id);
-    if (static_cast<int64_t>(context.size()) > room) {
-      // The window is full: read its newer half again and go on from there. Two passes a token at most, on average.
-      std::tie(decoder, logits) = start(std::max<int64_t>(1, room / 2));
-    } else {
-      logits = decoder->step(Tensor::from(std::span<const int32_t>(&id, 1), {int64_t{1}, int64_t{1}}));
-    }
-  }
-  return result;
 }
 
 }  // namespace heed::generate

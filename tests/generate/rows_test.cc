@@ -1,0 +1,66 @@
+// log-sum-exp and selection, against the plain formula and a full sort.
+#include "generate/rows.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <random>
+
+#include "heed/error.h"
+
+namespace heed::generate {
+namespace {
+
+TEST(Rows, LogSumExpIsAccurate) {
+  std::mt19937 random(3);
+  for (const size_t size : {1u, 2u, 7u, 8u, 9u, 127u, 128u, 129u, 1000u, 8000u}) {
+    for (const float scale : {0.01f, 1.0f, 10.0f, 200.0f}) {
+      std::normal_distribution<float> normal(0, scale);
+      std::vector<float> x(size);
+      for (float& v : x) v = normal(random);
+      double top = -1e300, sum = 0;
+      for (const float v : x) top = std::max(top, static_cast<double>(v));
+      for (const float v : x) sum += std::exp(static_cast<double>(v) - top);
+      const double want = top + std::log(sum);
+      EXPECT_NEAR(log_sum_exp(x, "test"), want, 4e-7 * (1 + std::abs(want) * 0.1)) << size << " " << scale;
+    }
+  }
+}
+
+TEST(Rows, LogSumExpTakesMinusInfinityAndRefusesTheRest) {
+  const float inf = std::numeric_limits<float>::infinity();
+  EXPECT_NEAR(log_sum_exp(std::vector<float>{-inf, 0.5f, -inf}, "test"), 0.5, 1e-7);
+  for (const size_t at : {0u, 9u}) {
+    std::vector<float> x(10, 0.0f);
+    x[at] = std::nanf("");
+    EXPECT_THROW((void)log_sum_exp(x, "test"), Error);
+    x[at] = inf;
+    EXPECT_THROW((void)log_sum_exp(x, "test"), Error);
+  }
+  EXPECT_THROW((void)log_sum_exp(std::vector<float>(10, -inf), "test"), Error);
+}
+
+TEST(Rows, TopEntriesAreThoseOfAFullSort) {
+  std::mt19937 random(4);
+  for (const int64_t size : {1, 5, 8, 17, 1000}) {
+    for (const int64_t count : {1, 2, 10, 1000}) {
+      std::vector<float> x(static_cast<size_t>(size));
+      for (float& v : x) v = static_cast<float>(random() % 50);  // many ties
+      std::vector<uint8_t> blocked(x.size(), 0);
+      for (uint8_t& b : blocked) b = random() % 4 == 0;
+      std::vector<Entry> want;
+      for (size_t i = 0; i < x.size(); ++i)
+        if (blocked[i] == 0) want.push_back({x[i], static_cast<int32_t>(i)});
+      std::stable_sort(want.begin(), want.end(), [](const Entry& a, const Entry& b) { return a.logit > b.logit; });
+      std::vector<Entry> got(static_cast<size_t>(count));
+      const int64_t found = top_entries(x, blocked, count, got.data());
+      ASSERT_EQ(found, std::min<int64_t>(count, static_cast<int64_t>(want.size())));
+      for (size_t k = 0; k < static_cast<size_t>(found); ++k) EXPECT_EQ(got[k].id, want[k].id);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::generate
