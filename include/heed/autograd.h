@@ -48,8 +48,8 @@ class Value {
   // Throws Error where nothing requires a gradient, or where an earlier backward() has freed a part of this graph.
   void backward(float seed = 1.0f) const;
 
-  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward`, contiguous, when it
-  // is known. The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the
+  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward`, contiguous, when
+  // it is known. The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the
   // closure is dropped, where no input requires a gradient or a NoGradScope is open.
   [[nodiscard]] static Value record(Tensor data, std::vector<Value> inputs,
                                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward);

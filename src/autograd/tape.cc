@@ -1,0 +1,246 @@
+// Values, their recording, and backward().
+#include "autograd/tape.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+thread_local bool recording_enabled = true;
+thread_local uint64_t last_sequence = 0;
+
+const Tensor& undefined_tensor() {
+  static const Tensor tensor;
+  return tensor;
+}
+
+}  // namespace
+
+namespace tape {
+
+// A chain of a million steps must not become a million nested destructors: what a dying step holds is laid on a list,
+// which the outermost destructor of the thread empties.
+Step::~Step() {
+  if (inputs.empty() && !backward) return;
+  using Remains = std::pair<std::vector<std::shared_ptr<Step>>, Backward>;
+  thread_local std::vector<Remains>* list = nullptr;
+  if (list != nullptr) {
+    list->emplace_back(std::move(inputs), std::move(backward));
+    return;
+  }
+  std::vector<Remains> own;
+  list = &own;
+  own.emplace_back(std::move(inputs), std::move(backward));
+  while (!own.empty()) {
+    const Remains next = std::move(own.back());
+    own.pop_back();
+  }
+  list = nullptr;
+}
+
+Tensor dense(const Value& x) { return ops::contiguous(x.data()); }
+
+namespace {
+
+// All steps below `root`, itself included, inputs' inputs first come first served: no recursion.
+std::vector<std::shared_ptr<Step>> reachable(const std::shared_ptr<Step>& root) {
+  std::vector<std::shared_ptr<Step>> found = {root};
+  root->visited = true;
+  for (size_t next = 0; next < found.size(); ++next) {
+    const Step& step = *found[next];  // by reference to the step: `found` moves as it grows
+    for (const auto& input : step.inputs) {
+      if (input == nullptr || input->visited) continue;
+      input->visited = true;
+      found.push_back(input);
+    }
+  }
+  for (const auto& step : found) step->visited = false;
+  return found;
+}
+
+// Ends the life of a step in the graph: whatever it kept is freed.
+void retire(Step& step) {
+  if (step.leaf) return;
+  step.used = true;
+  step.backward = nullptr;
+  step.inputs.clear();
+  step.slot = {};
+}
+
+// Retires what is left, also when a closure throws: half a graph must not be differentiated again.
+struct Retire {
+  std::vector<std::shared_ptr<Step>>& steps;
+  ~Retire() {
+    for (const auto& step : steps) {
+      if (step != nullptr) retire(*step);
+    }
+  }
+};
+
+void run(const std::shared_ptr<Step>& root, float seed) {
+  std::vector<std::shared_ptr<Step>> steps = reachable(root);
+  for (const auto& step : steps) {
+    require(!step->used, "backward", "a graph that is whole; found a part that an earlier backward() has freed");
+  }
+  // Consumers before what they consume, and so the order of every sum of gradients is fixed.
+  std::stable_sort(steps.begin(), steps.end(), [](const auto& a, const auto& b) { return a->sequence > b->sequence; });
+
+  const NoGradScope no_grad;  // closures may use the functions they belong to
+  const Retire finally{steps};
+  {
+    Step source;  // the constant 1 that the root is multiplied with
+    source.inputs = {root};
+    Gradients(source, false).give(0, Tensor::full(root->shape, seed));
+  }
+  for (auto& step : steps) {
+    if (!step->leaf && step->slot.gradient.defined()) {
+      step->slot.complete();
+      const Tensor d_output = std::move(step->slot.gradient);
+      step->slot.gradient = {};
+      Gradients gradients(*step, step->slot.owned);
+      step->backward(d_output, gradients);
+    }
+    retire(*step);
+    step.reset();
+  }
+}
+
+}  // namespace
+}  // namespace tape
+
+bool Value::Node::recording(std::initializer_list<const Value*> inputs) {
+  return recording_enabled &&
+         std::any_of(inputs.begin(), inputs.end(), [](const Value* v) { return v->requires_grad(); });
+}
+
+bool Value::Node::recording(const std::vector<Value>& inputs) {
+  return recording_enabled &&
+         std::any_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.requires_grad(); });
+}
+
+Value Value::Node::constant(Tensor data) {
+  auto node = std::make_shared<Node>();
+  node->data = std::move(data);
+  return Value(std::move(node));
+}
+
+namespace {
+
+// Adds one input to a step that is being made.
+void link(tape::Step& step, const std::shared_ptr<tape::Step>& input) {
+  if (input != nullptr) last_sequence = std::max(last_sequence, input->sequence);
+  step.inputs.push_back(input);
+}
+
+std::shared_ptr<tape::Step> finish(std::shared_ptr<tape::Step> step, const Shape& shape,
+                                   tape::Step::Backward backward) {
+  step->shape = shape;
+  step->sequence = ++last_sequence;
+  step->backward = std::move(backward);
+  return step;
+}
+
+}  // namespace
+
+Value Value::Node::make(Tensor data, std::initializer_list<const Value*> inputs, tape::Step::Backward backward) {
+  Value value = constant(std::move(data));
+  if (!recording(inputs)) return value;
+  auto step = std::make_shared<tape::Step>();
+  step->inputs.reserve(inputs.size());
+  for (const Value* input : inputs) link(*step, input->defined() ? input->node_->step : nullptr);
+  value.node_->step = finish(std::move(step), value.shape(), std::move(backward));
+  return value;
+}
+
+Value Value::Node::make(Tensor data, const std::vector<Value>& inputs, tape::Step::Backward backward) {
+  Value value = constant(std::move(data));
+  if (!recording(inputs)) return value;
+  auto step = std::make_shared<tape::Step>();
+  step->inputs.reserve(inputs.size());
+  for (const Value& input : inputs) link(*step, input.defined() ? input.node_->step : nullptr);
+  value.node_->step = finish(std::move(step), value.shape(), std::move(backward));
+  return value;
+}
+
+Value::Value(Tensor data, bool requires_grad) : node_(std::make_shared<Node>()) {
+  require(data.defined(), "value", "a tensor; found an undefined one");
+  if (!requires_grad) {
+    node_->data = std::move(data);
+    return;
+  }
+  require(data.dtype() == DType::f32, "value", "f32 where a gradient is required; found ", data.dtype());
+  node_->data = data.contiguous();
+  node_->step = std::make_shared<tape::Step>();
+  node_->step->leaf = true;
+  node_->step->shape = node_->data.shape();
+  node_->step->sequence = ++last_sequence;
+}
+
+const Tensor& Value::data() const {
+  require(defined(), "value", "a defined value; found an undefined one");
+  return node_->data;
+}
+
+bool Value::requires_grad() const { return defined() && node_->step != nullptr; }
+
+const Tensor& Value::grad() const {
+  require(defined(), "value", "a defined value; found an undefined one");
+  return node_->step != nullptr && node_->step->leaf ? node_->step->slot.gradient : undefined_tensor();
+}
+
+float Value::item() const {
+  require(data().numel() == 1, "item", "one element; found shape ", shape());
+  return *data().data<float>();
+}
+
+void Value::set_data(Tensor data) const {
+  require(defined() && (node_->step == nullptr || node_->step->leaf), "set_data",
+          "a leaf; found a value made by a function");
+  require(data.shape() == shape() && data.dtype() == node_->data.dtype(), "set_data", node_->data.dtype(), " ", shape(),
+          "; found ", data.dtype(), " ", data.shape());
+  node_->data = node_->step != nullptr ? data.contiguous() : std::move(data);
+}
+
+void Value::zero_grad() const {
+  if (grad().defined()) grad().zero();
+}
+
+void Value::set_grad(Tensor grad) const {
+  require(defined() && node_->step != nullptr && node_->step->leaf, "set_grad",
+          "a leaf that requires a gradient; found another value");
+  if (grad.defined()) {
+    require(grad.shape() == shape() && grad.dtype() == DType::f32 && grad.is_contiguous(), "set_grad",
+            "a contiguous f32 tensor of shape ", shape(), "; found ", grad.dtype(), " ", grad.shape());
+  }
+  node_->step->slot.gradient = std::move(grad);
+  node_->step->slot.owned = true;
+}
+
+void Value::backward(float seed) const {
+  require(data().numel() == 1, "backward", "a value of one element; found shape ", shape());
+  require(requires_grad(), "backward", "a value that depends on one that requires a gradient; found none");
+  tape::run(node_->step, seed);
+}
+
+Value Value::record(Tensor data, std::vector<Value> inputs,
+                    std::function<std::vector<Tensor>(const Tensor& d_output)> backward) {
+  require(data.defined(), "record", "a tensor; found an undefined one");
+  return Node::make(std::move(data), inputs,
+                    [backward = std::move(backward), count = inputs.size()](const Tensor& d, tape::Gradients& into) {
+                      const std::vector<Tensor> gradients = backward(ops::contiguous(d));
+                      require(gradients.size() == count, "backward", count, " gradients, one an input; found ",
+                              gradients.size());
+                      for (size_t i = 0; i < count; ++i) {
+                        if (gradients[i].defined()) into.share(i, gradients[i]);
+                      }
+                    });
+}
+
+NoGradScope::NoGradScope() : before_(std::exchange(recording_enabled, false)) {}
+NoGradScope::~NoGradScope() { recording_enabled = before_; }
+bool grad_enabled() { return recording_enabled; }
+
+}  // namespace heed

@@ -1,0 +1,120 @@
+// The tape: the steps by which values were made, linked from results to inputs.
+//
+// A value is its data and, if it depends on something that requires a gradient, a Step. Steps link to steps, not to
+// values: data that no step saved for its gradient is freed with its value, while the graph lives on.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "heed/autograd.h"
+
+namespace heed::tape {
+
+// The gradient of one value while it is being added up.
+//
+// Several values may see one gradient (both sides of a sum have the gradient of the sum), so memory is only written in
+// place where this slot is the only one that holds it; otherwise the first addition makes a new tensor.
+struct Slot {
+  Tensor gradient;
+  bool owned = false;
+  // While parts are being written: which ranges of `part_axis` hold numbers; the rest is still arbitrary.
+  int part_axis = -1;
+  std::vector<std::pair<int64_t, int64_t>> parts;
+
+  void complete();  // writes zeros where no part was written
+};
+
+class Gradients;
+
+struct Step {
+  // d_output may be strided; it is the caller's to read, and to hand on by Gradients::share or pass.
+  using Backward = std::function<void(const Tensor& d_output, Gradients& into)>;
+
+  uint64_t sequence = 0;  // greater than that of every input
+  Shape shape;
+  std::vector<std::shared_ptr<Step>> inputs;  // null where no gradient is required
+  Backward backward;                          // empty for leaves, and once used
+  bool leaf = false;
+  bool used = false;
+  bool visited = false;  // by the backward() that is running
+  Slot slot;
+
+  Step() = default;
+  ~Step();
+  Step(const Step&) = delete;
+  Step& operator=(const Step&) = delete;
+};
+
+// The gradients of a step's inputs, as its closure sees them. Every function does nothing for an input that requires
+// none. `i` counts the inputs given to Value::Node::make().
+class Gradients {
+ public:
+  Gradients(Step& step, bool output_owned) : step_(step), output_owned_(output_owned) {}
+
+  [[nodiscard]] bool wanted(size_t i) const { return step_.inputs[i] != nullptr; }
+
+  // Adds a tensor that nobody else holds.
+  void give(size_t i, Tensor gradient) { add(i, std::move(gradient), true); }
+  // Adds a tensor that others may hold as well.
+  void share(size_t i, Tensor gradient) { add(i, std::move(gradient), false); }
+  // Adds d_output, or a view of it, that goes to no other input (views that do not overlap may go to several). The
+  // closure must not read it afterwards: it may be written to.
+  void pass(size_t i, Tensor gradient) { add(i, std::move(gradient), output_owned_); }
+
+  // The gradient itself, contiguous, for functions that add into their argument; undefined where none is wanted.
+  [[nodiscard]] Tensor sum(size_t i);
+  // True where sum() would have to write zeros first: then give() is cheaper.
+  [[nodiscard]] bool fresh(size_t i) const { return !step_.inputs[i]->slot.gradient.defined(); }
+
+  // The gradient of input i as a whole, of which the range [begin, end) of `axis` is to be written, or, where `add`,
+  // added to. So the parts of a split are written side by side, and nothing is zeroed that will be written.
+  struct Part {
+    Tensor whole;
+    bool add = false;
+  };
+  [[nodiscard]] Part part(size_t i, int axis, int64_t begin, int64_t end);
+
+ private:
+  void add(size_t i, Tensor gradient, bool owned);
+  void check(const Step& input, const Tensor& gradient) const;
+
+  Step& step_;
+  bool output_owned_;
+};
+
+}  // namespace heed::tape
+
+namespace heed {
+
+struct Value::Node {
+  Tensor data;
+  std::shared_ptr<tape::Step> step;  // null: requires no gradient
+
+  // True where a value made from `inputs` would be recorded. Forward functions ask before they save anything.
+  [[nodiscard]] static bool recording(std::initializer_list<const Value*> inputs);
+  [[nodiscard]] static bool recording(const std::vector<Value>& inputs);
+  // A value made from `inputs`. Without recording(inputs) the closure is dropped.
+  [[nodiscard]] static Value make(Tensor data, std::initializer_list<const Value*> inputs,
+                                  tape::Step::Backward backward);
+  [[nodiscard]] static Value make(Tensor data, const std::vector<Value>& inputs, tape::Step::Backward backward);
+  // A value without a step.
+  [[nodiscard]] static Value constant(Tensor data);
+};
+
+namespace tape {
+
+using Node = Value::Node;
+
+// The data of `x`, contiguous.
+[[nodiscard]] Tensor dense(const Value& x);
+
+// The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope.
+[[nodiscard]] ops::Dropout next_dropout(float rate);
+
+}  // namespace tape
+}  // namespace heed
