@@ -1,0 +1,184 @@
+// Config as JSON. The keys are the fields' names; enumerations are words. Fields that are absent keep their defaults.
+#include <array>
+#include <charconv>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
+
+#include "heed/error.h"
+#include "heed/models.h"
+
+namespace heed::models {
+namespace {
+
+using nlohmann::json;
+
+template <class E>
+struct Word {
+  std::string_view text;
+  E value;
+};
+
+constexpr auto words(Architecture) {
+  return std::array<Word<Architecture>, 3>{{{"encoder_decoder", Architecture::encoder_decoder},
+                                            {"decoder_only", Architecture::decoder_only},
+                                            {"encoder_only", Architecture::encoder_only}}};
+}
+constexpr auto words(NormPlacement) {
+  return std::array<Word<NormPlacement>, 2>{{{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}};
+}
+constexpr auto words(Positions) {
+  return std::array<Word<Positions>, 3>{
+      {{"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}, {"none", Positions::none}}};
+}
+constexpr auto words(nn::NormKind) {
+  return std::array<Word<nn::NormKind>, 2>{
+      {{"layer_norm", nn::NormKind::layer_norm}, {"rms_norm", nn::NormKind::rms_norm}}};
+}
+constexpr auto words(nn::PositionLayout) {
+  return std::array<Word<nn::PositionLayout>, 2>{
+      {{"interleaved", nn::PositionLayout::interleaved}, {"halves", nn::PositionLayout::halves}}};
+}
+constexpr auto words(Activation) {
+  return std::array<Word<Activation>, 5>{{{"none", Activation::none},
+                                          {"relu", Activation::relu},
+                                          {"gelu", Activation::gelu},
+                                          {"gelu_tanh", Activation::gelu_tanh},
+                                          {"silu", Activation::silu}}};
+}
+
+// The one list of fields: what is written, what may be read, and in which order.
+template <class AnyConfig, class Visit>
+void for_each_field(AnyConfig& c, Visit&& visit) {
+  visit("architecture", c.architecture);
+  visit("source_vocabulary", c.source_vocabulary);
+  visit("target_vocabulary", c.target_vocabulary);
+  visit("encoder_layers", c.encoder_layers);
+  visit("decoder_layers", c.decoder_layers);
+  visit("width", c.width);
+  visit("feed_forward", c.feed_forward);
+  visit("heads", c.heads);
+  visit("key_value_heads", c.key_value_heads);
+  visit("head_size", c.head_size);
+  visit("value_size", c.value_size);
+  visit("activation", c.activation);
+  visit("norm_placement", c.norm_placement);
+  visit("norm", c.norm);
+  visit("norm_epsilon", c.norm_epsilon);
+  visit("final_norm", c.final_norm);
+  visit("bias", c.bias);
+  visit("positions", c.positions);
+  visit("position_layout", c.position_layout);
+  visit("first_position", c.first_position);
+  visit("max_length", c.max_length);
+  visit("scale_embedding", c.scale_embedding);
+  visit("share_embeddings", c.share_embeddings);
+  visit("tie_output", c.tie_output);
+  visit("output_bias", c.output_bias);
+  visit("dropout", c.dropout);
+  visit("attention_dropout", c.attention_dropout);
+  visit("activation_dropout", c.activation_dropout);
+  visit("padding_id", c.padding_id);
+  visit("begin_id", c.begin_id);
+  visit("end_id", c.end_id);
+  visit("unknown_id", c.unknown_id);
+  visit("mask_id", c.mask_id);
+}
+
+// A float as the shortest decimal that reads back as the same float: 0.1, not 0.10000000149011612.
+json written(float value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value).ptr;
+  double shortest = 0;
+  std::from_chars(text, end, shortest);
+  return shortest;
+}
+json written(int64_t value) { return value; }
+json written(bool value) { return value; }
+template <class E>
+requires std::is_enum_v<E> json written(E value) {
+  for (const auto& word : words(value)) {
+    if (word.value == value) return std::string(word.text);
+  }
+  fail("to_json", "a word for every value; found number ", static_cast<int>(value));
+}
+
+[[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected, const json& found) {
+  std::string text = found.dump(-1, ' ', true, json::error_handler_t::replace);
+  if (text.size() > 60) text = text.substr(0, 57) + "...";
+  fail(where, "key \"", key, "\": ", expected, "; found ", text);
+}
+
+void read(const json& from, const std::string& where, std::string_view key, int64_t& to) {
+  const bool whole = from.is_number_unsigned() ? from.get<uint64_t>() <= uint64_t{INT64_MAX} : from.is_number_integer();
+  if (!whole) refuse(where, key, "a whole number", from);
+  to = from.get<int64_t>();
+}
+void read(const json& from, const std::string& where, std::string_view key, float& to) {
+  if (!from.is_number()) refuse(where, key, "a number", from);
+  to = static_cast<float>(from.get<double>());
+}
+void read(const json& from, const std::string& where, std::string_view key, bool& to) {
+  if (!from.is_boolean()) refuse(where, key, "true or false", from);
+  to = from.get<bool>();
+}
+template <class E>
+requires std::is_enum_v<E>
+void read(const json& from, const std::string& where, std::string_view key, E& to) {
+  std::string expected = "one of";
+  for (const auto& word : words(to)) {
+    if (from.is_string() && from.get_ref<const std::string&>() == word.text) {
+      to = word.value;
+      return;
+    }
+    expected.append(" \"").append(word.text).append("\"");
+  }
+  refuse(where, key, expected, from);
+}
+
+json parse(std::string_view text, const std::string& where) {
+  std::set<std::string> seen;
+  const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
+    require(depth <= 8, where, "JSON at most 8 levels deep; found more");
+    if (depth == 1 && event == json::parse_event_t::key) {
+      const auto& key = parsed.get_ref<const std::string&>();
+      require(seen.insert(key).second, where, "each key once; found \"", key, "\" twice");
+    }
+    return true;
+  };
+  try {
+    return json::parse(text, callback);
+  } catch (const json::exception& error) {
+    fail(where, "JSON; found: ", error.what());
+  }
+}
+
+}  // namespace
+
+std::string to_json(const Config& config) {
+  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  for_each_field(config, [&](const char* key, const auto& value) { object[key] = written(value); });
+  return object.dump(2) + "\n";
+}
+
+Config config_from_json(std::string_view text, const std::string& where) {
+  const json object = parse(text, where);
+  require(object.is_object(), where, "a JSON object; found ", object.type_name());
+  Config config;
+  std::set<std::string> known;
+  for_each_field(config, [&](const char* key, auto& field) {
+    known.insert(key);
+    if (const auto at = object.find(key); at != object.end()) read(*at, where, key, field);
+  });
+  for (const auto& [key, value] : object.items()) {
+    require(known.contains(key), where, "known keys; found \"", key, "\"");
+  }
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    fail(where, "a configuration that fits together: ", error.what());
+  }
+  return config;
+}
+
+}  // namespace heed::models

@@ -1,0 +1,122 @@
+// What a model costs: the sizes of its matrices, added up.
+#include "heed/models.h"
+
+namespace heed::models {
+namespace {
+
+// Sizes with the defaults filled in.
+struct Sizes {
+  explicit Sizes(const Config& c)
+      : width(c.width),
+        inner(c.feed_forward),
+        heads(c.heads),
+        head_size(c.head_size > 0 ? c.head_size : c.width / c.heads),
+        value_size(c.value_size > 0 ? c.value_size : head_size),
+        key_value_heads(c.key_value_heads > 0 ? c.key_value_heads : c.heads) {}
+
+  int64_t width, inner, heads, head_size, value_size, key_value_heads;
+
+  [[nodiscard]] int64_t query_width() const { return heads * head_size; }
+  [[nodiscard]] int64_t key_width() const { return key_value_heads * head_size; }
+  [[nodiscard]] int64_t value_width() const { return key_value_heads * value_size; }
+  [[nodiscard]] int64_t mixed_width() const { return heads * value_size; }
+  [[nodiscard]] int64_t attention_weights() const {  // of the four projections
+    return width * (query_width() + key_width() + value_width() + mixed_width());
+  }
+};
+
+int64_t norm_parameters(const Config& c) { return c.width * (c.bias && c.norm == nn::NormKind::layer_norm ? 2 : 1); }
+
+int64_t attention_parameters(const Config& c) {
+  const Sizes s(c);
+  const int64_t biases = c.bias ? s.query_width() + s.key_width() + s.value_width() + s.width : 0;
+  return s.attention_weights() + biases;
+}
+
+int64_t feed_forward_parameters(const Config& c) {
+  return 2 * c.width * c.feed_forward + (c.bias ? c.feed_forward + c.width : 0);
+}
+
+int64_t stack_parameters(const Config& c, int64_t layers, int64_t attentions_each) {
+  const int64_t layer = attentions_each * (attention_parameters(c) + norm_parameters(c)) + feed_forward_parameters(c) +
+                        norm_parameters(c);
+  return layers * layer + (c.final_norm ? norm_parameters(c) : 0) +
+         (c.positions == Positions::learned ? c.max_length * c.width : 0);
+}
+
+int64_t output_parameters(const Config& c, int64_t vocabulary) {
+  return (c.tie_output ? 0 : vocabulary * c.width) + (c.output_bias ? vocabulary : 0);
+}
+
+int64_t parameters(const Config& c) {
+  switch (c.architecture) {
+    case Architecture::encoder_decoder:
+      return c.source_vocabulary * c.width + (c.share_embeddings ? 0 : c.target_vocabulary * c.width) +
+             stack_parameters(c, c.encoder_layers, 1) + stack_parameters(c, c.decoder_layers, 2) +
+             output_parameters(c, c.target_vocabulary);
+    case Architecture::decoder_only:
+      return c.target_vocabulary * c.width + stack_parameters(c, c.decoder_layers, 1) +
+             output_parameters(c, c.target_vocabulary);
+    case Architecture::encoder_only: {
+      const int64_t head = c.width * c.width + (c.bias ? c.width : 0) + norm_parameters(c);
+      const int64_t embedding_norm = c.norm_placement == NormPlacement::post ? norm_parameters(c) : 0;
+      return c.source_vocabulary * c.width + embedding_norm + stack_parameters(c, c.encoder_layers, 1) + head +
+             output_parameters(c, c.source_vocabulary);
+    }
+  }
+  return 0;
+}
+
+// Multiply-adds of one attention over `queries` rows and `keys` columns: scores and mixing are counted in full, also
+// behind a causal mask.
+int64_t attention_products(const Sizes& s, int64_t queries, int64_t keys) {
+  const int64_t projections =
+      s.width * (queries * (s.query_width() + s.mixed_width()) + keys * (s.key_width() + s.value_width()));
+  return projections + s.heads * queries * keys * (s.head_size + s.value_size);
+}
+
+int64_t feed_forward_products(const Sizes& s, int64_t rows) { return 2 * rows * s.width * s.inner; }
+
+// Numbers a sublayer keeps for its backward pass, for each row: inputs of products, sums and normalised states.
+int64_t attention_kept(const Sizes& s) {
+  return s.query_width() + s.key_width() + s.value_width() + s.mixed_width() + s.heads + 3 * s.width;
+}
+int64_t feed_forward_kept(const Sizes& s) { return 2 * s.inner + 3 * s.width; }
+
+}  // namespace
+
+int64_t multi_head_attention_flops(int64_t batch, int64_t width, int64_t length) {
+  return 4 * batch * width * length * (2 * width + length);
+}
+
+Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t target_length) {
+  config.validate();
+  const Sizes s(config);
+  const int64_t encoder_layers = config.architecture == Architecture::decoder_only ? 0 : config.encoder_layers;
+  const int64_t decoder_layers = config.architecture == Architecture::encoder_only ? 0 : config.decoder_layers;
+  const bool crosses = config.architecture == Architecture::encoder_decoder;
+  const int64_t source = config.architecture == Architecture::decoder_only ? 0 : source_length;
+  const int64_t target = config.architecture == Architecture::encoder_only ? 0 : target_length;
+
+  int64_t products = encoder_layers * (attention_products(s, source, source) + feed_forward_products(s, source)) +
+                     decoder_layers * (attention_products(s, target, target) + feed_forward_products(s, target) +
+                                       (crosses ? attention_products(s, target, source) : 0));
+  int64_t kept = encoder_layers * source * (attention_kept(s) + feed_forward_kept(s)) +
+                 decoder_layers * target * ((crosses ? 2 : 1) * attention_kept(s) + feed_forward_kept(s));
+  if (config.architecture == Architecture::encoder_only) {
+    products += source * s.width * (s.width + config.source_vocabulary);
+    kept += source * (3 * s.width + config.source_vocabulary);
+  } else {
+    products += target * s.width * config.target_vocabulary;
+    kept += target * config.target_vocabulary;
+  }
+  Cost result;
+  result.parameters = parameters(config);
+  result.parameter_bytes = result.parameters * size_of(DType::f32);
+  result.forward_flops = 2 * batch * products;
+  result.training_flops = 3 * result.forward_flops;  // each product has two in the backward pass
+  result.activation_bytes = batch * kept * size_of(DType::f32);
+  return result;
+}
+
+}  // namespace heed::models

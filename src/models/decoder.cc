@@ -1,0 +1,46 @@
+// DecoderLayer: causal self-attention, attention to the encoder's output, then the feed-forward network.
+#include "models/decoder.h"
+
+namespace heed::models {
+
+DecoderLayer::DecoderLayer(const Config& config, nn::Initializer& init)
+    : self_attention_(attention_options(config), init),
+      self_attention_norm_(config),
+      cross_attention_(attention_options(config), init),
+      cross_attention_norm_(config),
+      feed_forward_(config.width, config.feed_forward, config.activation, config.bias, config.activation_dropout, init),
+      feed_forward_norm_(config) {
+  add_module("self_attention", self_attention_);
+  add_module("self_attention_norm", self_attention_norm_);
+  add_module("cross_attention", cross_attention_);
+  add_module("cross_attention_norm", cross_attention_norm_);
+  add_module("feed_forward", feed_forward_);
+  add_module("feed_forward_norm", feed_forward_norm_);
+}
+
+Value DecoderLayer::forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks) const {
+  // The target's padding is on its right: no position before it sees it through the causal mask.
+  AttentionOptions causal;
+  causal.causal = Causal::top_left();
+  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, causal); });
+  h = cross_attention_norm_(h, [&](const Value& y) { return cross_attention_.cross(y, memory, memory_masks); });
+  return feed_forward_norm_(h, feed_forward_);
+}
+
+DecoderLayer::Cache DecoderLayer::start(const Value& memory) const {
+  return {.self = {}, .memory = cross_attention_.remember(memory)};
+}
+
+Value DecoderLayer::step(const Value& x, Cache& cache, const Tensor& memory_lengths) const {
+  // Cross-attention has no order among its queries: the rows of one source are so many queries to one memory, which
+  // therefore is kept once, not once a row.
+  const int64_t sources = cache.memory.keys.size(0), width = x.size(2);
+  const Shape by_source = {sources, x.size(0) / sources * x.size(1), width};
+  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self); });
+  h = cross_attention_norm_(h, [&](const Value& y) {
+    return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory, memory_lengths), x.shape());
+  });
+  return feed_forward_norm_(h, feed_forward_);
+}
+
+}  // namespace heed::models

@@ -1,0 +1,33 @@
+// DecoderLayer: causal self-attention, attention to the encoder's output, then the feed-forward network.
+// The right half of figure 1 of Vaswani et al. 2017.
+#pragma once
+
+#include "models/add_norm.h"
+
+namespace heed::models {
+
+class DecoderLayer : public nn::Module {
+ public:
+  DecoderLayer(const Config& config, nn::Initializer& init);
+
+  // x (B, L, E), memory (B, S, E); memory_masks hides the padding of the source.
+  [[nodiscard]] Value forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks) const;
+
+  // The same, one or a few positions at a time: what a layer keeps between steps.
+  struct Cache {
+    nn::KeyValueCache self;    // (N, Hkv, length so far, D)
+    nn::KeyValueCache memory;  // (sources, Hkv, S, D); each source serves N / sources rows that stand together
+  };
+  [[nodiscard]] Cache start(const Value& memory) const;
+  [[nodiscard]] Value step(const Value& x, Cache& cache, const Tensor& memory_lengths) const;
+
+ private:
+  nn::MultiHeadAttention self_attention_;
+  AddNorm self_attention_norm_;
+  nn::MultiHeadAttention cross_attention_;
+  AddNorm cross_attention_norm_;
+  nn::FeedForward feed_forward_;
+  AddNorm feed_forward_norm_;
+};
+
+}  // namespace heed::models

@@ -1,0 +1,27 @@
+// EncoderLayer: self-attention, then the feed-forward network.
+#include "models/encoder.h"
+
+namespace heed::models {
+
+EncoderLayer::EncoderLayer(const Config& config, nn::Initializer& init)
+    : self_attention_(attention_options(config), init),
+      self_attention_norm_(config),
+      feed_forward_(config.width, config.feed_forward, config.activation, config.bias, config.activation_dropout, init),
+      feed_forward_norm_(config) {
+  add_module("self_attention", self_attention_);
+  add_module("self_attention_norm", self_attention_norm_);
+  add_module("feed_forward", feed_forward_);
+  add_module("feed_forward_norm", feed_forward_norm_);
+}
+
+Value EncoderLayer::forward(const Value& x, const AttentionOptions& masks) const {
+  const Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, masks); });
+  return feed_forward_norm_(h, feed_forward_);
+}
+
+Value EncoderLayer::step(const Value& x, nn::KeyValueCache& cache) const {
+  const Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache); });
+  return feed_forward_norm_(h, feed_forward_);
+}
+
+}  // namespace heed::models

@@ -1,0 +1,76 @@
+// Gpt: decoder-only. Radford et al. 2019.
+#include "heed/error.h"
+#include "models/encoder.h"
+#include "models/output.h"
+#include "models/stack.h"
+
+namespace heed::models {
+
+struct Gpt::Parts {
+  Parts(const Config& config, nn::Initializer init)
+      : decoder(config, config.target_vocabulary, config.decoder_layers, nullptr, init),
+        output(config, decoder.embedding().weight(), init) {}
+
+  Stack<EncoderLayer> decoder;  // without an encoder to attend to, its layers have the encoder's form
+  Output output;
+};
+
+namespace {
+
+class CachedDecoder : public Decoder {
+ public:
+  CachedDecoder(const Stack<EncoderLayer>& decoder, const Output& output)
+      : decoder_(decoder), output_(output), caches_(decoder.layers().size()) {}
+
+  Tensor step(const Tensor& tokens) override {
+    require(tokens.defined() && tokens.rank() == 2 && (length_ == 0 || tokens.size(0) == rows_), "Decoder::step",
+            "tokens (N, L), the rows as before; found ", tokens.shape(), " after ", rows_, " rows");
+    const NoGradScope no_grad;
+    const Value x = decoder_(tokens, length_, [&](const EncoderLayer& layer, const Value& y, size_t i) {
+      return layer.step(y, caches_[i]);
+    });
+    rows_ = tokens.size(0);
+    length_ += tokens.size(1);
+    return output_.of_last(x);
+  }
+
+  void reorder(std::span<const int64_t> rows) override {
+    for (auto& cache : caches_) cache.reorder(rows);
+    rows_ = static_cast<int64_t>(rows.size());
+  }
+
+  [[nodiscard]] int64_t vocabulary() const override { return output_.vocabulary(); }
+
+ private:
+  const Stack<EncoderLayer>& decoder_;
+  const Output& output_;
+  std::vector<nn::KeyValueCache> caches_;  // a layer each
+  int64_t rows_ = 0;
+  int64_t length_ = 0;
+};
+
+}  // namespace
+
+Gpt::Gpt(const Config& config, uint64_t seed) : Model(config) {
+  require(config.architecture == Architecture::decoder_only, "Gpt", "architecture decoder_only; found ",
+          config.architecture);
+  parts_ = std::make_unique<Parts>(config, nn::Initializer(seed));
+  add_module("decoder", parts_->decoder);
+  add_module("output", parts_->output);
+  name_paths();
+  initialize_normal(*this, seed);
+  shrink_residual_projections(*this, config.decoder_layers);
+}
+
+Gpt::~Gpt() = default;
+
+Value Gpt::forward(const Tensor& tokens) const {
+  AttentionOptions masks;
+  masks.causal = Causal::top_left();
+  return parts_->output(parts_->decoder(
+      tokens, 0, [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); }));
+}
+
+std::unique_ptr<Decoder> Gpt::start() const { return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output); }
+
+}  // namespace heed::models

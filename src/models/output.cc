@@ -1,0 +1,58 @@
+// Output, and what the models share about their inputs and initial weights.
+#include "models/output.h"
+
+#include <cmath>
+
+#include "heed/error.h"
+
+namespace heed::models {
+
+Output::Output(const Config& config, const Value& embedding, nn::Initializer& init) {
+  const int64_t vocabulary = embedding.size(0);
+  const float deviation = 1.0f / std::sqrt(static_cast<float>(config.width));
+  weight_ = config.tie_output ? embedding : add_parameter("weight", init.normal({vocabulary, config.width}, deviation));
+  if (config.output_bias) bias_ = add_parameter("bias", Tensor::zeros({vocabulary}));
+}
+
+Tensor Output::of_last(const Value& x) const {
+  const int64_t length = x.size(1);
+  require(length > 0, "Decoder::step", "at least one token a row; found none");
+  const Value last = length == 1 ? x : slice(x, 1, length - 1, length);
+  return linear(reshape(last, {x.size(0), x.size(2)}), weight_, bias_).data();
+}
+
+void initialize_normal(const Model& model, uint64_t seed) {
+  constexpr float kDeviation = 0.02f;
+  nn::Initializer init(seed);
+  for (const auto& [path, value] : model.named_parameters()) {
+    if (value.data().rank() != 2) continue;
+    const Tensor initial = init.normal(value.shape(), kDeviation);
+    if (path.ends_with("embedding.tokens.weight") && model.config().padding_id >= 0) {
+      initial.select(0, model.config().padding_id).zero();
+    }
+    value.set_data(initial);
+  }
+}
+
+void shrink_residual_projections(const Model& model, int64_t layers) {
+  const float factor = 1.0f / std::sqrt(2.0f * static_cast<float>(std::max<int64_t>(layers, 1)));
+  for (const auto& [path, value] : model.named_parameters()) {
+    if (!path.ends_with("attention.output.weight") && !path.ends_with("feed_forward.outer.weight")) continue;
+    float* weight = value.data().data<float>();
+    for (int64_t i = 0; i < value.data().numel(); ++i) weight[i] *= factor;
+  }
+}
+
+void check_lengths(const Tensor& tokens, const Tensor& lengths) {
+  require(tokens.defined() && tokens.rank() == 2 && lengths.defined() && lengths.rank() == 1 &&
+              lengths.dtype() == DType::i32 && lengths.size(0) == tokens.size(0),
+          "models", "tokens (B, L) and lengths (B) of i32; found ", tokens.shape(), " and ", lengths.shape(), " of ",
+          lengths.dtype());
+  for (int64_t b = 0; b < lengths.size(0); ++b) {
+    const auto length = static_cast<int64_t>(lengths.at({b}));
+    require(length >= 0 && length <= tokens.size(1), "models", "lengths of at most ", tokens.size(1), "; found ",
+            length, " in row ", b);
+  }
+}
+
+}  // namespace heed::models

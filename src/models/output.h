@@ -1,0 +1,31 @@
+// Output: from states to logits, through the transposed embedding where the two are tied.
+#pragma once
+
+#include "heed/models.h"
+
+namespace heed::models {
+
+class Output : public nn::Module {
+ public:
+  // embedding (V, E): the table the output is tied to if the configuration says so.
+  Output(const Config& config, const Value& embedding, nn::Initializer& init);
+
+  [[nodiscard]] Value operator()(const Value& x) const { return linear(x, weight_, bias_); }  // (..., E) -> (..., V)
+  [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
+  [[nodiscard]] int64_t vocabulary() const { return weight_.size(0); }
+
+ private:
+  Value weight_;  // (V, E)
+  Value bias_;    // (V) or undefined
+};
+
+// The initial weights of GPT-2 and BERT in place of those the modules chose: matrices and tables normal(0, 0.02), the
+// row of the padding zero.
+void initialize_normal(const Model& model, uint64_t seed);
+// GPT-2 besides: the projections that add to the residual stream smaller by 1 / sqrt(2 * layers).
+void shrink_residual_projections(const Model& model, int64_t layers);
+
+// Lengths (B) i32 of sequences (B, L), each in [0, L]. Throws Error for what is not.
+void check_lengths(const Tensor& tokens, const Tensor& lengths);
+
+}  // namespace heed::models

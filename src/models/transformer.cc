@@ -1,0 +1,137 @@
+// Transformer: the original encoder-decoder. Vaswani et al. 2017, section 3.1 and figure 1.
+#include "heed/error.h"
+#include "models/decoder.h"
+#include "models/encoder.h"
+#include "models/output.h"
+#include "models/stack.h"
+
+namespace heed::models {
+
+struct Transformer::Parts {
+  Parts(const Config& config, nn::Initializer init)
+      : encoder(config, config.source_vocabulary, config.encoder_layers, nullptr, init),
+        decoder(config, config.target_vocabulary, config.decoder_layers,
+                config.share_embeddings ? &encoder.embedding() : nullptr, init),
+        output(config, decoder.embedding().weight(), init) {}
+
+  Stack<EncoderLayer> encoder;
+  Stack<DecoderLayer> decoder;
+  Output output;
+};
+
+namespace {
+
+// Decoding one step at a time. Row r belongs to source r / (rows / sources).
+class CachedDecoder : public Decoder {
+ public:
+  CachedDecoder(const Stack<DecoderLayer>& decoder, const Output& output, const Value& memory,
+                const Tensor& memory_lengths, int64_t copies)
+      : decoder_(decoder), output_(output), lengths_(memory_lengths.clone()), rows_(memory.size(0) * copies) {
+    for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory));
+  }
+
+  Tensor step(const Tensor& tokens) override {
+    require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
+            " rows; found ", tokens.shape());
+    const NoGradScope no_grad;
+    const Value x = decoder_(tokens, length_, [&](const DecoderLayer& layer, const Value& y, size_t i) {
+      return layer.step(y, caches_[i], lengths_);
+    });
+    length_ += tokens.size(1);
+    return output_.of_last(x);
+  }
+
+  void reorder(std::span<const int64_t> rows) override {
+    require(!rows.empty(), "Decoder::reorder", "at least one row; found none");
+    for (const int64_t row : rows) {
+      require(row >= 0 && row < rows_, "Decoder::reorder", "rows below ", rows_, "; found ", row);
+    }
+    const std::vector<int64_t> sources = sources_of(rows);
+    for (auto& cache : caches_) {
+      cache.self.reorder(rows);
+      cache.memory.reorder(sources);
+    }
+    const Tensor lengths = Tensor::empty({static_cast<int64_t>(sources.size())}, DType::i32);
+    for (size_t s = 0; s < sources.size(); ++s) {
+      lengths.data<int32_t>()[s] = lengths_.data<int32_t>()[sources[s]];
+    }
+    lengths_ = lengths;
+    rows_ = static_cast<int64_t>(rows.size());
+  }
+
+  [[nodiscard]] int64_t vocabulary() const override { return output_.vocabulary(); }
+
+ private:
+  // The sources that the new rows need: one for each group where all groups have one size, as in a beam; else one a
+  // row.
+  [[nodiscard]] std::vector<int64_t> sources_of(std::span<const int64_t> rows) const {
+    const int64_t copies = rows_ / lengths_.size(0);
+    std::vector<int64_t> each, groups, group_sizes;
+    for (const int64_t row : rows) {
+      each.push_back(row / copies);
+      if (groups.empty() || groups.back() != each.back()) {
+        groups.push_back(each.back());
+        group_sizes.push_back(0);
+      }
+      ++group_sizes.back();
+    }
+    for (const int64_t size : group_sizes) {
+      if (size != group_sizes.front()) return each;
+    }
+    return groups;
+  }
+
+  const Stack<DecoderLayer>& decoder_;
+  const Output& output_;
+  std::vector<DecoderLayer::Cache> caches_;
+  Tensor lengths_;  // (sources) i32
+  int64_t rows_;
+  int64_t length_ = 0;
+};
+
+AttentionOptions padding_mask(const Tensor& lengths) {
+  AttentionOptions masks;
+  masks.key_lengths = lengths;
+  return masks;
+}
+
+}  // namespace
+
+Transformer::Transformer(const Config& config, uint64_t seed) : Model(config) {
+  require(config.architecture == Architecture::encoder_decoder, "Transformer", "architecture encoder_decoder; found ",
+          config.architecture);
+  parts_ = std::make_unique<Parts>(config, nn::Initializer(seed));
+  add_module("encoder", parts_->encoder);
+  add_module("decoder", parts_->decoder);
+  add_module("output", parts_->output);
+  name_paths();
+}
+
+Transformer::~Transformer() = default;
+
+Value Transformer::encode(const Tensor& source, const Tensor& source_lengths) const {
+  check_lengths(source, source_lengths);
+  const AttentionOptions masks = padding_mask(source_lengths);
+  return parts_->encoder(source, 0,
+                         [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
+}
+
+Value Transformer::decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const {
+  const AttentionOptions masks = padding_mask(source_lengths);
+  return parts_->output(parts_->decoder(
+      target, 0, [&](const DecoderLayer& layer, const Value& x, size_t) { return layer.forward(x, memory, masks); }));
+}
+
+Value Transformer::forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const {
+  return decode(target, encode(source, source_lengths), source_lengths);
+}
+
+std::unique_ptr<Decoder> Transformer::start(const Tensor& source, const Tensor& source_lengths, int64_t copies) const {
+  require(copies > 0 && source.defined() && source.rank() == 2 && source.size(0) > 0, "Transformer::start",
+          "at least one source and one copy; found ", source.shape(), " and ", copies);
+  const NoGradScope no_grad;
+  const Value memory = encode(source, source_lengths);
+  return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output, memory, source_lengths, copies);
+}
+
+}  // namespace heed::models

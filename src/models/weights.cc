@@ -1,0 +1,111 @@
+// Weights: from the tensors of a file to the parameters of a model, with every check on the way.
+#include "models/weights.h"
+
+#include <cmath>
+#include <cstring>
+#include <set>
+
+#include "heed/error.h"
+
+namespace heed::models {
+namespace {
+
+// Each step is a bijection of the state and of the word, so no single change can be lost on the way to the end.
+uint64_t mix(uint64_t state, uint64_t word) {
+  state = (state ^ word) * 0x9E3779B97F4A7C15u;
+  return state ^ (state >> 32);
+}
+
+uint64_t mix_bytes(uint64_t state, const void* data, size_t size) {
+  const auto* bytes = static_cast<const unsigned char*>(data);
+  for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
+    uint64_t word;
+    std::memcpy(&word, bytes, sizeof word);
+    state = mix(state, word);
+  }
+  uint64_t rest = 0;
+  if (size > 0) std::memcpy(&rest, bytes, size);
+  return mix(state, rest);
+}
+
+void check_finite(const Tensor& tensor, const std::string& where, const std::string& name) {
+  const float* values = tensor.data<float>();
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    require(std::isfinite(values[i]), where, "finite weights; found ", values[i], " at element ", i, " of \"", name,
+            "\"");
+  }
+}
+
+const Tensor& find(const io::Tensors& tensors, const std::string& where, const std::string& name) {
+  const auto at = tensors.find(name);
+  require(at != tensors.end(), where, "a tensor \"", name, "\"; found none of that name");
+  require(at->second.dtype() == DType::f32, where, "f32 in tensor \"", name, "\"; found ", at->second.dtype());
+  return at->second;
+}
+
+}  // namespace
+
+std::string checksum(const io::Tensors& tensors) {
+  uint64_t state = 0;
+  for (const auto& [name, tensor] : tensors) {
+    state = mix_bytes(state, name.data(), name.size());
+    for (const int64_t extent : tensor.shape()) state = mix(state, static_cast<uint64_t>(extent));
+    const Tensor packed = tensor.contiguous();
+    if (packed.numel() > 0) state = mix_bytes(state, packed.raw(), static_cast<size_t>(packed.nbytes()));
+  }
+  std::string digits(16, '0');
+  for (size_t i = 0; i < digits.size(); ++i) digits[15 - i] = "0123456789abcdef"[(state >> (4 * i)) & 15];
+  return digits;
+}
+
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
+  std::set<std::string> known;
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    known.insert(path);
+    const Tensor& found = find(file.tensors, where, path);
+    require(found.shape() == parameter.shape(), where, "shape ", parameter.shape(), " of tensor \"", path, "\"; found ",
+            found.shape());
+  }
+  for (const auto& [name, tensor] : file.tensors) {
+    require(known.contains(name), where, "only tensors of this configuration; found \"", name, "\"");
+  }
+  if (const auto written = file.metadata.find(kChecksumKey); written != file.metadata.end()) {
+    const std::string computed = checksum(file.tensors);
+    require(written->second == computed, where, "weights with the checksum ", written->second,
+            " that was written with them; found ", computed, " (the file has changed since)");
+  }
+  for (const auto& [path, tensor] : file.tensors) check_finite(tensor, where, path);
+  for (const auto& [path, parameter] : model.named_parameters()) parameter.set_data(file.tensors.at(path).clone());
+}
+
+void load_weights(Model& model, const std::filesystem::path& safetensors) {
+  take_weights(model, io::read_safetensors(safetensors), safetensors.string());
+}
+
+void load_weights(Model& model, const std::filesystem::path& safetensors, const NameMapping& mapping) {
+  const io::SafetensorsFile file = io::read_safetensors(safetensors);
+  const std::string where = safetensors.string();
+  std::map<std::string, int64_t> rows_taken;
+  std::vector<std::pair<Value, Tensor>> taken;
+  for (const auto& [path, parameter] : model.named_parameters()) {
+    const NameMapping::Source source = mapping.find(path, model.config());
+    const Tensor& found = find(file.tensors, where, source.name);
+    const Shape& ours = parameter.shape();
+    bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
+    for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];
+    require(fits, where, "in tensor \"", source.name, "\" room for ", ours, " from row ", source.first_row, " (our \"",
+            path, "\"); found ", found.shape());
+    check_finite(found, where, source.name);
+    rows_taken[source.name] += ours[0];
+    taken.emplace_back(parameter, found.slice(0, source.first_row, source.first_row + ours[0]).clone());
+  }
+  for (const auto& [name, tensor] : file.tensors) {
+    if (tensor.numel() == 1 && !rows_taken.contains(name)) continue;  // a setting stored as a number
+    require(rows_taken.contains(name), where, "only tensors of this configuration; found \"", name, "\"");
+    require(rows_taken[name] == tensor.size(0), where, "all rows of \"", name, "\" in use: ", rows_taken[name],
+            "; found ", tensor.size(0));
+  }
+  for (const auto& [parameter, tensor] : taken) parameter.set_data(tensor);
+}
+
+}  // namespace heed::models

@@ -1,0 +1,18 @@
+// Weights in files: what folder.cc and tests of it share.
+#pragma once
+
+#include "heed/io.h"
+#include "heed/models.h"
+
+namespace heed::models {
+
+// Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);
+
+// The metadata key under which save() writes checksum(): what tells a flipped bit in a weight from a trained one.
+inline constexpr const char* kChecksumKey = "heed.checksum";
+
+// 16 hexadecimal digits over names, shapes and contents. Every single changed bit changes it.
+[[nodiscard]] std::string checksum(const io::Tensors& tensors);
+
+}  // namespace heed::models
