@@ -93,7 +93,7 @@ class Beam {
       const Tensor logits = decoder_.step(input).contiguous();  // (active * beam, V)
       require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
               input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
-      extend(logits.data<float>(), active, length);
+      extend(logits, active, length);
       chosen.assign(tokens.size(), 0);
       parallel_for(static_cast<int64_t>(active.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t a = begin; a < end; ++a) advance(a, active[static_cast<size_t>(a)], length, chosen, tokens);
@@ -120,7 +120,8 @@ class Beam {
   }
 
   // The best extensions of each row, from its logits.
-  void extend(const float* logits, const std::vector<int64_t>& active, int64_t length) {
+  void extend(const Tensor& logits, const std::vector<int64_t>& active, int64_t length) {
+    const std::vector<float> normalisers = log_normalisers(logits, kName);
     const int64_t rows = static_cast<int64_t>(active.size()) * options_.beam;
     extensions_.resize(static_cast<size_t>(rows * candidates_));
     const int32_t forced_id = forced(length);
@@ -134,8 +135,8 @@ class Beam {
         const Row& row = searches_[static_cast<size_t>(active[static_cast<size_t>(r / options_.beam)])]
                              .rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
-        const std::span<const float> x(logits + r * vocabulary_, static_cast<size_t>(vocabulary_));
-        const double normaliser = log_sum_exp(x, kName);
+        const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
+        const double normaliser = static_cast<double>(normalisers[static_cast<size_t>(r)]);
         int64_t found = 1;
         if (forced_id >= 0) {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};

@@ -1,16 +1,17 @@
-// What decoding needs of one row of logits: its log-sum-exp and its best entries.
-//
-// Plain loops over eight lanes, no instruction set of their own: the same bits everywhere, in one fixed order.
+// What decoding needs of rows of logits: their log-sum-exp and their best entries.
 #pragma once
 
 #include <cstdint>
 #include <span>
 #include <vector>
 
+#include "heed/tensor.h"
+
 namespace heed::generate {
 
-// log sum_i exp(logits[i]). Throws Error, naming `function`, when an entry is NaN or +inf, or all are -inf.
-[[nodiscard]] double log_sum_exp(std::span<const float> logits, const char* function);
+// log sum_v exp(logits[r, v]) of each row r. logits (N, V), contiguous. Throws Error, naming `function`, unless all are
+// finite.
+[[nodiscard]] std::vector<float> log_normalisers(const Tensor& logits, const char* function);
 
 struct Entry {
   float logit = 0;

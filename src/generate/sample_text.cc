@@ -34,7 +34,7 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
     const std::vector<double> distribution = sampling_distribution(x, options);
     const auto words = philox(options.seed, 0, static_cast<uint64_t>(n));
     const int32_t id = sample(distribution, uniform_double(words[0], words[1]));
-    const double log_prob = static_cast<double>(x[static_cast<size_t>(id)]) - log_sum_exp(x, kName);
+    const double log_prob = static_cast<double>(x[static_cast<size_t>(id)] - log_normalisers(row, kName)[0]);
     result.log_probs.push_back(static_cast<float>(log_prob));
     result.score += log_prob;
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {

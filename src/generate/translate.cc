@@ -3,7 +3,6 @@
 #include <cmath>
 #include <numeric>
 
-#include "base/threads.h"
 #include "generate/rows.h"
 #include "heed/error.h"
 #include "heed/generate.h"
@@ -141,19 +140,17 @@ std::vector<std::vector<float>> score(const models::Transformer& model, std::spa
         make_batch(members, padding, [&](int64_t i) -> const Ids& { return sources[static_cast<size_t>(i)]; });
     const Batch target =
         make_batch(members, padding, [&](int64_t i) -> const Ids& { return inputs[static_cast<size_t>(i)]; });
-    const Tensor logits = model.forward(source.ids, source.lengths, target.ids).data().contiguous();  // (B, L, V)
+    const Tensor logits = model.forward(source.ids, source.lengths, target.ids).data().contiguous();      // (B, L, V)
+    const std::vector<float> normalisers = log_normalisers(logits.reshape({-1, logits.size(2)}), kName);  // B * L
     const int64_t longest = logits.size(1), vocabulary = logits.size(2);
-    parallel_for(end - begin, 1, [&](int64_t from, int64_t to) {
-      for (int64_t b = from; b < to; ++b) {
-        const size_t i = static_cast<size_t>(members[static_cast<size_t>(b)]);
-        for (size_t t = 0; t <= targets[i].size(); ++t) {
-          const int64_t id = t < targets[i].size() ? targets[i][t] : config.end_id;
-          const float* row = logits.data<float>() + (b * longest + static_cast<int64_t>(t)) * vocabulary;
-          const double normaliser = log_sum_exp({row, static_cast<size_t>(vocabulary)}, kName);
-          results[i].push_back(static_cast<float>(static_cast<double>(row[id]) - normaliser));
-        }
+    for (int64_t b = 0; b < end - begin; ++b) {
+      const size_t i = static_cast<size_t>(members[static_cast<size_t>(b)]);
+      for (size_t t = 0; t <= targets[i].size(); ++t) {
+        const int64_t id = t < targets[i].size() ? targets[i][t] : config.end_id;
+        const int64_t row = b * longest + static_cast<int64_t>(t);
+        results[i].push_back(logits.data<float>()[row * vocabulary + id] - normalisers[static_cast<size_t>(row)]);
       }
-    });
+    }
     begin = end;
   }
   return results;
