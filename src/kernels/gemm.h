@@ -1,0 +1,30 @@
+// C = A B (+ C), then bias and activation: f32, any strides of A and B, rows of C contiguous.
+//
+// The lanes of a vector run over columns of C; each element is one chain of fused multiply-adds over k in order, which
+// continues through C's memory where k is cut. Hence no tile shape, thread count, instruction set or number of rows
+// changes a bit. oneDNN 2.6.3, for comparison, was seen to change bits with the number of rows and of threads.
+#pragma once
+
+#include <cstdint>
+
+#include "heed/ops.h"
+
+namespace heed::kernels {
+
+struct Gemm {
+  int64_t m = 0, n = 0, k = 0;
+  const float* a = nullptr;  // a[i * a_row + p * a_column]
+  int64_t a_row = 0, a_column = 1;
+  const float* b = nullptr;  // b[p * b_row + j * b_column]
+  int64_t b_row = 0, b_column = 1;
+  float* c = nullptr;  // c[i * c_row + j]; no overlap with a or b
+  int64_t c_row = 0;
+  bool accumulate = false;      // the chain starts from c instead of 0
+  const float* bias = nullptr;  // (n), added after the chain
+  Activation activation = Activation::none;
+  float* saved = nullptr;  // where the values before the activation go, rows c_row apart
+};
+
+void gemm(const Gemm& gemm);
+
+}  // namespace heed::kernels
