@@ -1,0 +1,155 @@
+#!/usr/bin/env python3
+"""Training steps of heed and of PyTorch, alternating in one run, on the same two models.
+
+  gpt          6 layers, 6 heads, d 384, context 256, batch 12, vocabulary 65, no biases, tied output; AdamW
+  transformer  nn.Transformer 3+3, d 256, 8 heads, ffn 1024, 64 pairs of 16+16 tokens, vocabulary 8,000, Adam
+
+A step is forward, backward and optimizer, f32. PyTorch comes from PyPI into a virtual environment that this script makes
+(build/venv-compare); heed is the program of build/release. Prints medians of target tokens a second and the ratio.
+
+  make && bench/compare/training.py [--rounds 5] [--steps 4] [--threads 2]
+"""
+import argparse
+import json
+import os
+import pathlib
+import statistics
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
+VENV = ROOT / "build" / "venv-compare"
+PURE = ["typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "numpy"]
+
+
+def ensure_torch():
+    """Re-runs this script inside the virtual environment, making it first where needed."""
+    if sys.prefix == str(VENV):
+        return
+    python = VENV / "bin" / "python"
+    if not python.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
+    works = [str(python), "-c", "import torch"]
+    if subprocess.run(works, capture_output=True, check=False).returncode != 0:
+        pip = [str(python), "-m", "pip", "install", "-q"]
+        # The wheel without its several GB of CUDA libraries, where it loads without them; with them elsewhere.
+        subprocess.run(pip + ["--no-deps", "torch"], check=True)
+        subprocess.run(pip + PURE, check=True)
+        if subprocess.run(works, capture_output=True, check=False).returncode != 0:
+            subprocess.run(pip + ["torch"], check=True)
+    os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+
+
+def torch_gpt():
+    """nanoGPT's model in the configuration above."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    class Block(nn.Module):
+        def __init__(self, d, heads):
+            super().__init__()
+            self.heads = heads
+            self.norm1, self.norm2 = nn.LayerNorm(d, bias=False), nn.LayerNorm(d, bias=False)
+            self.qkv, self.project = nn.Linear(d, 3 * d, bias=False), nn.Linear(d, d, bias=False)
+            self.inner, self.outer = nn.Linear(d, 4 * d, bias=False), nn.Linear(4 * d, d, bias=False)
+
+        def forward(self, x):
+            b, l, d = x.shape
+            q, k, v = (t.view(b, l, self.heads, -1).transpose(1, 2) for t in self.qkv(self.norm1(x)).split(d, dim=2))
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + self.project(y.transpose(1, 2).reshape(b, l, d))
+            return x + self.outer(F.gelu(self.inner(self.norm2(x))))
+
+    class Gpt(nn.Module):
+        def __init__(self, vocabulary=65, context=256, d=384, heads=6, layers=6):
+            super().__init__()
+            self.tokens, self.positions = nn.Embedding(vocabulary, d), nn.Embedding(context, d)
+            self.blocks = nn.ModuleList(Block(d, heads) for _ in range(layers))
+            self.norm = nn.LayerNorm(d, bias=False)
+
+        def forward(self, ids):
+            x = self.tokens(ids) + self.positions.weight[: ids.shape[1]]
+            for block in self.blocks:
+                x = block(x)
+            return self.norm(x) @ self.tokens.weight.T
+
+    model = Gpt()
+    ids, targets = torch.randint(0, 65, (12, 256)), torch.randint(0, 65, (12, 256))
+    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        F.cross_entropy(model(ids).view(-1, 65), targets.view(-1)).backward()
+        optimizer.step()
+
+    return step, 12 * 256
+
+
+def torch_transformer():
+    """nn.Transformer with embeddings and an output layer."""
+    import torch
+    from torch import nn
+    from torch.nn import functional as F
+
+    model = nn.ModuleDict({
+        "body": nn.Transformer(256, 8, 3, 3, 1024, dropout=0.0, batch_first=True),
+        "source": nn.Embedding(8000, 256), "target": nn.Embedding(8000, 256), "output": nn.Linear(256, 8000, bias=False)})
+    source, target, labels = (torch.randint(4, 8000, (64, 16)) for _ in range(3))
+    mask = nn.Transformer.generate_square_subsequent_mask(16)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+
+    def step():
+        optimizer.zero_grad(set_to_none=True)
+        hidden = model["body"](model["source"](source), model["target"](target), tgt_mask=mask, tgt_is_causal=True)
+        logits = model["output"](hidden)
+        F.cross_entropy(logits.view(-1, 8000), labels.view(-1), label_smoothing=0.1).backward()
+        optimizer.step()
+
+    return step, 64 * 16
+
+
+def torch_rate(step, tokens, steps):
+    seconds = []
+    for _ in range(steps):
+        begin = time.perf_counter()
+        step()
+        seconds.append(time.perf_counter() - begin)
+    return tokens / statistics.median(seconds)
+
+
+def heed_rate(program, model, steps, threads):
+    output = subprocess.run([program, "--threads", str(threads), "--json", "bench", "training", "--model", model, "--steps",
+                             str(steps)], check=True, capture_output=True, text=True).stdout
+    return json.loads(output)[0]["tokens_per_second"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=5, help="how often the two alternate")
+    parser.add_argument("--steps", type=int, default=4, help="timed steps a round")
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--heed", default=str(ROOT / "build" / "release" / "bin" / "heed"))
+    arguments = parser.parse_args()
+    ensure_torch()
+    import torch
+
+    torch.set_num_threads(arguments.threads)
+    with open("/proc/cpuinfo", encoding="utf-8") as lines:
+        cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
+    print(f"{cpu}, {arguments.threads} threads, PyTorch {torch.__version__}, f32; medians of {arguments.rounds} rounds")
+    print(f"{'model':12} {'heed':>10} {'PyTorch':>10} {'ratio':>7}   target tokens/s")
+    for name, make in (("gpt", torch_gpt), ("transformer", torch_transformer)):
+        step, tokens = make()
+        torch_rate(step, tokens, 2)  # warm-up
+        ours, theirs = [], []
+        for _ in range(arguments.rounds):
+            ours.append(heed_rate(arguments.heed, name, arguments.steps, arguments.threads))
+            theirs.append(torch_rate(step, tokens, arguments.steps))
+        a, b = statistics.median(ours), statistics.median(theirs)
+        print(f"{name:12} {a:10.0f} {b:10.0f} {a / b:7.2f}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,29 @@
+#!/bin/sh
+# Translates twelve sentences the model has never seen, draws the attention behind the first, and says what to try next.
+# usage: demo/run.sh PATH_OF_HEED
+set -eu
+heed=$1
+here=$(cd "$(dirname "$0")" && pwd)
+output=${HEED_DEMO_OUTPUT:-build/demo}
+mkdir -p "$output"
+
+"$heed" --quiet translate "$here/en-zh" <"$here/sentences.txt" >"$output/chinese.txt"
+echo
+echo "English                                             Chinese, by heed"
+echo "--------------------------------------------------  --------------------------------"
+paste "$here/sentences.txt" "$output/chinese.txt" | while IFS="$(printf '\t')" read -r english chinese; do
+  printf '%-50s  %s\n' "$english" "$chinese"
+done
+
+sentence=$(head -n 1 "$here/sentences.txt")
+"$heed" --quiet inspect "$here/en-zh" --source "$sentence" --output "$output/attention.html" >/dev/null
+cat <<EOT
+
+Who attended to whom while the first one was translated:
+  $(cd "$output" && pwd)/attention.html        (open it in a browser)
+
+Translate a file of your own, one sentence a line:
+  $heed translate demo/en-zh < sentences.txt
+Train the model again from the raw text (demo/en-zh/MODEL_CARD.md says how long that takes):
+  $heed train --config recipes/tatoeba-en-zh.toml --output build/en-zh
+EOT

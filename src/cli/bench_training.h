@@ -1,0 +1,17 @@
+// `heed bench training`: whole training steps (forward, backward, optimizer) of two reference models.
+#pragma once
+
+#include <string>
+
+namespace heed::cli {
+
+struct TrainingBenchOptions {
+  std::string model = "all";  // "gpt", "transformer" or "all"
+  int steps = 8;              // timed, after two that are not
+  bool json = false;
+};
+
+// A table, or a JSON array of {model, tokens_per_second, seconds, parameters}. Medians over the steps.
+[[nodiscard]] std::string bench_training(const TrainingBenchOptions& options);
+
+}  // namespace heed::cli
