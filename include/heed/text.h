@@ -52,7 +52,6 @@ struct SentencePieceOptions {
   bool bpe = false;                  // else unigram (Kudo 2018)
   double character_coverage = 0.9998;
   uint64_t seed = 0;
-  int threads = 1;
 };
 // Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary too large for the text is an error that says so.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,

@@ -1,0 +1,179 @@
+// SentencePiece (Kudo and Richardson 2018): trained on the lines in memory, kept as its serialised model.
+//
+// The text is taken as it is ("identity" normalisation, but runs of spaces become one): the library's default, NFKC,
+// would turn full-width Chinese punctuation into ASCII, and what decode() gives back could not equal any reference.
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
+
+#include <algorithm>
+#include <mutex>
+#include <unordered_map>
+
+#include "base/files.h"
+#include "heed/error.h"
+#include "text/batches.h"
+#include "text/sentencepiece_check.h"
+#include "text/tokenizers.h"
+#include "text/utf8.h"
+
+namespace heed::text {
+namespace {
+
+constexpr int64_t kMaxModel = int64_t{1} << 28;
+constexpr size_t kMaxLines = 2'000'000;  // more lines than that teach it nothing new: a sample is taken
+constexpr int64_t kMaxLineBytes = 65536;
+
+// Only fatal messages: the library speaks on stderr otherwise. Its public way of setting the level is an argument of
+// Train(), which, given nothing else, sets it and then finds that there is no input.
+void silence() {
+  static std::once_flag once;
+  std::call_once(once, [] {
+    (void)sentencepiece::SentencePieceTrainer::Train(
+        std::unordered_map<std::string, std::string>{{"minloglevel", "3"}});
+  });
+}
+
+// The library's messages begin with a place in its own source: "Internal: x.cc(1) [condition] text".
+std::string reason(const sentencepiece::util::Status& status) {
+  std::string text = status.ToString();
+  if (const size_t at = text.rfind("] "); at != std::string::npos) text = text.substr(at + 2);
+  return text;
+}
+
+class Lines : public sentencepiece::SentenceIterator {
+ public:
+  Lines(std::span<const std::string> lines, std::span<const int64_t> order) : lines_(lines), order_(order) { find(); }
+  bool done() const override { return at_ >= order_.size(); }
+  void Next() override {
+    ++at_;
+    find();
+  }
+  const std::string& value() const override { return lines_[static_cast<size_t>(order_[at_])]; }
+  sentencepiece::util::Status status() const override { return {}; }
+
+ private:
+  void find() {
+    while (!done() && value().empty()) ++at_;
+  }
+  std::span<const std::string> lines_;
+  std::span<const int64_t> order_;
+  size_t at_ = 0;
+};
+
+class SentencePieceTokenizer : public Tokenizer {
+ public:
+  SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
+    silence();
+    check_sentencepiece(model_, name);
+    const auto status = processor_.LoadFromSerializedProto(model_);
+    require(status.ok(), "load_sentencepiece", name, ": expected a SentencePiece model; ", reason(status));
+  }
+
+  std::vector<int32_t> encode(std::string_view text) const override {
+    require_utf8(text, "encode");
+    std::vector<int> ids;
+    const auto status = processor_.Encode(text, &ids);
+    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
+    return {ids.begin(), ids.end()};
+  }
+
+  std::string decode(std::span<const int32_t> ids) const override {
+    std::vector<int> kept;
+    for (const int32_t id : ids) {
+      require_id(id, vocabulary(), "decode");
+      if (!is_special(id, special())) kept.push_back(id);
+    }
+    std::string text;
+    const auto status = processor_.Decode(kept, &text);
+    require(status.ok(), "decode", "ids that SentencePiece can join; ", reason(status));
+    return text;
+  }
+
+  std::string piece(int32_t id) const override {
+    require_id(id, vocabulary(), "piece");
+    return processor_.IdToPiece(id);
+  }
+  int64_t vocabulary() const override { return processor_.GetPieceSize(); }
+  SpecialIds special() const override {
+    return {processor_.pad_id(), processor_.bos_id(), processor_.eos_id(), processor_.unk_id()};
+  }
+  std::string kind() const override { return "sentencepiece"; }
+  void save(const std::filesystem::path& folder, Side side) const override {
+    save_tokenizer_file(folder, side, kSentencePieceEnding, model_);
+  }
+
+ private:
+  std::string model_;
+  sentencepiece::SentencePieceProcessor processor_;
+};
+
+// A library of others may throw anything derived from std::exception; we throw one type.
+template <class F>
+auto guarded(const char* function, F&& f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(function, "SentencePiece to do its work; ", error.what());
+  }
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
+                                                     const SentencePieceOptions& options) {
+  constexpr const char* kFunction = "train_sentencepiece";
+  require(options.vocabulary > 4 && options.vocabulary <= 10'000'000, kFunction,
+          "a vocabulary of 5 to 10,000,000 pieces; found ", options.vocabulary);
+  require(options.character_coverage > 0.9 && options.character_coverage <= 1, kFunction,
+          "a character coverage above 0.9 and at most 1; found ", options.character_coverage);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const size_t valid = valid_utf8_prefix(lines[i]);
+    require(valid == lines[i].size(), kFunction, "text in UTF-8; byte ", valid, " of line ", i + 1, " is not");
+  }
+  const bool any = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
+    return line.find_first_not_of(" \t\r\n") != std::string::npos;
+  });
+  require(any, kFunction, "lines with text to train on; found none");
+
+  // All lines in order, or a sample of them that depends on the seed.
+  std::vector<int64_t> order(lines.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+  if (order.size() > kMaxLines) {
+    order = permutation(static_cast<int64_t>(lines.size()), options.seed, 0);
+    order.resize(kMaxLines);
+    std::sort(order.begin(), order.end());
+  }
+  const std::unordered_map<std::string, std::string> arguments = {
+      {"minloglevel", "3"},
+      {"model_type", options.bpe ? "bpe" : "unigram"},
+      {"vocab_size", std::to_string(options.vocabulary)},
+      {"character_coverage", std::to_string(options.character_coverage)},
+      {"normalization_rule_name", "identity"},
+      {"max_sentence_length", std::to_string(kMaxLineBytes)},
+      {"num_threads", "2"},  // fixed: its sums are made thread by thread, and the model must not depend on the machine
+      {"pad_id", "0"},
+      {"bos_id", "1"},
+      {"eos_id", "2"},
+      {"unk_id", "3"},
+  };
+  return guarded(kFunction, [&]() -> std::shared_ptr<const Tokenizer> {
+    silence();
+    Lines iterator(lines, order);
+    std::string model;
+    const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+    require(status.ok(), kFunction, "a vocabulary of ", options.vocabulary, " pieces from ", lines.size(), " lines; ",
+            reason(status));
+    return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained model");
+  });
+}
+
+std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
+  std::string bytes = files::read_all(model, kMaxModel, "load_sentencepiece");
+  return guarded("load_sentencepiece", [&]() -> std::shared_ptr<const Tokenizer> {
+    return std::make_shared<SentencePieceTokenizer>(std::move(bytes), files::quoted(model));
+  });
+}
+
+}  // namespace heed::text

@@ -1,0 +1,117 @@
+// Walks the protocol buffer (no recursion: two fixed levels) to the two things that need a look:
+//
+//   ModelProto:      1 pieces { 1 piece: string, 2 score: float, 3 type }, 3 normalizer_spec, 5 denormalizer_spec
+//   NormalizerSpec:  2 precompiled_charsmap: u32 size of a double-array trie, the trie, strings ended by NUL
+//
+// A trie unit is 32 bits (Darts-clone): bits 0-7 and 31 label, bit 8 "has a leaf", bits 10-30 offset, bit 9 "offset
+// times 256". From unit i the next ones are at (i ^ offset) ^ label for any label: all of them must exist.
+#include "text/sentencepiece_check.h"
+
+#include <bit>
+#include <cmath>
+#include <cstdint>
+#include <vector>
+
+#include "base/files.h"
+#include "heed/error.h"
+
+namespace heed::text {
+namespace {
+
+constexpr std::string_view kFunction = "load_sentencepiece";
+
+struct Field {
+  uint64_t number = 0;
+  int wire = 0;
+  uint64_t value = 0;      // wire types 0, 1, 5
+  std::string_view bytes;  // wire type 2
+};
+
+uint64_t varint(files::Reader& reader) {
+  uint64_t value = 0;
+  for (int shift = 0; shift < 70; shift += 7) {
+    const uint8_t byte = reader.u8();
+    if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
+    if (byte < 0x80) return value;
+  }
+  reader.fail("numbers of at most ten bytes");
+}
+
+Field next_field(files::Reader& reader) {
+  const uint64_t tag = varint(reader);
+  Field field;
+  field.number = tag >> 3;
+  field.wire = static_cast<int>(tag & 7);
+  switch (field.wire) {
+    case 0:
+      field.value = varint(reader);
+      break;
+    case 1:
+      field.value = reader.u64();
+      break;
+    case 2: {
+      const uint64_t size = varint(reader);
+      reader.require(size <= static_cast<uint64_t>(reader.remaining()), "a SentencePiece model; a field is cut off");
+      field.bytes = reader.bytes(static_cast<int64_t>(size));
+      break;
+    }
+    case 5:
+      field.value = reader.u32();
+      break;
+    default:
+      reader.fail("a SentencePiece model; found a field of unknown form");
+  }
+  return field;
+}
+
+void check_character_map(std::string_view map, const std::string& name) {
+  if (map.empty()) return;
+  files::Reader reader(map, name + ", character map", kFunction);
+  const int64_t trie_bytes = reader.u32();
+  reader.require(trie_bytes % 4 == 0 && trie_bytes >= 1024 && trie_bytes < reader.remaining(),
+                 "a trie inside of the map, and strings behind it");
+  std::vector<uint32_t> units(static_cast<size_t>(trie_bytes / 4));
+  for (uint32_t& unit : units) unit = reader.u32();
+  const std::string_view strings = reader.bytes(reader.remaining());
+  reader.require(strings.back() == '\0', "strings that end");
+  for (size_t i = 0; i < units.size(); ++i) {
+    const uint32_t unit = units[i];
+    if ((unit >> 31) != 0) continue;  // a leaf, never followed
+    const uint32_t offset = (unit >> 10) << ((unit & (1u << 9)) >> 6);
+    const size_t next = i ^ offset;
+    reader.require((next | 0xff) < units.size(), "a trie whose links stay inside");
+    if ((unit & (1u << 8)) != 0) {
+      reader.require((units[next] & 0x7fffffffu) < strings.size(), "a trie whose values lie in the strings");
+    }
+  }
+}
+
+}  // namespace
+
+void check_sentencepiece(std::string_view model, const std::string& name) {
+  files::Reader reader(model, name, kFunction);
+  int64_t pieces = 0;
+  while (reader.remaining() > 0) {
+    const Field field = next_field(reader);
+    if (field.wire != 2) continue;
+    files::Reader inner(field.bytes, name, kFunction);
+    if (field.number == 1) {
+      ++pieces;
+      while (inner.remaining() > 0) {
+        const Field part = next_field(inner);
+        if (part.number == 2 && part.wire == 5) {
+          reader.require(std::isfinite(std::bit_cast<float>(static_cast<uint32_t>(part.value))),
+                         "finite scores; piece " + std::to_string(pieces - 1) + " has another");
+        }
+      }
+    } else if (field.number == 3 || field.number == 5) {
+      while (inner.remaining() > 0) {
+        const Field part = next_field(inner);
+        if (part.number == 2 && part.wire == 2) check_character_map(part.bytes, name);
+      }
+    }
+  }
+  reader.require(pieces > 0, "a SentencePiece model with pieces; found none");
+}
+
+}  // namespace heed::text

@@ -1,0 +1,30 @@
+// How the tokenizers are found again in a model folder: <side>.model is SentencePiece, <side>.vocab a vocabulary.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "heed/text.h"
+
+namespace heed::text {
+
+inline constexpr std::string_view kSentencePieceEnding = ".model";
+inline constexpr std::string_view kVocabularyEnding = ".vocab";
+
+[[nodiscard]] std::filesystem::path tokenizer_file(const std::filesystem::path& folder, Side side,
+                                                   std::string_view ending);
+// Writes one of the two files and removes the other, if there is one from before.
+void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending,
+                         std::string_view contents);
+
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file);
+
+// An id of the vocabulary, or an Error of decode().
+void require_id(int32_t id, int64_t vocabulary, std::string_view function);
+
+// One of the four special ids.
+[[nodiscard]] bool is_special(int32_t id, const SpecialIds& special);
+
+}  // namespace heed::text

@@ -1,0 +1,17 @@
+// UTF-8, read code point by code point.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace heed::text {
+
+// Bytes of the valid code point at the start of `text` (1 to 4), or 0 where there is none: overlong forms, surrogates
+// and values beyond U+10FFFF are not valid.
+[[nodiscard]] size_t code_point_size(std::string_view text);
+
+// Throws Error naming the byte unless all of `text` is valid UTF-8.
+void require_utf8(std::string_view text, std::string_view function);
+
+}  // namespace heed::text
