@@ -105,6 +105,11 @@ struct AttentionGradients {
 [[nodiscard]] bool attention_dropout_keeps(const AttentionOptions::Dropout& dropout, int64_t b, int64_t h, int64_t i,
                                            int64_t j);
 
+// The form people know, over any leading dimensions (the same for all three): query (..., L, D), key (..., S, D), value
+// (..., S, Dv) -> (..., L, Dv). An additive mask (f32) or a boolean one broadcasts to (..., L, S).
+[[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                  std::optional<float> scale = {}, const Tensor& mask = {});
+
 // A mask in the opposite convention (true = blocked, as torch.nn.MultiheadAttention) turned into ours.
 [[nodiscard]] Tensor mask_from_blocked(const Tensor& blocked);
 
