@@ -2,7 +2,8 @@
 //
 // One operator, computed in tiles: memory grows with L + S, never with L * S, unless the weights are asked for.
 // Vaswani et al. 2017, "Attention Is All You Need", section 3.2.1. Letters, everywhere the same:
-//   B batch, H query heads, Hkv key/value heads, L query length, S key length, D head size of Q and K, Dv head size of V.
+//   B batch, H query heads, Hkv key/value heads, L query length, S key length, D head size of Q and K, Dv head size of
+//   V.
 // All functions are thread-safe; the work is shared among num_threads() threads. No result depends on their number,
 // on what else is in the batch, on the strides, or on the instruction set: in f32 the bits are the same.
 //
@@ -22,8 +23,10 @@ namespace heed {
 class Causal {
  public:
   [[nodiscard]] static Causal none() { return {}; }
-  [[nodiscard]] static Causal top_left() { return Causal(Kind::offset, 0); }        // offset 0, as PyTorch
-  [[nodiscard]] static Causal bottom_right() { return Causal(Kind::bottom_right, 0); }  // offset S - L: the last query sees all
+  [[nodiscard]] static Causal top_left() { return Causal(Kind::offset, 0); }  // offset 0, as PyTorch
+  [[nodiscard]] static Causal bottom_right() {
+    return Causal(Kind::bottom_right, 0);
+  }  // offset S - L: the last query sees all
   [[nodiscard]] static Causal offset(int64_t offset) { return Causal(Kind::offset, offset); }
 
   [[nodiscard]] bool enabled() const { return kind_ != Kind::none; }
@@ -51,14 +54,14 @@ struct AttentionOptions {
     int64_t right = -1;
   } window = {};
 
-  Tensor key_lengths;  // (B) i32: keys at and beyond the length are not attended; undefined: all S
-  Tensor mask;         // boolean, true = attends; any shape that broadcasts to (B, H, L, S); undefined: none
-  Tensor bias;         // f32, added to the scores (-inf: not attended); broadcasts likewise; undefined: none
-  float softcap = 0;   // c: scores become c * tanh(score / c), before bias and masks; 0: off
-  Tensor alibi_slopes; // (H) f32: adds -slope_h * |i + offset - j|; undefined: none
-  Tensor sinks;        // (H) f32: one more score in every row's softmax sum, with no value behind it; undefined: none
-  Tensor query_documents;  // (B, L) i32 and
-  Tensor key_documents;    // (B, S) i32: a query sees only keys of its own document; both or neither
+  Tensor key_lengths = {};   // (B) i32: keys at and beyond the length are not attended; undefined: all S
+  Tensor mask = {};          // boolean, true = attends; any shape that broadcasts to (B, H, L, S); undefined: none
+  Tensor bias = {};          // f32, added to the scores (-inf: not attended); broadcasts likewise; undefined: none
+  float softcap = 0;         // c: scores become c * tanh(score / c), before bias and masks; 0: off
+  Tensor alibi_slopes = {};  // (H) f32: adds -slope_h * |i + offset - j|; undefined: none
+  Tensor sinks = {};  // (H) f32: one more score in every row's softmax sum, with no value behind it; undefined: none
+  Tensor query_documents = {};  // (B, L) i32 and
+  Tensor key_documents = {};    // (B, S) i32: a query sees only keys of its own document; both or neither
 
   // On the normalised weights. Whether a weight is kept is a pure function of (seed, b, h, i, j).
   struct Dropout {
@@ -87,9 +90,9 @@ struct AttentionGradients {
   Tensor sinks;  // (H), where sinks were given
 };
 
-// query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, any strides; H a multiple of Hkv, and query head h
-// reads key/value head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0, logsumexp
-// -inf, weights 0. What is behind a mask is never read into the sum; NaN in what is attended propagates.
+// query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, any strides; H a multiple of Hkv, and query head
+// h reads key/value head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0,
+// logsumexp -inf, weights 0. What is behind a mask is never read into the sum; NaN in what is attended propagates.
 // Throws Error when shapes, dtypes or options do not fit.
 [[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionOptions& options = {});
@@ -115,8 +118,8 @@ struct AttentionGradients {
 
 namespace reference {
 
-// The plain formula, one line after the other, f32 or f64 (in the dtype of query), memory L * S. It is what teaches, what
-// the inspector falls back to, and what the fused kernels are compared with (beside the tests' own oracle).
+// The plain formula, one line after the other, f32 or f64 (in the dtype of query), memory L * S. It is what teaches,
+// what the inspector falls back to, and what the fused kernels are compared with (beside the tests' own oracle).
 [[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionOptions& options = {});
 [[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
@@ -139,7 +142,8 @@ using Alpha = std::function<double(std::span<const float> query, std::span<const
 
 }  // namespace kernel
 
-// query (L, D), key (S, D), value (S, Dv), f32. output (L, Dv) and weights (L, S); a row where alpha is 0 everywhere is 0.
+// query (L, D), key (S, D), value (S, Dv), f32. output (L, Dv) and weights (L, S); a row where alpha is 0 everywhere is
+// 0.
 struct PoolingResult {
   Tensor output;
   Tensor weights;
