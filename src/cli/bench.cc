@@ -1,0 +1,35 @@
+// heed bench: what the machine can do and what the kernels make of it.
+#include "cli/bench_training.h"
+#include "cli/command.h"
+
+namespace heed::cli {
+namespace {
+
+void add_training(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<TrainingBenchOptions>();
+  CLI::App* command = bench.add_subcommand("training", "Training steps of two reference models, tokens a second");
+  command->add_option("--model", o->model, "gpt, transformer or all")
+      ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
+      ->capture_default_str();
+  command->add_option("--steps", o->steps, "Steps that are timed")->check(CLI::Range(1, 100000))->capture_default_str();
+  context.on_run(*command, [o](Context& c) {
+    o->json = c.json;
+    print(bench_training(*o));
+    return kSuccess;
+  });
+}
+
+}  // namespace
+
+void add_bench_command(CLI::App& command, Context& context) {
+  command.require_subcommand(1);
+  command.fallthrough();
+  add_training(command, context);
+  command.footer(
+      "Examples:\n"
+      "  heed bench attention\n"
+      "  heed bench matmul --json\n"
+      "  heed bench training --threads 1\n");
+}
+
+}  // namespace heed::cli

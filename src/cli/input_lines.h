@@ -1,0 +1,37 @@
+// Lines of standard input (or a file) as they come: translation can answer before the input ends.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace heed::cli {
+
+class InputLines {
+ public:
+  // An empty path or "-": standard input.
+  explicit InputLines(const std::filesystem::path& file);
+  ~InputLines();
+  InputLines(const InputLines&) = delete;
+  InputLines& operator=(const InputLines&) = delete;
+
+  // Waits for a line, then takes what is there without waiting, at most `most` lines. Empty at the end of the input,
+  // and when a signal has come. Without their ends ("\n", "\r\n"); a byte order mark at the very beginning is dropped.
+  [[nodiscard]] std::vector<std::string> next(size_t most);
+  // "standard input" or the file's name.
+  [[nodiscard]] const std::string& name() const { return name_; }
+
+ private:
+  std::optional<std::string> take_line();
+  bool fill(bool wait);  // false: nothing more for now, or at all
+
+  int descriptor_ = 0;
+  bool ended_ = false;
+  bool first_ = true;
+  std::string name_;
+  std::string buffer_;
+  size_t begin_ = 0;  // of what has not been taken
+};
+
+}  // namespace heed::cli

@@ -1,0 +1,165 @@
+// heed train: a recipe, changed by options, into a folder.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/command.h"
+#include "cli/progress.h"
+#include "heed/error.h"
+#include "heed/train.h"
+
+namespace heed::cli {
+namespace {
+
+struct TrainCommand {
+  std::string config, output;
+  std::vector<std::string> set;
+  std::vector<std::pair<std::string, std::string>> keys;  // given as options of their own
+  bool resume = false;
+  bool print_recipe = false;
+};
+
+train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
+  train::Recipe recipe;
+  if (o.config.empty()) {
+    train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
+  } else {
+    recipe = train::read_recipe(o.config);
+  }
+  std::vector<std::pair<std::string, std::string>> changes;
+  for (const std::string& assignment : o.set) {
+    const size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--set takes key=value; found '{}'", assignment));
+    changes.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
+  }
+  changes.insert(changes.end(), o.keys.begin(), o.keys.end());
+  if (context.seed) changes.emplace_back("seed", std::to_string(*context.seed));
+  // The task and the preset decide what the model's keys change, so they come first.
+  std::stable_partition(changes.begin(), changes.end(),
+                        [](const auto& change) { return change.first == "task" || change.first == "preset"; });
+  for (const auto& [key, value] : changes) {
+    try {
+      train::set_option(recipe, key, value);
+    } catch (const Error& error) {
+      throw UsageError(error.what());
+    }
+  }
+  return recipe;
+}
+
+// What a report says on the bar (short) or on a line of its own.
+std::string train_text(const train::Progress& p) {
+  return fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
+                     with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
+                     with_commas(static_cast<int64_t>(p.tokens_per_second)));
+}
+
+std::string valid_text(const train::Progress& p) {
+  std::string text = fmt::format("epoch {}  update {}  validation", p.epoch, with_commas(p.update));
+  if (p.valid_loss) text += fmt::format("  loss {:.4f}", *p.valid_loss);
+  if (p.valid_bleu) text += fmt::format("  BLEU {:.2f}", *p.valid_bleu);
+  text += fmt::format("  after {}", duration_text(p.seconds));
+  if (p.best) text += "  (best so far)";
+  return text;
+}
+
+std::string_view name_of(train::Outcome outcome) {
+  switch (outcome) {
+    case train::Outcome::finished:
+      return "finished";
+    case train::Outcome::stopped_early:
+      return "stopped_early";
+    case train::Outcome::interrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+int run_train(const TrainCommand& o, Context& context) {
+  const train::Recipe recipe = make_recipe(o, context);
+  if (o.print_recipe) {
+    print_line(train::to_json(recipe));
+    return kSuccess;
+  }
+  if (o.output.empty()) throw UsageError("heed train needs --output, the folder to train into");
+  install_signal_handlers();
+  ProgressBar bar(recipe.max_updates, context.quiet);
+  train::Progress last;
+  train::Callbacks callbacks;
+  callbacks.stop = &stop_requested();
+  callbacks.message = [&](std::string_view text) { message(context, text); };
+  callbacks.progress = [&](const train::Progress& p) {
+    const bool validation = p.valid_loss || p.valid_bleu;
+    last = p;
+    if (validation) {
+      message(context, valid_text(p));
+    } else if (bar.shown()) {
+      bar.update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
+                                       with_commas(static_cast<int64_t>(p.tokens_per_second))));
+    } else {
+      message(context, train_text(p));
+    }
+  };
+  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks);
+  if (outcome == train::Outcome::interrupted) {
+    message(context,
+            fmt::format("interrupted at update {}; go on with: heed train --config {} --output {} --resume",
+                        with_commas(last.update), o.config.empty() ? o.output + "/recipe.json" : o.config, o.output));
+    return interrupted_status();
+  }
+  if (context.json) {
+    print_line(nlohmann::json{{"outcome", name_of(outcome)},
+                              {"folder", o.output},
+                              {"updates", last.update},
+                              {"epochs", last.epoch},
+                              {"seconds", last.seconds}}
+                   .dump());
+  } else {
+    message(context, fmt::format("{} after {} updates, {}: {}",
+                                 outcome == train::Outcome::finished ? "finished" : "stopped early",
+                                 with_commas(last.update), duration_text(last.seconds), o.output));
+  }
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_train_command(CLI::App& command, Context& context) {
+  auto o = std::make_shared<TrainCommand>();
+  command.add_option("--config", o->config, "Recipe, .toml or .json")->type_name("FILE");
+  command.add_option("--output", o->output, "Folder that gets the model, its log and its checkpoints")
+      ->type_name("DIR");
+  command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the folder");
+  command.add_option("--set", o->set, "Change a key of the recipe; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all();
+  command.add_flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
+  for (const train::RecipeField& field : train::recipe_fields()) {
+    if (field.key == "seed") continue;  // one of the common options
+    std::string names = "--" + field.key;
+    if (field.key.find('_') != std::string::npos) {  // --batch-tokens as well as --batch_tokens
+      std::string dashed = names;
+      std::replace(dashed.begin(), dashed.end(), '_', '-');
+      names = dashed + "," + names;
+    }
+    command
+        .add_option_function<std::string>(
+            names, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); }, field.help)
+        ->type_name(field.type)
+        ->default_str(field.default_text)
+        ->group("Keys of the recipe");
+  }
+  command.footer(
+      "Examples:\n"
+      "  heed train --config recipes/multi30k-en-de-tiny.toml --output runs/en-de\n"
+      "  heed train --config recipe.toml --output runs/en-de --resume\n"
+      "  heed train --pairs cmn-eng.tsv --valid-fraction 0.02 --preset small --output runs/en-zh\n"
+      "  heed train --config recipe.toml --output runs/b --schedule.peak 0.001 --set max_updates=500\n"
+      "Ctrl-C saves and leaves; --resume goes on with the same bits.\n");
+  context.on_run(command, [o](Context& c) { return run_train(*o, c); });
+}
+
+}  // namespace heed::cli
