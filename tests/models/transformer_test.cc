@@ -1,0 +1,220 @@
+// The encoder-decoder against the oracle; padding, causality, gradients, cached decoding.
+#include <gtest/gtest.h>
+
+#include "heed/cpu.h"
+#include "heed/error.h"
+#include "models/helpers.h"
+
+namespace heed::models::test {
+namespace {
+
+const std::vector<Ids> kSources = {{5, 7, 2, 9, 1}, {3, 10}, {4, 4, 8, 1, 6, 2, 7}};
+const std::vector<Ids> kTargets = {{1, 6, 3, 4}, {1, 9, 9, 2, 5, 7}, {1}};
+
+std::vector<NamedConfig> cases() { return variants(Architecture::encoder_decoder); }
+
+TEST(Transformer, IsTheFormulaOnEveryConfiguration) {
+  for (const auto& [name, config] : cases()) {
+    const Transformer model(config, 3);
+    shake(model);
+    const oracle::Transformer plain = oracle_of(model);
+    const Tensor logits = model.forward(batch(kSources), lengths(kSources), batch(kTargets)).data();
+    ASSERT_EQ(logits.shape(), (Shape{3, 6, 11}));
+    for (size_t b = 0; b < kSources.size(); ++b) {
+      expect_near(logits.select(0, static_cast<int64_t>(b)), plain.translate(kSources[b], kTargets[b]), 1e-5, name);
+    }
+  }
+}
+
+TEST(Transformer, EncodesASentenceTheSameAloneAndInABatch) {
+  for (const auto& [name, config] : cases()) {
+    const Transformer model(config, 3);
+    const Tensor together = model.forward(batch(kSources), lengths(kSources), batch(kTargets)).data();
+    for (size_t b = 0; b < kSources.size(); ++b) {
+      const auto row = static_cast<int64_t>(b);
+      const auto size = static_cast<int64_t>(kTargets[b].size());
+      const Tensor alone = model.forward(batch({kSources[b]}), lengths({kSources[b]}), batch({kTargets[b]})).data();
+      EXPECT_TRUE(same_bits(together.select(0, row).slice(0, 0, size), alone.select(0, 0))) << name << ", row " << b;
+    }
+  }
+}
+
+TEST(Transformer, DoesNotReadThePadding) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const Tensor zeros = model.forward(batch(kSources, 0), lengths(kSources), batch(kTargets)).data();
+  const Tensor eights = model.forward(batch(kSources, 8), lengths(kSources), batch(kTargets)).data();
+  EXPECT_TRUE(same_bits(zeros, eights));
+}
+
+TEST(Transformer, DoesNotSeeTheFuture) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  Ids changed = kTargets[1];
+  changed[4] = 8;
+  const auto run = [&](const Ids& target) {
+    return model.forward(batch({kSources[0]}), lengths({kSources[0]}), batch({target})).data().select(0, 0);
+  };
+  const Tensor before = run(kTargets[1]), after = run(changed);
+  EXPECT_TRUE(same_bits(before.slice(0, 0, 4), after.slice(0, 0, 4)));
+  EXPECT_FALSE(same_bits(before.slice(0, 4, 5), after.slice(0, 4, 5)));
+}
+
+TEST(Transformer, DoesNotDependOnTheNumberOfThreads) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const int threads = num_threads();
+  std::vector<Tensor> results;
+  for (const int count : {1, 2, 3}) {
+    set_num_threads(count);
+    results.push_back(model.forward(batch(kSources), lengths(kSources), batch(kTargets)).data());
+  }
+  set_num_threads(threads);
+  EXPECT_TRUE(same_bits(results[0], results[1]));
+  EXPECT_TRUE(same_bits(results[0], results[2]));
+}
+
+TEST(Transformer, HasTheGradientOfEveryParameter) {
+  for (const auto& [name, config] : cases()) {
+    const Transformer model(config, 3);
+    shake(model);
+    const Ids source = {5, 7, 2, 9, 1}, target = {1, 6, 3, 4}, expected = {6, 3, 4, 2};
+    const Value logits = model.forward(batch({source}), lengths({source}), batch({target}));
+    cross_entropy(logits, batch({expected})).backward();
+    expect_parameter_gradients(
+        model, oracle_of(model), expected, [&](const oracle::Transformer& t) { return t.translate(source, target); },
+        name);
+  }
+}
+
+TEST(Transformer, NamesItsParameters) {
+  Config config = small(Architecture::encoder_decoder);
+  config.final_norm = true;
+  const Transformer model(config);
+  std::map<std::string, Shape> shapes;
+  for (const auto& [path, value] : model.named_parameters()) shapes[path] = value.shape();
+  EXPECT_EQ(shapes["encoder.embedding.tokens.weight"], (Shape{13, 8}));
+  EXPECT_EQ(shapes["decoder.embedding.tokens.weight"], (Shape{11, 8}));
+  EXPECT_EQ(shapes["encoder.layers.0.self_attention.query.weight"], (Shape{8, 8}));
+  EXPECT_EQ(shapes["decoder.layers.1.cross_attention.output.bias"], (Shape{8}));
+  EXPECT_EQ(shapes["decoder.layers.1.cross_attention_norm.gain"], (Shape{8}));
+  EXPECT_EQ(shapes["encoder.layers.1.feed_forward.inner.weight"], (Shape{12, 8}));
+  EXPECT_EQ(shapes["decoder.norm.bias"], (Shape{8}));
+  EXPECT_FALSE(shapes.contains("output.weight"));
+  EXPECT_EQ(static_cast<int64_t>(shapes.size()), 2 + 2 * 16 + 2 * 26 + 4);
+}
+
+// Log probabilities are compared by their bits: each op computes a row whatever stands beside it.
+TEST(Transformer, DecodesWithACacheToTheSameBits) {
+  for (const auto& [name, config] : cases()) {
+    const Transformer model(config, 3);
+    shake(model);
+    const NoGradScope no_grad;
+    for (const int64_t copies : {1, 3}) {
+      // Rows of one source fork from the second step on.
+      std::vector<Ids> sources, targets;
+      for (size_t s = 0; s < kSources.size(); ++s) {
+        for (int64_t c = 0; c < copies; ++c) {
+          sources.push_back(kSources[s]);
+          targets.push_back(random_ids(7, 11, static_cast<uint32_t>(10 * s) + static_cast<uint32_t>(c)));
+          targets.back()[0] = 1;
+        }
+      }
+      const Tensor whole = model.forward(batch(sources), lengths(sources), batch(targets)).data();
+      const auto decoder = model.start(batch(kSources), lengths(kSources), copies);
+      EXPECT_EQ(decoder->vocabulary(), 11);
+      int64_t at = 0;
+      for (const int64_t count : {2, 1, 1, 3}) {
+        const Tensor tokens = batch(targets).slice(1, at, at + count).contiguous();
+        at += count;
+        const Tensor logits = decoder->step(tokens);
+        ASSERT_EQ(logits.shape(), (Shape{3 * copies, 11}));
+        EXPECT_TRUE(same_bits(logits, whole.transpose(0, 1).select(0, at - 1))) << name << " at " << at;
+      }
+    }
+  }
+}
+
+TEST(Transformer, ReordersHypothesesEvenlyUnevenlyAndAway) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const NoGradScope no_grad;
+  struct Row {
+    int64_t source;
+    Ids read;
+  };
+  std::vector<Row> rows;
+  for (int64_t r = 0; r < 6; ++r) rows.push_back({r / 2, {}});
+  const auto decoder = model.start(batch(kSources), lengths(kSources), 2);
+  const std::vector<std::vector<int64_t>> orders = {
+      {1, 1, 2, 3, 5, 4},  // within the beams
+      {2, 3, 4, 4},        // the first source is done
+      {0, 2, 3},           // uneven: one row of one, two of the other
+      {2, 2, 1, 0},        // mixed
+      {3},
+  };
+  uint32_t seed = 1;
+  const auto step_and_compare = [&] {
+    Ids tokens = random_ids(static_cast<int64_t>(rows.size()), 11, seed++);
+    std::vector<Ids> columns, sources, targets;
+    for (size_t r = 0; r < rows.size(); ++r) {
+      rows[r].read.push_back(tokens[r]);
+      columns.push_back({tokens[r]});
+      sources.push_back(kSources[static_cast<size_t>(rows[r].source)]);
+      targets.push_back(rows[r].read);
+    }
+    const Tensor got = decoder->step(batch(columns));
+    const Tensor want = model.forward(batch(sources), lengths(sources), batch(targets)).data();
+    EXPECT_TRUE(same_bits(got, want.transpose(0, 1).select(0, want.size(1) - 1))) << "step " << seed;
+  };
+  step_and_compare();
+  for (const auto& order : orders) {
+    decoder->reorder(order);
+    std::vector<Row> next;
+    for (const int64_t r : order) next.push_back(rows[static_cast<size_t>(r)]);
+    rows = next;
+    step_and_compare();
+    step_and_compare();
+  }
+  EXPECT_THROW(decoder->reorder(std::vector<int64_t>{1}), Error);
+  EXPECT_THROW(decoder->reorder({}), Error);
+  EXPECT_THROW((void)decoder->step(batch({{1}, {2}})), Error);
+}
+
+TEST(Transformer, ReportsEveryAttentionByItsPath) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const oracle::Transformer plain = oracle_of(model);
+  class Listener : public nn::AttentionObserver {
+   public:
+    void on_attention(std::string_view path, const Tensor& weights) override { seen.emplace(path, weights); }
+    std::map<std::string, Tensor, std::less<>> seen;
+  } listener;
+  {
+    const nn::ObserverScope scope(listener);
+    (void)model.forward(batch({kSources[0]}), lengths({kSources[0]}), batch({kTargets[0]}));
+  }
+  (void)plain.translate(kSources[0], kTargets[0]);
+  EXPECT_EQ(listener.seen.size(), 6u);
+  EXPECT_EQ(plain.seen.size(), 6u);
+  for (const auto& [path, weights] : plain.seen) {
+    ASSERT_TRUE(listener.seen.contains(path)) << path;
+    expect_near(listener.seen.find(path)->second.select(0, 0).select(0, 0), weights, 1e-5, path);
+  }
+}
+
+TEST(Transformer, SaysWhatIsWrongWithItsInput) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const Tensor source = batch(kSources), target = batch(kTargets);
+  EXPECT_THROW((void)model.encode(source, lengths({kSources[0]})), Error);
+  EXPECT_THROW((void)model.encode(source.slice(1, 0, 3).contiguous(), lengths(kSources)), Error) << "length 7 of 3";
+  EXPECT_THROW((void)model.encode(batch({Ids(25, 1)}), lengths({Ids(25, 1)})), Error) << "max_length is 24";
+  EXPECT_THROW((void)model.encode(batch({{1, 13}}), lengths({{1, 13}})), Error) << "no such token";
+  EXPECT_THROW((void)model.start(source, lengths(kSources), 0), Error);
+  EXPECT_THROW((void)Transformer(small(Architecture::decoder_only)), Error);
+}
+
+TEST(Transformer, SurvivesAnEmptySentence) {
+  const Transformer model(small(Architecture::encoder_decoder), 3);
+  const std::vector<Ids> sources = {{}, {5, 6}};
+  const Tensor logits = model.forward(batch(sources), lengths(sources), batch({{1, 2}, {1, 2}})).data();
+  for (int64_t i = 0; i < logits.numel(); ++i) ASSERT_TRUE(std::isfinite(logits.data<float>()[i]));
+}
+
+}  // namespace
+}  // namespace heed::models::test
