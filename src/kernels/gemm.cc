@@ -302,7 +302,7 @@ static_assert(kBlockRows % kTileRows == 0 && kPackedASize >= kBlockDepth * kBloc
 
 int64_t EvenDepth(int64_t k) {
   const int64_t blocks = std::max<int64_t>(1, (k + kBlockDepth - 1) / kBlockDepth);
-  return std::min(kBlockDepth, ((k + blocks - 1) / blocks + 3) / 4 * 4);
+  return std::clamp<int64_t>(((k + blocks - 1) / blocks + 3) / 4 * 4, 4, kBlockDepth);
 }
 
 // Few rows: decoding. Each panel of B is packed in cache and used at once; threads share the panels.

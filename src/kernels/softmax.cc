@@ -1,0 +1,232 @@
+// Softmax and cross entropy, a row at a time: maximum, exponentials and their sum, result.
+#include "kernels/softmax.h"
+
+#include <algorithm>
+#include <limits>
+
+#include "base/threads.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/softmax.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/math-inl.h"
+#include "kernels/rows-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+HWY_INLINE Row16 ExpDifference(const Row16& x, float shift) {
+  const F32 d;
+  const auto s = hn::Set(d, shift);
+  return Map16([&](F32Vector v) { return Exp(d, hn::Sub(v, s)); }, x);
+}
+
+HWY_INLINE Row16 Add16(const Row16& a, const Row16& b) {
+  return Map16([](F32Vector x, F32Vector y) { return hn::Add(x, y); }, a, b);
+}
+
+HWY_INLINE float LogOf(float x) { return hn::GetLane(Log(F32(), hn::Set(F32(), x))); }
+
+// The largest element, not NaN; -inf for none. NaN shows in the sum of exponentials.
+HWY_INLINE float RowMaximum(const float* x, int64_t columns) {
+  Row16 most = Set16(-kInfinity);
+  const auto larger = [](F32Vector a, F32Vector b) { return Larger(a, b); };
+  int64_t j = 0;
+  for (; j + 16 <= columns; j += 16) most = Map16(larger, most, Load16(x + j));
+  if (j < columns) most = Map16(larger, most, LoadFirst16(x + j, columns - j, -kInfinity));
+  return Max16(most);
+}
+
+// What is subtracted before exp: the maximum, or 0 where nothing is above -inf.
+HWY_INLINE float Shift(float maximum) { return maximum == -kInfinity ? 0.0f : maximum; }
+
+HWY_INLINE float SumOfExp(const float* x, int64_t columns, float shift) {
+  Row16 sum = Set16(0.0f);
+  int64_t j = 0;
+  for (; j + 16 <= columns; j += 16) sum = Add16(sum, ExpDifference(Load16(x + j), shift));
+  if (j < columns) sum = Add16(sum, ExpDifference(LoadFirst16(x + j, columns - j, -kInfinity), shift));
+  return Sum16(sum);
+}
+
+// f(Row16...) -> Row16 over a row, written to out.
+template <class F, class... In>
+HWY_INLINE void MapRow16(int64_t columns, float* out, F&& f, const In*... in) {
+  int64_t j = 0;
+  for (; j + 16 <= columns; j += 16) Store16(f(Load16(in + j)...), out + j);
+  if (j < columns) StoreFirst16(f(LoadFirst16(in + j, columns - j)...), out + j, columns - j);
+}
+
+template <class F>
+HWY_INLINE void ForRows(int64_t rows, int64_t columns, F&& f) {
+  parallel_for(rows, std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns)), [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) f(i);
+  });
+}
+
+void RunSoftmax(const float* x, float* out, int64_t rows, int64_t columns) {
+  ForRows(rows, columns, [&](int64_t i) {
+    const float* const row = x + i * columns;
+    float* const to = out + i * columns;
+    const float shift = Shift(RowMaximum(row, columns));
+    Row16 sum = Set16(0.0f);
+    int64_t j = 0;
+    for (; j + 16 <= columns; j += 16) {
+      const Row16 e = ExpDifference(Load16(row + j), shift);
+      Store16(e, to + j);
+      sum = Add16(sum, e);
+    }
+    if (j < columns) {
+      const Row16 e = ExpDifference(LoadFirst16(row + j, columns - j, -kInfinity), shift);
+      StoreFirst16(e, to + j, columns - j);
+      sum = Add16(sum, e);
+    }
+    const float total = Sum16(sum);
+    const auto inverse = hn::Set(F32(), total == 0.0f ? 0.0f : 1.0f / total);
+    MapRow16(
+        columns, to, [&](const Row16& e) { return Map16([&](F32Vector v) { return hn::Mul(v, inverse); }, e); }, to);
+  });
+}
+
+void RunSoftmaxBackward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns) {
+  ForRows(rows, columns, [&](int64_t i) {
+    const float* const dy = d_output + i * columns;
+    const float* const y = output + i * columns;
+    Row16 sum = Set16(0.0f);
+    const auto fma = [](F32Vector a, F32Vector b, F32Vector c) { return Fma(a, b, c); };
+    int64_t j = 0;
+    for (; j + 16 <= columns; j += 16) sum = Map16(fma, Load16(dy + j), Load16(y + j), sum);
+    if (j < columns) sum = Map16(fma, LoadFirst16(dy + j, columns - j), LoadFirst16(y + j, columns - j), sum);
+    const auto dot = hn::Set(F32(), Sum16(sum));
+    MapRow16(
+        columns, out + i * columns,
+        [&](const Row16& a, const Row16& b) {
+          return Map16([&](F32Vector d, F32Vector p) { return hn::Mul(p, hn::Sub(d, dot)); }, a, b);
+        },
+        dy, y);
+  });
+}
+
+void RunLogSoftmax(const float* x, float* out, int64_t rows, int64_t columns) {
+  ForRows(rows, columns, [&](int64_t i) {
+    const float* const row = x + i * columns;
+    const float shift = Shift(RowMaximum(row, columns));
+    const float sum = SumOfExp(row, columns, shift);
+    const auto s = hn::Set(F32(), shift), log = hn::Set(F32(), sum == 0.0f ? 0.0f : LogOf(sum));
+    MapRow16(
+        columns, out + i * columns,
+        [&](const Row16& a) { return Map16([&](F32Vector v) { return hn::Sub(hn::Sub(v, s), log); }, a); }, row);
+  });
+}
+
+void RunLogSoftmaxBackward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns) {
+  ForRows(rows, columns, [&](int64_t i) {
+    const float* const dy = d_output + i * columns;
+    Row16 sum = Set16(0.0f);
+    int64_t j = 0;
+    for (; j + 16 <= columns; j += 16) sum = Add16(sum, Load16(dy + j));
+    if (j < columns) sum = Add16(sum, LoadFirst16(dy + j, columns - j));
+    const auto total = hn::Set(F32(), Sum16(sum));
+    MapRow16(
+        columns, out + i * columns,
+        [&](const Row16& a, const Row16& b) {
+          return Map16([&](F32Vector d, F32Vector y) { return FmaNegated(Exp(F32(), y), total, d); }, a, b);
+        },
+        dy, output + i * columns);
+  });
+}
+
+void RunCrossEntropy(const kernels::CrossEntropy& c, float* losses, float* logsumexp) {
+  ForRows(c.rows, c.columns, [&](int64_t i) {
+    const float* const row = c.logits + i * c.columns;
+    const float shift = Shift(RowMaximum(row, c.columns));
+    const float sum = SumOfExp(row, c.columns, shift);
+    const float log = LogOf(sum);
+    logsumexp[i] = shift + log;
+    const int64_t target = c.targets[i];
+    if (target == c.ignored) {
+      losses[i] = 0.0f;
+      return;
+    }
+    // Differences from the maximum first: the logits may be large, their differences are what counts.
+    const float wanted = log - (row[target] - shift);
+    if (c.smoothing == 0.0f) {
+      losses[i] = wanted;
+      return;
+    }
+    Row16 differences = Set16(0.0f);
+    const auto add = [&](F32Vector a, F32Vector b) { return hn::Add(a, hn::Sub(b, hn::Set(F32(), shift))); };
+    int64_t j = 0;
+    for (; j + 16 <= c.columns; j += 16) differences = Map16(add, differences, Load16(row + j));
+    if (j < c.columns) differences = Map16(add, differences, LoadFirst16(row + j, c.columns - j, shift));
+    const float mean = log - Sum16(differences) / static_cast<float>(c.columns);
+    losses[i] = (1.0f - c.smoothing) * wanted + c.smoothing * mean;
+  });
+}
+
+void RunCrossEntropyBackward(const kernels::CrossEntropy& c, const float* logsumexp, float factor, float* out) {
+  const auto f = hn::Set(F32(), factor);
+  const auto uniform = hn::Set(F32(), c.smoothing / static_cast<float>(c.columns));
+  ForRows(c.rows, c.columns, [&](int64_t i) {
+    float* const to = out + i * c.columns;
+    const int64_t target = c.targets[i];
+    if (target == c.ignored) {
+      std::fill(to, to + c.columns, 0.0f);
+      return;
+    }
+    const auto shift = hn::Set(F32(), logsumexp[i]);
+    MapRow16(
+        c.columns, to,
+        [&](const Row16& a) {
+          return Map16([&](F32Vector x) { return hn::Mul(hn::Sub(Exp(F32(), hn::Sub(x, shift)), uniform), f); }, a);
+        },
+        c.logits + i * c.columns);
+    to[target] -= (1.0f - c.smoothing) * factor;
+  });
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HWY_EXPORT(RunSoftmax);
+HWY_EXPORT(RunSoftmaxBackward);
+HWY_EXPORT(RunLogSoftmax);
+HWY_EXPORT(RunLogSoftmaxBackward);
+HWY_EXPORT(RunCrossEntropy);
+HWY_EXPORT(RunCrossEntropyBackward);
+
+void softmax(const float* x, float* out, int64_t rows, int64_t columns) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunSoftmax)(x, out, rows, columns);
+}
+void softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunSoftmaxBackward)(d_output, output, out, rows, columns);
+}
+void log_softmax(const float* x, float* out, int64_t rows, int64_t columns) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunLogSoftmax)(x, out, rows, columns);
+}
+void log_softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunLogSoftmaxBackward)(d_output, output, out, rows, columns);
+}
+void cross_entropy(const CrossEntropy& c, float* losses, float* logsumexp) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunCrossEntropy)(c, losses, logsumexp);
+}
+void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, float factor, float* out) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(RunCrossEntropyBackward)(c, logsumexp, factor, out);
+}
+
+}  // namespace heed::kernels
+#endif

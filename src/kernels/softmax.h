@@ -1,0 +1,25 @@
+// Softmax, its logarithm and the cross entropy over contiguous rows, forward and backward. Threads share the rows.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::kernels {
+
+// A row of -inf only gives zeros. out may be x.
+void softmax(const float* x, float* out, int64_t rows, int64_t columns);
+void softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns);
+void log_softmax(const float* x, float* out, int64_t rows, int64_t columns);
+void log_softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns);
+
+struct CrossEntropy {
+  const float* logits;     // (rows, columns)
+  const int32_t* targets;  // (rows), each a column or ignored
+  int64_t rows, columns;
+  int64_t ignored;
+  float smoothing;
+};
+void cross_entropy(const CrossEntropy& c, float* losses, float* logsumexp);
+// out = factor * d loss / d logits, row by row; out may be the logits.
+void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, float factor, float* out);
+
+}  // namespace heed::kernels
