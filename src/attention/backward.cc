@@ -1,0 +1,235 @@
+// attention_backward(): one pass over (query tile, key block) pairs where there are groups enough for the threads,
+// otherwise two (keys and values, then queries), with the same chains of additions and therefore the same bits.
+#include <algorithm>
+#include <limits>
+
+#include "attention/group.h"
+#include "base/threads.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using kernels::AttentionBackward;
+using kernels::AttentionGroup;
+using kernels::kTileRows;
+using kernels::padded;
+
+constexpr int64_t kRangeKeys = 256;  // keys of a task in the pass over keys and values
+
+// All that one thread needs; groups are made as it comes to them.
+class Worker {
+ public:
+  Worker(const AttentionProblem& problem, const Tensor& d_output, const Tensor& query, const Tensor& key,
+         const Tensor& value, const AttentionResult& forward)
+      : problem_(problem), d_output_(d_output), query_(query), key_(key), value_(value), forward_(forward) {}
+
+  // Moves to `heads` query heads of sequence b from head h on.
+  void enter(int64_t b, int64_t h, int64_t heads) {
+    if (b == b_ && h == h_) return;
+    b_ = b, h_ = h;
+    group = make_group(problem_, query_, key_, value_, b, h, heads);
+    dense_.load(group);
+    gradients = {};
+    gradients.output = strided<const float>(forward_.output, b, h);
+    gradients.d_output = strided<const float>(d_output_, b, h);
+    gradients.logsumexp = strided<const float>(forward_.logsumexp, b, h);
+    if (scratch_.size() == 0) scratch_ = Buffer<float>(kernels::attention_backward_scratch(group));
+  }
+
+  void run(RowTiles::Rows rows) {
+    kernels::attention_backward_tile(group, gradients, rows.first, rows.count, scratch_.data());
+  }
+
+  AttentionGroup group;
+  AttentionBackward gradients;
+
+ private:
+  const AttentionProblem& problem_;
+  const Tensor &d_output_, &query_, &key_, &value_;
+  const AttentionResult& forward_;
+  int64_t b_ = -1, h_ = -1;
+  DenseKeys dense_;
+  Buffer<float> scratch_;
+};
+
+// Rows [first, first + count) of a gradient (S, columns), accumulated in rows of whole vectors.
+class Accumulator {
+ public:
+  Accumulator(float* rows, int64_t first, int64_t count, int64_t columns)
+      : result_(rows + first * columns), count_(count), columns_(columns) {
+    if (columns != padded(columns)) memory_ = Buffer<float>(count * padded(columns));
+    data_ = memory_.data() != nullptr ? memory_.data() : result_;
+    std::fill_n(data_, count * padded(columns), 0.0f);
+  }
+  [[nodiscard]] float* data() const { return data_; }
+  void finish() const { kernels::attention_copy_rows(data_, padded(columns_), result_, columns_, count_, columns_); }
+
+ private:
+  float* result_;
+  float* data_ = nullptr;
+  int64_t count_, columns_;
+  Buffer<float> memory_;
+};
+
+struct Pass {
+  const AttentionProblem& problem;
+  const Tensor &d_output, &query, &key, &value;
+  const AttentionResult& forward;
+  AttentionGradients& result;
+  Tensor d_sinks;  // (B, H, L): each row's part, or undefined
+  RowTiles tiles;
+
+  [[nodiscard]] Worker worker() const { return {problem, d_output, query, key, value, forward}; }
+  [[nodiscard]] int64_t groups() const { return problem.batch * problem.kv_heads; }
+
+  void enter(Worker& worker, int64_t index) const {
+    worker.enter(index / problem.kv_heads, index % problem.kv_heads * problem.group(), problem.group());
+  }
+  void want_query(Worker& worker, int64_t index) const {
+    const int64_t b = index / problem.kv_heads, h = index % problem.kv_heads * problem.group();
+    worker.gradients.d_query = strided<float>(result.query, b, h);
+    if (d_sinks.defined()) worker.gradients.d_sink = strided<float>(d_sinks, b, h);
+  }
+
+  // Gradients of keys and values [first, last) of a group, and with `queries` those of its queries (all keys then).
+  void keys_and_values(Worker& worker, int64_t index, int64_t first, int64_t last, bool queries) const {
+    enter(worker, index);
+    if (queries) want_query(worker, index);
+    const int64_t g = index % problem.kv_heads, b = index / problem.kv_heads;
+    const Accumulator d_key(strided<float>(result.key, b, g).data, first, last - first, problem.size);
+    const Accumulator d_value(strided<float>(result.value, b, g).data, first, last - first, problem.value_size);
+    AttentionBackward& gradients = worker.gradients;
+    gradients.d_key = d_key.data() - first * padded(problem.size);
+    gradients.d_value = d_value.data() - first * padded(problem.value_size);
+    gradients.key_begin = first;
+    gradients.key_end = last;
+    for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile]);
+    d_key.finish();
+    d_value.finish();
+  }
+
+  void in_one() const {
+    parallel_for(groups(), 1, [&](int64_t begin, int64_t end) {
+      Worker thread = worker();
+      for (int64_t index = begin; index < end; ++index) keys_and_values(thread, index, 0, problem.keys, true);
+    });
+  }
+
+  void in_two() const {
+    const int64_t ranges = (problem.keys + kRangeKeys - 1) / kRangeKeys;
+    parallel_for(groups() * ranges, 1, [&](int64_t begin, int64_t end) {
+      Worker thread = worker();
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t first = balanced(task % ranges, ranges) * kRangeKeys;
+        keys_and_values(thread, task / ranges, first, std::min(first + kRangeKeys, problem.keys), false);
+      }
+    });
+    parallel_for(groups() * tiles.count(), 1, [&](int64_t begin, int64_t end) {
+      Worker thread = worker();
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t index = task / tiles.count();
+        enter(thread, index);
+        want_query(thread, index);
+        thread.gradients.key_end = problem.keys;
+        thread.run(tiles[balanced(task % tiles.count(), tiles.count())]);
+      }
+    });
+  }
+
+  // The bias's gradient: that of the scores, summed over what the bias was broadcast to, in the order b, h, i, j. A
+  // task is what is summed independently of the rest: one (b, h), tile of rows or range of keys of the bias itself.
+  void bias() const {
+    const Tensor& d_bias = result.bias;
+    const auto extent = [&](int axis) { return axis + d_bias.rank() < 4 ? 1 : d_bias.size(axis - 4); };
+    const int64_t own_batch = extent(0), own_heads = extent(1), columns = extent(3);
+    const bool own_rows = extent(2) != 1, own_keys = columns != 1;
+    const RowTiles head_tiles(1, problem.queries);
+    const int64_t row_tasks = own_rows ? head_tiles.count() : 1;
+    const int64_t key_tasks = own_keys ? (problem.keys + kRangeKeys - 1) / kRangeKeys : 1;
+    if (d_bias.numel() == 0) return;
+    float* const data = d_bias.data<float>();
+    parallel_for(own_batch * own_heads * row_tasks * key_tasks, 1, [&](int64_t begin, int64_t end) {
+      Worker thread = worker();
+      Buffer<float> d_scores(kTileRows * std::max<int64_t>(1, own_keys ? kRangeKeys : problem.keys));
+      for (int64_t task = begin; task < end; ++task) {
+        const int64_t key_first = task % key_tasks * kRangeKeys, row_task = task / key_tasks % row_tasks;
+        const int64_t key_last = own_keys ? std::min(key_first + kRangeKeys, problem.keys) : problem.keys;
+        const int64_t own = task / key_tasks / row_tasks, own_b = own / own_heads, own_h = own % own_heads;
+        float* const table = data + own * extent(2) * columns;  // (L or 1, S or 1)
+        for (int64_t b = own_batch == 1 ? 0 : own_b; b < (own_batch == 1 ? problem.batch : own_b + 1); ++b) {
+          for (int64_t h = own_heads == 1 ? 0 : own_h; h < (own_heads == 1 ? problem.heads : own_h + 1); ++h) {
+            thread.enter(b, h, 1);
+            thread.gradients.d_scores = {d_scores.data(), 0, key_last - key_first, 1};
+            thread.gradients.key_begin = key_first;
+            thread.gradients.key_end = key_last;
+            for (int64_t t = own_rows ? row_task : 0; t < (own_rows ? row_task + 1 : head_tiles.count()); ++t) {
+              const RowTiles::Rows rows = head_tiles[t];
+              thread.run(rows);
+              for (int64_t r = 0; r < rows.count; ++r) {
+                float* const row = table + (own_rows ? rows.first + r : 0) * columns;
+                const float* const from = d_scores.data() + r * (key_last - key_first);
+                for (int64_t j = key_first; j < key_last; ++j) row[own_keys ? j : 0] += from[j - key_first];
+              }
+            }
+          }
+        }
+      }
+    });
+    kernels::attention_copy_rows(data, d_bias.numel(), data, d_bias.numel(), 1, d_bias.numel());
+  }
+
+  void sinks() const {
+    for (int64_t h = 0; h < problem.heads; ++h) {
+      double sum = 0;
+      for (int64_t b = 0; b < problem.batch; ++b) {
+        const float* const rows = strided<float>(d_sinks, b, h).data;
+        for (int64_t i = 0; i < problem.queries; ++i) sum += static_cast<double>(rows[i]);
+      }
+      result.sinks.data<float>()[h] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+};
+
+void require_like(std::string_view name, const Tensor& tensor, const Shape& shape) {
+  require(tensor.defined(), "attention_backward", name, " of shape ", shape, "; found an undefined tensor");
+  require(tensor.shape() == shape && tensor.dtype() == DType::f32, "attention_backward", name, " of shape ", shape,
+          " in f32; found ", tensor.shape(), " in ", tensor.dtype());
+}
+
+}  // namespace
+
+AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                      const Tensor& value, const AttentionResult& forward,
+                                      const AttentionOptions& options, bool want_bias) {
+  const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, DType::f32);
+  const Shape output{problem.batch, problem.heads, problem.queries, problem.value_size};
+  require_like("d_output", d_output, output);
+  require_like("the forward pass's output", forward.output, output);
+  require_like("the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
+               {problem.batch, problem.heads, problem.queries});
+  require(!want_bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
+
+  AttentionGradients result;
+  result.query = Tensor::empty(query.shape());
+  result.key = Tensor::empty(key.shape());
+  result.value = Tensor::empty(value.shape());
+  if (want_bias) result.bias = Tensor::zeros(options.bias.shape());
+  if (options.sinks.defined()) result.sinks = Tensor::empty({problem.heads});
+
+  Pass pass{problem, d_output, query, key, value, forward, result, {}, RowTiles(problem.group(), problem.queries)};
+  if (options.sinks.defined()) pass.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  // The second way computes the scores twice: worth it only where whole groups would leave threads idle.
+  const int64_t threads = num_threads(), groups = pass.groups();
+  const int64_t rounds = groups == 0 ? 0 : (groups + threads - 1) / threads;
+  if (threads == 1 || rounds * threads * 10 <= groups * 14 || problem.keys * problem.queries < 4096) {
+    pass.in_one();
+  } else {
+    pass.in_two();
+  }
+  if (want_bias) pass.bias();
+  if (options.sinks.defined()) pass.sinks();
+  return result;
+}
+
+}  // namespace heed

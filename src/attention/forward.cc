@@ -1,0 +1,46 @@
+// attention(): checks, then row tiles shared among the threads.
+#include "attention/group.h"
+#include "base/threads.h"
+#include "heed/error.h"
+
+namespace heed {
+
+AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                          const AttentionOptions& options) {
+  const AttentionProblem problem = check_attention("attention", query, key, value, options, DType::f32);
+  AttentionResult result;
+  result.output = Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}).transpose(1, 2);
+  if (options.want.logsumexp) result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  if (options.want.weights) {
+    result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
+  }
+
+  const RowTiles tiles(problem.group(), problem.queries);
+  const int64_t groups = problem.batch * problem.kv_heads;
+  const int64_t flops = 2 * kernels::kTileRows * problem.keys * (problem.size + problem.value_size);
+  parallel_for(groups * tiles.count(), grain_for(flops), [&](int64_t begin, int64_t end) {
+    kernels::AttentionGroup group;
+    kernels::AttentionForward out;
+    DenseKeys dense;
+    Buffer<float> scratch;
+    int64_t current = -1;
+    for (int64_t task = begin; task < end; ++task) {
+      if (task / tiles.count() != current) {
+        current = task / tiles.count();
+        const int64_t b = current / problem.kv_heads, h = current % problem.kv_heads * problem.group();
+        group = make_group(problem, query, key, value, b, h, problem.group());
+        dense.load(group);
+        out.output = strided<float>(result.output, b, h);
+        if (options.want.logsumexp) out.logsumexp = strided<float>(result.logsumexp, b, h);
+        if (options.want.weights) out.weights = strided<float>(result.weights, b, h);
+        out.all_keys = problem.keys;
+        if (scratch.size() == 0) scratch = Buffer<float>(kernels::attention_forward_scratch(group));
+      }
+      const RowTiles::Rows rows = tiles[balanced(task % tiles.count(), tiles.count())];
+      kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+    }
+  });
+  return result;
+}
+
+}  // namespace heed

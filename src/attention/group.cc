@@ -1,0 +1,84 @@
+// Cutting an attention call into groups and tiles.
+#include "attention/group.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace heed {
+
+kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const Tensor& key,
+                                   const Tensor& value, int64_t b, int64_t first_head, int64_t heads) {
+  const AttentionOptions& options = problem.options;
+  const int64_t kv_head = first_head / problem.group();
+  const KeyRange range = problem.unclamped_range(b);
+  kernels::AttentionGroup group;
+  group.heads = heads;
+  group.queries = problem.queries;
+  group.keys = problem.key_length(b);
+  group.size = problem.size;
+  group.value_size = problem.value_size;
+  group.query = strided<const float>(query, b, first_head);
+  group.key = strided<const float>(key, b, kv_head);
+  group.value = strided<const float>(value, b, kv_head);
+  group.scale = static_cast<float>(problem.scale);
+  group.softcap = options.softcap;
+  group.first_shift = range.begin;
+  group.last_shift = range.end;
+  group.offset = problem.offset(b);
+  if (problem.mask.defined()) group.mask = strided<const bool>(problem.mask, b, first_head);
+  if (problem.bias.defined()) group.bias = strided<const float>(problem.bias, b, first_head);
+  const auto per_head = [first_head](const Tensor& tensor) {
+    return kernels::Strided<const float>{tensor.data<float>() + first_head * tensor.stride(0), tensor.stride(0), 0, 0};
+  };
+  if (options.alibi_slopes.defined()) group.slopes = per_head(options.alibi_slopes);
+  if (options.sinks.defined()) group.sinks = per_head(options.sinks);
+  const auto per_sequence = [b](const Tensor& tensor) {
+    return kernels::Strided<const int32_t>{tensor.data<int32_t>() + b * tensor.stride(0), 0, tensor.stride(1), 0};
+  };
+  if (options.query_documents.defined()) {
+    group.query_documents = per_sequence(options.query_documents);
+    group.key_documents = per_sequence(options.key_documents);
+  }
+  group.dropout_threshold = attention_dropout_threshold(options.dropout.rate);
+  group.dropout_scale = 1.0f / (1.0f - options.dropout.rate);
+  group.dropout_seed = options.dropout.seed;
+  group.sequence = static_cast<uint32_t>(b);
+  group.first_head = static_cast<uint32_t>(first_head);
+  group.single_chunk = problem.keys <= kernels::kChunkKeys;
+  return group;
+}
+
+RowTiles::RowTiles(int64_t heads, int64_t queries)
+    : segments_(queries < kernels::kTileRows ? 1 : heads),
+      segment_rows_(queries < kernels::kTileRows ? heads * queries : queries),
+      per_segment_((segment_rows_ + kernels::kTileRows - 1) / kernels::kTileRows) {}
+
+RowTiles::Rows RowTiles::operator[](int64_t tile) const {
+  const int64_t start = tile % per_segment_ * kernels::kTileRows;
+  return {tile / per_segment_ * segment_rows_ + start, std::min(kernels::kTileRows, segment_rows_ - start)};
+}
+
+void DenseKeys::load(kernels::AttentionGroup& group) {
+  const bool dense = group.key.column == 1 && group.key.row == group.size && group.value.column == 1 &&
+                     group.value.row == group.value_size;
+  if (dense || group.heads * group.queries < kernels::kTileRows) return;
+  const int64_t needed = group.keys * (group.size + group.value_size);
+  if (memory_.size() < needed) memory_ = Buffer<float>(needed);
+  float* to = memory_.data();
+  const auto copy = [&](kernels::Strided<const float>& source, int64_t columns) {
+    float* const begin = to;
+    for (int64_t j = 0; j < group.keys; ++j, to += columns) {
+      const float* const row = source.at(0, j);
+      if (source.column == 1) {
+        std::memcpy(to, row, static_cast<size_t>(columns) * sizeof(float));
+      } else {
+        for (int64_t d = 0; d < columns; ++d) to[d] = row[d * source.column];
+      }
+    }
+    source = {begin, 0, columns, 1};
+  };
+  copy(group.key, group.size);
+  copy(group.value, group.value_size);
+}
+
+}  // namespace heed

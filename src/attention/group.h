@@ -1,0 +1,55 @@
+// The work of an attention call, cut up for the kernels: groups (one sequence, one key/value head) and row tiles.
+#pragma once
+
+#include "attention/problem.h"
+#include "base/memory.h"
+#include "kernels/attention.h"
+
+namespace heed {
+
+// A tensor (B, H, rows, columns) seen from sequence b and head h on.
+template <class T>
+[[nodiscard]] kernels::Strided<T> strided(const Tensor& tensor, int64_t b, int64_t h) {
+  return {tensor.data<std::remove_const_t<T>>() + b * tensor.stride(0) + h * tensor.stride(1), tensor.stride(1),
+          tensor.stride(2), tensor.rank() > 3 ? tensor.stride(3) : 0};
+}
+
+// `heads` query heads from `first_head` on, which all read key/value head first_head / group().
+[[nodiscard]] kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query,
+                                                 const Tensor& key, const Tensor& value, int64_t b, int64_t first_head,
+                                                 int64_t heads);
+
+// The rows of a group as tiles. A tile spans heads only where one head does not fill it.
+class RowTiles {
+ public:
+  RowTiles(int64_t heads, int64_t queries);
+  struct Rows {
+    int64_t first, count;
+  };
+  [[nodiscard]] int64_t count() const { return segments_ * per_segment_; }
+  [[nodiscard]] Rows operator[](int64_t tile) const;
+
+ private:
+  int64_t segments_, segment_rows_, per_segment_;
+};
+
+// First, last, second, last but one, ...: with causal masks the cost grows along the rows, and contiguous parts of this
+// order cost about the same.
+[[nodiscard]] inline int64_t balanced(int64_t index, int64_t count) {
+  return index % 2 == 0 ? index / 2 : count - 1 - index / 2;
+}
+
+// Keys and values of the group at hand as dense rows. Heads are often strided views with thousands of floats from row
+// to row, which would fight for a few sets of the cache in every one of the tiles.
+class DenseKeys {
+ public:
+  void load(kernels::AttentionGroup& group);
+
+ private:
+  Buffer<float> memory_;
+};
+
+// Tasks a thread should at least get, `flops` each, so that starting it pays.
+[[nodiscard]] inline int64_t grain_for(int64_t flops) { return 1 + 500'000 / (flops + 1); }
+
+}  // namespace heed

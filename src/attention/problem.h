@@ -1,0 +1,51 @@
+// An attention call, checked once and resolved to numbers: what the fused drivers and the reference share.
+#pragma once
+
+#include <string_view>
+
+#include "heed/attention.h"
+
+namespace heed {
+
+// Keys [begin, end) that a query may see by position: causal, window and key length together.
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+struct AttentionProblem {
+  int64_t batch = 0;       // B
+  int64_t heads = 0;       // H
+  int64_t kv_heads = 0;    // Hkv
+  int64_t queries = 0;     // L
+  int64_t keys = 0;        // S
+  int64_t size = 0;        // D
+  int64_t value_size = 0;  // Dv
+  double scale = 1;
+  AttentionOptions options;
+  Tensor mask;  // expanded to (B, H, L, S), or undefined
+  Tensor bias;  // likewise
+
+  [[nodiscard]] int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }  // query heads a key/value head
+  [[nodiscard]] int64_t key_length(int64_t b) const;
+  // Query i stands at key position i + offset: for causal, window and ALiBi.
+  [[nodiscard]] int64_t offset(int64_t b) const;
+  // Queries move the range: [begin, end) is clamp(i + shift) at both ends, within [0, key_length(b)].
+  [[nodiscard]] KeyRange visible(int64_t b, int64_t i) const;
+  // Of a query at position 0, before clamping; far outside where there is no bound.
+  [[nodiscard]] KeyRange unclamped_range(int64_t b) const;
+};
+
+// Throws Error, in the name of `function`, when shapes, dtypes or options do not fit. `dtype` is that of query, key,
+// value.
+[[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
+                                               const Tensor& value, const AttentionOptions& options, DType dtype);
+
+// How `shape`, aligned at the right, stands against (B, H, L, S): strides of an expanded view, 0 where it is broadcast.
+[[nodiscard]] Tensor expand_to_scores(std::string_view function, std::string_view name, const Tensor& tensor,
+                                      const Shape& scores);
+
+// Dropout keeps a weight iff its 16 random bits are at least this. 65,536 steps: a rate is met to within 8e-6.
+[[nodiscard]] uint32_t attention_dropout_threshold(float rate);
+
+}  // namespace heed

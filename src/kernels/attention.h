@@ -1,0 +1,91 @@
+// Fused attention, forward and backward, over one group: the query heads that share one key/value head of one sequence.
+//
+// Vector lanes run over queries. A tile is up to 48 rows (of one head, or of several heads of the group where L is
+// small); each lane is one sequential chain of fused multiply-adds over D, then over the keys, so the bits are the same
+// whatever the vector width, and softmax needs no horizontal sums. Everything here is f32.
+//
+// Keys are read in blocks of 64 and cut into chunks of 512; each chunk has its own (maximum, sum, output), merged in
+// order. What is masked for a whole tile is skipped; a masked lane passes through unchanged, so neither tiles nor
+// skipping show in the bits.
+#pragma once
+
+#include <cstdint>
+
+namespace heed::kernels {
+
+inline constexpr int64_t kTileRows = 48;    // queries of a tile
+inline constexpr int64_t kBlockKeys = 64;   // keys of a block: one bit each in a 64-bit word
+inline constexpr int64_t kChunkKeys = 512;  // keys of a softmax state
+inline constexpr int64_t kColumns = 16;     // rows of scratch are padded to this many floats
+
+[[nodiscard]] constexpr int64_t padded(int64_t count) { return (count + kColumns - 1) / kColumns * kColumns; }
+
+// Memory by strides in elements, any sign. `head` counts from the group's first head; unused strides are 0.
+template <class T>
+struct Strided {
+  T* data = nullptr;
+  int64_t head = 0;
+  int64_t row = 0;
+  int64_t column = 0;
+  [[nodiscard]] T* at(int64_t h, int64_t i) const { return data + h * head + i * row; }
+};
+
+// One sequence, one key/value head, `heads` query heads. Row r of the group is query r % queries of head r / queries.
+struct AttentionGroup {
+  int64_t heads = 1, queries = 0, keys = 0, size = 0, value_size = 0;  // G, L, S (the attended length), D, Dv
+  Strided<const float> query;                                          // (G, L, D)
+  Strided<const float> key;                                            // (S, D)
+  Strided<const float> value;                                          // (S, Dv)
+  float scale = 1;
+  float softcap = 0;  // 0: off
+  // Query i sees keys i + first_shift <= j < i + last_shift.
+  int64_t first_shift = 0, last_shift = 0;
+  int64_t offset = 0;                      // query i stands at key position i + offset (ALiBi)
+  Strided<const bool> mask;                // (G, L, S), null: none
+  Strided<const float> bias;               // (G, L, S), null: none
+  Strided<const float> slopes;             // (G), null: none
+  Strided<const float> sinks;              // (G), null: none
+  Strided<const int32_t> query_documents;  // (L), null: none
+  Strided<const int32_t> key_documents;    // (S)
+  uint32_t dropout_threshold = 0;          // a weight is kept iff its 16 bits are at least this; 0: no dropout
+  float dropout_scale = 1;                 // 1 / (1 - rate)
+  uint64_t dropout_seed = 0;
+  uint32_t sequence = 0, first_head = 0;  // b, and h of the group's first head: the dropout's counter
+  bool single_chunk = false;              // S <= kChunkKeys: no states to merge
+};
+
+struct AttentionForward {
+  Strided<float> output;     // (G, L, Dv), unit column stride
+  Strided<float> logsumexp;  // (G, L), null: not wanted
+  Strided<float> weights;    // (G, L, S), unit column stride, null: not wanted
+  int64_t all_keys = 0;      // columns of weights: those beyond the attended length are set to 0
+};
+
+// Floats of scratch that one tile needs.
+[[nodiscard]] int64_t attention_forward_scratch(const AttentionGroup& group);
+// Rows [first, first + rows) of the group, rows <= kTileRows.
+void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
+                            float* scratch);
+
+struct AttentionBackward {
+  Strided<const float> output;     // (G, L, Dv)
+  Strided<const float> d_output;   // (G, L, Dv)
+  Strided<const float> logsumexp;  // (G, L)
+  // Null where not wanted now. d_key (S, padded(D)) and d_value (S, padded(Dv)) are added to: rows in order.
+  float* d_key = nullptr;
+  float* d_value = nullptr;
+  Strided<float> d_query;   // (G, L, D), unit column stride, written; needs the full range of keys
+  Strided<float> d_sink;    // (G, L): this row's part of the sink's gradient, written with d_query
+  Strided<float> d_scores;  // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
+  int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
+};
+
+[[nodiscard]] int64_t attention_backward_scratch(const AttentionGroup& group);
+void attention_backward_tile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first,
+                             int64_t rows, float* scratch);
+
+// rows x columns from source to destination (which may be the same), every NaN replaced by the one quiet NaN.
+void attention_copy_rows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride,
+                         int64_t rows, int64_t columns);
+
+}  // namespace heed::kernels

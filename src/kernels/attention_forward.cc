@@ -1,0 +1,259 @@
+// The fused forward pass of one tile: scores, online softmax, output. See attention.h for the layout.
+#include "kernels/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_forward.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+using kernels::AttentionForward;
+using kernels::kChunkKeys;
+
+// The softmax of some keys, for every lane: the largest score, the sum of exp(score - largest), and the same sum of
+// values (Dv, width). Without keys: -inf, 0, 0.
+struct State {
+  float* output;
+  HWY_ALIGN float largest[kTileRows];
+  HWY_ALIGN float sum[kTileRows];
+  bool empty = true;  // no block was seen; `output` holds nothing yet
+
+  void clear(int64_t width) {
+    std::fill_n(largest, width, kMinusInfinity);
+    std::fill_n(sum, width, 0.0f);
+    empty = true;
+  }
+};
+
+// What scores are measured from: the largest one, or 0 in a row that has none, so that -inf - -inf does not come up.
+HWY_INLINE FV origin(FV largest) { return hn::IfThenZeroElse(hn::Eq(largest, all(kMinusInfinity)), largest); }
+
+// scores become weights exp(score - largest); the state's output is rescaled where a larger score has come up.
+void update(const Tile& tile, const Block& block, float* scores, State& state) {
+  const int64_t width = tile.width;
+  HWY_ALIGN float factors[kTileRows];
+  bool grew = false;
+  for (int64_t lane = 0; lane < width; lane += kLanes) {
+    const FV before = hn::Load(kF, state.largest + lane);
+    FV largest = before;
+    for (int64_t j = 0; j < block.count; ++j) largest = larger(hn::Load(kF, scores + j * width + lane), largest);
+    hn::Store(largest, kF, state.largest + lane);
+    const FV from = origin(largest);
+    FV sum = hn::Load(kF, state.sum + lane);
+    // Lanes that keep their maximum are multiplied by exactly 1, so skipping that for all of them changes no bits.
+    if (!hn::AllFalse(kF, hn::Gt(largest, before))) {
+      const FV factor = exponential(hn::Sub(before, from));
+      hn::Store(factor, kF, factors + lane);
+      sum = hn::Mul(sum, factor);
+      grew = true;
+    } else {
+      hn::Store(all(1.0f), kF, factors + lane);
+    }
+    for (int64_t j = 0; j < block.count; ++j) {
+      float* const s = scores + j * width + lane;
+      const FV weight = exponential(hn::Sub(hn::Load(kF, s), from));
+      hn::Store(weight, kF, s);
+      sum = hn::Add(sum, weight);
+    }
+    hn::Store(sum, kF, state.sum + lane);
+  }
+  if (!grew || state.empty) return;
+  for (int64_t d = 0; d < tile.group.value_size; ++d) {
+    for (int64_t lane = 0; lane < width; lane += kLanes) {
+      float* const o = state.output + d * width + lane;
+      hn::Store(hn::Mul(hn::Load(kF, o), hn::Load(kF, factors + lane)), kF, o);
+    }
+  }
+}
+
+void drop(const Tile& tile, const Block& block, float* weights) {
+  Bits kept;
+  find_kept(tile, block, kept);
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    for (int64_t j = 0; j < block.count; ++j) {
+      float* const w = weights + j * tile.width + lane;
+      hn::Store(hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Load(kF, w)), kF, w);
+    }
+  }
+}
+
+void add_values(const Tile& tile, const Block& block, bool partial, const Bits& bits, const float* weights,
+                State& state) {
+  const AttentionGroup& g = tile.group;
+  const Product product{.c = state.output,
+                        .c_row = tile.width,
+                        .a = g.value.data + block.from * g.value.row,
+                        .a_row = g.value.column,
+                        .a_depth = g.value.row,
+                        .x = weights,
+                        .x_row = tile.width,
+                        .rows = g.value_size,
+                        .depth = block.count,
+                        .n = tile.width};
+  if (partial && !all_finite(product.a, g.value.row, g.value.column, block.count, g.value_size)) {
+    if (state.empty) std::fill_n(state.output, g.value_size * tile.width, 0.0f);
+    multiply_attended_lanes(product, bits);
+  } else if (state.empty) {
+    multiply<Start::zero>(product);
+  } else {
+    multiply<Start::c>(product);
+  }
+  state.empty = false;
+}
+
+// `total` takes in `next`, the state of the keys after its own.
+void merge(const Tile& tile, const State& next, State& total) {
+  if (next.empty) return;
+  if (total.empty) std::fill_n(total.output, tile.group.value_size * tile.width, 0.0f);
+  total.empty = false;
+  HWY_ALIGN float old_factors[kTileRows], new_factors[kTileRows];
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    const FV a = hn::Load(kF, total.largest + lane), b = hn::Load(kF, next.largest + lane);
+    const FV largest = larger(b, a), from = origin(largest);
+    const FV old_factor = exponential(hn::Sub(a, from)), new_factor = exponential(hn::Sub(b, from));
+    const FV sum = hn::Mul(hn::Load(kF, total.sum + lane), old_factor);
+    hn::Store(Fma(hn::Load(kF, next.sum + lane), new_factor, sum), kF, total.sum + lane);
+    hn::Store(largest, kF, total.largest + lane);
+    hn::Store(old_factor, kF, old_factors + lane);
+    hn::Store(new_factor, kF, new_factors + lane);
+  }
+  for (int64_t d = 0; d < tile.group.value_size; ++d) {
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      float* const o = total.output + d * tile.width + lane;
+      const FV scaled = hn::Mul(hn::Load(kF, o), hn::Load(kF, old_factors + lane));
+      const FV added = hn::Load(kF, next.output + d * tile.width + lane);
+      hn::Store(Fma(added, hn::Load(kF, new_factors + lane), scaled), kF, o);
+    }
+  }
+}
+
+// For every lane, what a weight exp(score - largest) is multiplied by in the end; 0 in a row that attends to nothing.
+void finish(const Tile& tile, const AttentionForward& result, const State& total, float* factors) {
+  const AttentionGroup& g = tile.group;
+  HWY_ALIGN float sinks[kTileRows];
+  HWY_ALIGN float logsumexp[kTileRows];
+  for (int64_t r = 0; r < tile.width; ++r) sinks[r] = g.sinks.data ? *g.sinks.at(tile.head[r], 0) : kMinusInfinity;
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    const FV largest = hn::Load(kF, total.largest + lane), sink = hn::Load(kF, sinks + lane);
+    FV sum = hn::Load(kF, total.sum + lane), above = largest, factor = all(1.0f);
+    if (g.sinks.data != nullptr) {
+      above = larger(sink, largest);
+      factor = exponential(hn::Sub(largest, origin(above)));
+      sum = Fma(sum, factor, exponential(hn::Sub(sink, origin(above))));
+    }
+    const auto nothing = hn::Eq(sum, hn::Zero(kF));
+    const FV per_weight = hn::Div(hn::Mul(factor, all(g.dropout_scale)), sum);
+    hn::Store(hn::IfThenZeroElse(nothing, per_weight), kF, factors + lane);
+    const FV log = hn::Add(above, hn::IfThenElse(hn::IsNaN(sum), sum, logarithm(sum)));
+    hn::Store(one_nan(hn::IfThenElse(nothing, all(kMinusInfinity), log)), kF, logsumexp + lane);
+  }
+  if (result.logsumexp.data == nullptr) return;
+  for (int64_t r = 0; r < tile.rows; ++r) *result.logsumexp.at(tile.head[r], tile.query[r]) = logsumexp[r];
+}
+
+void write_output(const Tile& tile, const AttentionForward& result, const State& total, const float* factors) {
+  float* rows[kTileRows];
+  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = result.output.at(tile.head[r], tile.query[r]);
+  if (total.empty) {  // no key at all: 0, unless a NaN sink makes the row NaN
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      std::fill_n(rows[r], tile.group.value_size, factors[r] == factors[r] ? 0.0f : factors[r]);
+    }
+    return;
+  }
+  unpack_columns(tile, total.output, tile.group.value_size, rows,
+                 [&](FV o, int64_t lane) HWY_ATTR { return one_nan(hn::Mul(o, hn::Load(kF, factors + lane))); });
+}
+
+// A second pass over the keys, now that the sums are known.
+void write_weights(const Tile& tile, const AttentionForward& result, const State& total, const float* factors,
+                   const float* columns, float* scores, float* spare) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    std::fill_n(result.weights.at(tile.head[r], tile.query[r]), result.all_keys, 0.0f);
+  }
+  for (int64_t begin = tile.begin / kBlockKeys * kBlockKeys; begin < tile.end; begin += kBlockKeys) {
+    const Block block = clip(tile, begin, 0, tile.group.keys);
+    Bits bits;
+    const Coverage coverage = find_attended(tile, block, bits);
+    if (coverage == Coverage::none) continue;
+    (void)compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      const FV from = origin(hn::Load(kF, total.largest + lane)), factor = hn::Load(kF, factors + lane);
+      for (int64_t j = 0; j < block.count; ++j) {
+        float* const s = scores + j * tile.width + lane;
+        const FV score = hn::Load(kF, s);
+        const FV weight = hn::Mul(exponential(hn::Sub(score, from)), factor);
+        hn::Store(hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), one_nan(weight)), kF, s);
+      }
+    }
+    if (tile.group.dropout_threshold > 0) drop(tile, block, scores);
+    float* rows[kTileRows];
+    for (int64_t r = 0; r < tile.rows; ++r) rows[r] = result.weights.at(tile.head[r], tile.query[r]) + block.from;
+    unpack_columns(tile, scores, block.count, rows, [](FV w, int64_t) HWY_ATTR { return w; });
+  }
+}
+
+void ForwardTile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
+                 float* scratch) {
+  const Tile tile(group, first, rows);
+  float* const columns = scratch;  // (D, width)
+  float* const scores = columns + group.size * tile.width;
+  float* const spare = scores + kBlockKeys * tile.width;
+  State total, chunk;
+  total.output = spare + kBlockKeys * tile.width;
+  chunk.output = total.output + group.value_size * tile.width;
+  total.clear(tile.width);
+
+  pack_columns(tile, group.query, group.size, group.scale, columns);
+  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
+  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
+    State& state = group.single_chunk ? total : chunk;
+    state.clear(tile.width);
+    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
+    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
+    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
+      const Block block = clip(tile, begin, 0, group.keys);
+      Bits bits;
+      const Coverage coverage = find_attended(tile, block, bits);
+      if (coverage == Coverage::none) continue;
+      const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+      update(tile, block, scores, state);
+      if (group.dropout_threshold > 0) drop(tile, block, scores);
+      add_values(tile, block, partial, bits, scores, state);
+    }
+    if (!group.single_chunk) merge(tile, chunk, total);
+  }
+
+  HWY_ALIGN float factors[kTileRows];
+  finish(tile, result, total, factors);
+  write_output(tile, result, total, factors);
+  if (result.weights.data != nullptr) {
+    write_weights(tile, result, total, factors, columns, scores, spare);
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HWY_EXPORT(ForwardTile);
+
+int64_t attention_forward_scratch(const AttentionGroup& group) {
+  return kTileRows * (group.size + 2 * kBlockKeys + 2 * group.value_size);
+}
+
+void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
+                            float* scratch) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(ForwardTile)(group, result, first, rows, scratch);
+}
+
+}  // namespace heed::kernels
+#endif

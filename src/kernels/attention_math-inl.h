@@ -1,0 +1,105 @@
+// exp, log and tanh of vectors of f32, by polynomials and fused multiply-adds: the same bits on every target.
+#if defined(HEED_KERNELS_ATTENTION_MATH_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_ATTENTION_MATH_INL_H_
+#undef HEED_KERNELS_ATTENTION_MATH_INL_H_
+#else
+#define HEED_KERNELS_ATTENTION_MATH_INL_H_
+#endif
+
+#include <limits>
+
+#include "kernels/simd-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+// Full vectors of this target (1 lane on the portable one, 8, 16), and its integers.
+using F = hn::ScalableTag<float>;
+using I = hn::RebindToSigned<F>;
+using U = hn::RebindToUnsigned<F>;
+using FV = hn::Vec<F>;
+using UV = hn::Vec<U>;
+constexpr F kF;
+constexpr I kI;
+constexpr U kU;
+constexpr int64_t kLanes = static_cast<int64_t>(hn::MaxLanes(F()));
+constexpr float kMinusInfinity = -std::numeric_limits<float>::infinity();
+
+HWY_INLINE FV all(float value) { return hn::Set(kF, value); }
+
+// a > b ? a : b. A NaN in either gives b: the same rule as the x86 instruction, spelled out for the portable target.
+HWY_INLINE FV larger(FV a, FV b) {
+#if HWY_TARGET == HWY_EMU128 || HWY_TARGET == HWY_SCALAR
+  return hn::IfThenElse(hn::Gt(a, b), a, b);
+#else
+  return hn::Max(a, b);
+#endif
+}
+
+// e^x for x <= 88; NaN stays NaN, and below -87.7 the result is exactly 0. At most 0.6 units in the last place off
+// (measured over [-87, 0]). 2^r on [-1/2, 1/2] by a minimax polynomial of degree 6; 2^0 is exactly 1.
+HWY_INLINE FV exponential(FV x) {
+  const FV t = larger(all(-127.0f), hn::Mul(x, all(1.44269504f)));
+  // Adding 1.5 * 2^23 rounds to an integer, and leaves it in the low bits; 127 more makes it the exponent field of 2^n.
+  const FV magic = all(12582912.0f + 127.0f);
+  const FV shifted = hn::Add(t, magic);
+  const FV r = hn::Sub(t, hn::Sub(shifted, magic));
+  FV p = all(0.00015353362f);
+  p = Fma(p, r, all(0.0013398874f));
+  p = Fma(p, r, all(0.009618437f));
+  p = Fma(p, r, all(0.055503325f));
+  p = Fma(p, r, all(0.24022648f));
+  p = Fma(p, r, all(0.6931472f));
+  p = Fma(p, r, all(1.0f));
+  return hn::Mul(p, hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kI, shifted))));
+}
+
+// ln x for normal x > 0. Cephes' logf: within 1 unit in the last place.
+HWY_INLINE FV logarithm(FV x) {
+  // x = m * 2^e with m in [sqrt(1/2), sqrt(2)): subtract the bits of sqrt(1/2), and what is above the mantissa is e.
+  const auto bits = hn::BitCast(kI, x);
+  const auto from_root = hn::Sub(bits, hn::Set(kI, 0x3F3504F3));
+  const FV e = hn::ConvertTo(kF, hn::ShiftRight<23>(from_root));
+  const auto mantissa = hn::Add(hn::And(from_root, hn::Set(kI, 0x007FFFFF)), hn::Set(kI, 0x3F3504F3));
+  const FV m = hn::Sub(hn::BitCast(kF, mantissa), all(1.0f));
+  const FV z = hn::Mul(m, m);
+  FV p = all(7.0376836292e-2f);
+  p = Fma(p, m, all(-1.1514610310e-1f));
+  p = Fma(p, m, all(1.1676998740e-1f));
+  p = Fma(p, m, all(-1.2420140846e-1f));
+  p = Fma(p, m, all(1.4249322787e-1f));
+  p = Fma(p, m, all(-1.6668057665e-1f));
+  p = Fma(p, m, all(2.0000714765e-1f));
+  p = Fma(p, m, all(-2.4999993993e-1f));
+  p = Fma(p, m, all(3.3333331174e-1f));
+  FV y = hn::Mul(hn::Mul(p, m), z);
+  y = Fma(e, all(-2.12194440e-4f), y);
+  y = Fma(z, all(-0.5f), y);
+  return Fma(e, all(0.693359375f), hn::Add(m, y));
+}
+
+// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose all digits.
+HWY_INLINE FV hyperbolic_tangent(FV x) {
+  const FV magnitude = hn::Abs(x);
+  const FV z = hn::Mul(x, x);
+  FV p = all(-5.70498872745e-3f);
+  p = Fma(p, z, all(2.06390887954e-2f));
+  p = Fma(p, z, all(-5.37397155531e-2f));
+  p = Fma(p, z, all(1.33314422036e-1f));
+  p = Fma(p, z, all(-3.33332819422e-1f));
+  const FV near = Fma(hn::Mul(p, z), x, x);
+  // e^-2|x| cannot overflow, so nothing is lost by large x.
+  const FV e = exponential(hn::Mul(magnitude, all(-2.0f)));
+  const FV far = hn::CopySign(hn::Div(hn::Sub(all(1.0f), e), hn::Add(all(1.0f), e)), x);
+  return hn::IfThenElse(hn::Lt(magnitude, all(0.625f)), near, far);
+}
+
+// Which NaN an operation returns differs between processors; what leaves a kernel is always the same one.
+HWY_INLINE FV one_nan(FV x) { return hn::IfThenElse(hn::IsNaN(x), all(std::numeric_limits<float>::quiet_NaN()), x); }
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard
