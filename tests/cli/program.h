@@ -1,0 +1,96 @@
+// Runs the built program as a user does.
+#pragma once
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace heed::cli::test {
+
+namespace fs = std::filesystem;
+
+// A folder of its own, removed at the end.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (fs::temp_directory_path() / "heed-cli-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~Folder() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  [[nodiscard]] fs::path operator/(const std::string& name) const { return path_ / name; }
+  [[nodiscard]] std::string write(const std::string& name, const std::string& text) const {
+    std::ofstream(path_ / name, std::ios::binary) << text;
+    return (path_ / name).string();
+  }
+
+ private:
+  fs::path path_;
+};
+
+inline std::string read(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file, std::ios::binary).rdbuf();
+  return text.str();
+}
+
+struct Result {
+  int status = -1;
+  std::string out, err;
+};
+
+struct Setting {
+  std::string input = {};                     // of standard input
+  std::vector<std::string> environment = {};  // "NAME=value"
+  std::string output_file = {};               // standard output goes there; "closed": there is none
+  // Sends this signal once standard error holds `when`.
+  int signal = 0;
+  std::string when = {};
+};
+
+inline Result run(std::vector<std::string> arguments, const Setting& setting = {}) {
+  const Folder folder;
+  const std::string in = folder.write("in", setting.input), out = folder.write("out", ""),
+                    err = folder.write("err", "");
+  const pid_t child = fork();
+  if (child == 0) {
+    dup2(open(in.c_str(), O_RDONLY), 0);
+    if (setting.output_file == "closed") {
+      close(1);
+    } else {
+      const std::string& to = setting.output_file.empty() ? out : setting.output_file;
+      dup2(open(to.c_str(), O_WRONLY), 1);
+    }
+    dup2(open(err.c_str(), O_WRONLY | O_APPEND), 2);
+    for (const std::string& variable : setting.environment) putenv(strdup(variable.c_str()));
+    std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    execv(HEED_PROGRAM, argv.data());
+    _exit(127);
+  }
+  if (setting.signal != 0) {
+    for (int i = 0; i < 3000 && read(err).find(setting.when) == std::string::npos; ++i)
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    kill(child, setting.signal);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read(out), read(err)};
+}
+
+}  // namespace heed::cli::test

@@ -1,0 +1,153 @@
+// The program without a model: help, usage, what it says of the machine, and how it fails.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace heed::cli::test {
+namespace {
+
+const std::vector<std::string> kCommands = {"train",   "translate", "generate", "evaluate", "attend",
+                                            "inspect", "average",   "info",     "bench",    "plot"};
+
+// One line, beginning with the program's name.
+void expect_one_line(const Result& r, int status, const std::string& part) {
+  EXPECT_EQ(r.status, status) << r.err;
+  EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  EXPECT_TRUE(r.err.starts_with("heed: ")) << r.err;
+  EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  EXPECT_EQ(r.out, "");
+}
+
+TEST(Program, HelpListsTheCommands) {
+  const Result r = run({"--help"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(r.err, "");
+  for (const std::string& command : kCommands)
+    EXPECT_NE(r.out.find("\n  " + command + " "), std::string::npos) << command;
+}
+
+TEST(Program, EachCommandHasHelpWithExamples) {
+  for (const std::string& command : kCommands) {
+    const Result r = run({command, "--help"});
+    EXPECT_EQ(r.status, 0) << command;
+    EXPECT_EQ(r.err, "") << command;
+    EXPECT_NE(r.out.find("Example"), std::string::npos) << command;
+    EXPECT_NE(r.out.find("heed " + command), std::string::npos) << command;
+    EXPECT_NE(r.out.find("--threads"), std::string::npos) << command;
+  }
+}
+
+TEST(Program, Version) {
+  const Result r = run({"--version"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_TRUE(r.out.starts_with("heed "));
+}
+
+TEST(Program, UsageErrorsExitWith2) {
+  expect_one_line(run({}), 2, "command");
+  expect_one_line(run({"trian"}), 2, "did you mean 'train'");
+  expect_one_line(run({"xyzzy"}), 2, "heed --help");
+  expect_one_line(run({"info", "--nonsense"}), 2, "--nonsense");
+  expect_one_line(run({"translate"}), 2, "model");
+  expect_one_line(run({"translate", "m", "--beam", "0"}), 2, "--beam");
+  expect_one_line(run({"translate", "m", "--beam", "many"}), 2, "--beam");
+  expect_one_line(run({"translate", "m", "--beam", "2", "--n-best", "3"}), 2, "--n-best");
+  expect_one_line(run({"translate", "m", "--too-long", "ignore"}), 2, "--too-long");
+  expect_one_line(run({"info", "--threads", "0"}), 2, "--threads");
+  expect_one_line(run({"--threads", "0", "info"}), 2, "--threads");
+  expect_one_line(run({"info", "--threads", "-3"}), 2, "--threads");
+  expect_one_line(run({"train"}), 2, "--output");
+  expect_one_line(run({"train", "--output", "x", "--set", "nonsense"}), 2, "key=value");
+  expect_one_line(run({"train", "--output", "x", "--set", "no_such_key=1"}), 2, "no_such_key");
+  expect_one_line(run({"train", "--output", "x", "--schedule.peak", "much"}), 2, "schedule.peak");
+  expect_one_line(run({"evaluate", "m"}), 2, "--pairs");
+  expect_one_line(run({"bench"}), 2, "subcommand");
+}
+
+TEST(Program, UnknownInstructionSet) {
+  expect_one_line(run({"info"}, {.environment = {"HEED_ISA=nonsense"}}), 1, "nonsense");
+}
+
+TEST(Program, MissingModel) {
+  for (const std::string command : {"translate", "generate"})
+    expect_one_line(run({command, "/no/such"}), 1, "/no/such");
+  expect_one_line(run({"info", "/no/such"}), 1, "/no/such");
+  expect_one_line(run({"average", "/no/such", "--output", "/no/where"}), 1, "/no/such");
+  expect_one_line(run({"train", "--config", "/no/such.toml", "--output", "/no/where"}), 1, "/no/such.toml");
+}
+
+TEST(Program, OutputThatCannotBeWritten) {
+  if (fs::exists("/dev/full")) {
+    const Result full = run({"info"}, {.output_file = "/dev/full"});
+    EXPECT_EQ(full.status, 1);
+    EXPECT_NE(full.err.find("o space left"), std::string::npos) << full.err;
+    EXPECT_EQ(run({"--help"}, {.output_file = "/dev/full"}).status, 1);
+  }
+  const Result closed = run({"info"}, {.output_file = "closed"});
+  EXPECT_EQ(closed.status, 1);
+  EXPECT_NE(closed.err.find("standard output is closed"), std::string::npos) << closed.err;
+}
+
+TEST(Program, InfoOfTheMachine) {
+  const Result text = run({"info", "--threads", "3"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("threads     3\n"), std::string::npos) << text.out;
+  const auto json = nlohmann::json::parse(run({"--json", "info"}, {.environment = {"HEED_ISA=portable"}}).out);
+  EXPECT_EQ(json["kernels"], "portable");
+  EXPECT_FALSE(json["versions"]["heed"].get<std::string>().empty());
+  EXPECT_FALSE(json["versions"]["highway"].get<std::string>().empty());
+}
+
+TEST(Program, InfoOfAPreset) {
+  const auto json = nlohmann::json::parse(
+      run({"info", "base", "--json", "--vocabulary", "37000", "--batch", "2", "--source-length", "10"}).out);
+  EXPECT_EQ(json["config"]["width"], 512);
+  EXPECT_GT(json["parameters"].get<int64_t>(), 60'000'000);
+  const Result text = run({"info", "base"});
+  EXPECT_EQ(text.status, 0);
+  EXPECT_NE(text.out.find("parameters"), std::string::npos);
+}
+
+TEST(Program, BleuOfGivenTranslations) {
+  const Folder folder;
+  const std::string hypotheses = folder.write("hyp", "the cat sat on the mat\nhello there my friend\n");
+  const std::string references = folder.write("ref", "the cat sat on the mat\nhello there my friend\n");
+  const Result perfect = run({"evaluate", "--hypotheses", hypotheses, "--target", references});
+  EXPECT_EQ(perfect.status, 0) << perfect.err;
+  EXPECT_NE(perfect.out.find("100.0"), std::string::npos) << perfect.out;
+  const std::string pieces = folder.write("pieces", "the c@@ at sat on the mat\nhello the@@ re my friend\n");
+  const auto json = nlohmann::json::parse(
+      run({"evaluate", "--hypotheses", pieces, "--target", references, "--undo-pieces", "--json"}).out);
+  EXPECT_NEAR(json["bleu"]["score"].get<double>(), 100, 1e-9);
+}
+
+TEST(Program, BadTextNamesTheFileAndTheLine) {
+  const Folder folder;
+  const std::string two = folder.write("two", "a b c d\ne f g h\n"), three = folder.write("three", "a\nb\nc\n");
+  expect_one_line(run({"evaluate", "--hypotheses", two, "--target", three}), 1, two);
+  const std::string bad = folder.write("bad",
+                                       "good\nb\xFF"
+                                       "d\n");
+  expect_one_line(run({"evaluate", "--hypotheses", bad, "--target", two}), 1, "line 2");
+  const std::string empty = folder.write("empty", "");
+  expect_one_line(run({"evaluate", "--hypotheses", empty, "--target", two}), 1, empty);
+  expect_one_line(run({"evaluate", "--hypotheses", two, "--target", "/no/such"}), 1, "/no/such");
+}
+
+TEST(Program, PrintsTheRecipe) {
+  const Result r = run({"train", "--print-recipe", "--set", "max_updates=77", "--schedule.peak", "0.25", "--seed", "9",
+                        "--batch-tokens", "123", "--keep_last", "2", "--preset", "tiny"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto json = nlohmann::json::parse(r.out);
+  EXPECT_EQ(json["max_updates"], 77);
+  EXPECT_EQ(json["schedule"]["peak"], 0.25);
+  EXPECT_EQ(json["seed"], 9);
+  EXPECT_EQ(json["batch_tokens"], 123);
+  EXPECT_EQ(json["keep_last"], 2);
+}
+
+}  // namespace
+}  // namespace heed::cli::test

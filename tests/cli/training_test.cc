@@ -1,0 +1,265 @@
+// A model from its training to its translations, by the program alone.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "cli/program.h"
+
+namespace heed::cli::test {
+namespace {
+
+const char* const kNumbers[] = {"zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine"};
+
+// "3 7" -> "three seven": what a small network learns in seconds.
+struct Corpus {
+  explicit Corpus(const Folder& folder) {
+    std::mt19937 random(1);
+    std::string source, target;
+    for (int i = 0; i < 600; ++i) {
+      const unsigned length = 1 + static_cast<unsigned>(random() % 4);
+      for (unsigned k = 0; k < length; ++k) {
+        const unsigned digit = static_cast<unsigned>(random() % 10);
+        source += (k == 0 ? "" : " ") + std::to_string(digit);
+        target += std::string(k == 0 ? "" : " ") + kNumbers[digit];
+      }
+      source += '\n';
+      target += '\n';
+    }
+    source_file = folder.write("source", source);
+    target_file = folder.write("target", target);
+  }
+  [[nodiscard]] std::vector<std::string> train(const std::string& output, const std::string& updates) const {
+    return {"train",
+            "--train_source",
+            source_file,
+            "--train_target",
+            target_file,
+            "--valid_source",
+            source_file,
+            "--valid_target",
+            target_file,
+            "--tokenizer",
+            "pieces",
+            "--preset",
+            "tiny",
+            "--set",
+            "model.encoder_layers=1",
+            "--set",
+            "model.decoder_layers=1",
+            "--set",
+            "model.width=32",
+            "--set",
+            "model.feed_forward=64",
+            "--set",
+            "model.dropout=0",
+            "--schedule.peak",
+            "0.01",
+            "--schedule.warmup",
+            "20",
+            "--batch_tokens",
+            "400",
+            "--max_updates",
+            updates,
+            "--validate_every",
+            "100",
+            "--log_every",
+            "10",
+            "--output",
+            output};
+  }
+  std::string source_file, target_file;
+};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::string& another) {
+  arguments.push_back(another);
+  return arguments;
+}
+
+// One training serves all checks: each test is a process of its own, and training takes the time.
+TEST(Training, FromTextToTranslations) {
+  const Folder folder;
+  const Corpus corpus(folder);
+  const std::string model = (folder / "model").string();
+  {
+    SCOPED_TRACE("train");
+    const Result r = run(with(corpus.train(model, "300"), "--json"));
+    ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_NE(r.err.find("validation"), std::string::npos) << r.err;
+    EXPECT_EQ(r.err.find('\x1b'), std::string::npos) << "no terminal, no colours";
+    const auto json = nlohmann::json::parse(r.out);
+    EXPECT_EQ(json["outcome"], "finished");
+    EXPECT_EQ(json["updates"], 300);
+    for (const char* file : {"config.json", "model.safetensors", "recipe.json", "log.jsonl"})
+      EXPECT_TRUE(fs::exists(folder / "model" / file)) << file;
+  }
+  {
+    SCOPED_TRACE("a folder in use");
+    const Result r = run(corpus.train(model, "300"));
+    EXPECT_EQ(r.status, 1);
+  }
+  {
+    SCOPED_TRACE("translate");
+    const Result r = run({"translate", model}, {.input = "3 7\n\n1 2 3\n   \n9"});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, "three seven\n\none two three\n\nnine\n");
+    EXPECT_EQ(r.err, "");
+    EXPECT_EQ(run({"translate", model}, {.input = ""}).out, "");
+    EXPECT_EQ(run({"translate", model, "--beam", "1", "--batch-tokens", "1"}, {.input = "3 7\r\n1 2 3\r\n"}).out,
+              "three seven\none two three\n");
+    EXPECT_EQ(run({"translate", model, "--input", folder.write("one", "4\n")}).out, "four\n");
+  }
+  {
+    SCOPED_TRACE("n-best and scores");
+    const Result r = run({"translate", model, "--n-best", "2", "--beam", "4"}, {.input = "3 7\n"});
+    EXPECT_TRUE(r.out.starts_with("1\t-")) << r.out;
+    EXPECT_NE(r.out.find("\tthree seven\n2\t-"), std::string::npos) << r.out;
+    const auto json = nlohmann::json::parse(run({"translate", model, "--json"}, {.input = "3 7\n"}).out);
+    EXPECT_EQ(json["source"], "3 7");
+    EXPECT_EQ(json["translations"][0]["text"], "three seven");
+    EXPECT_EQ(json["translations"][0]["log_probs"].size(), 3u);
+    EXPECT_TRUE(json["translations"][0]["finished"].get<bool>());
+  }
+  {
+    SCOPED_TRACE("the same translations by any number of threads");
+    const Setting input = {.input = read(corpus.source_file)};
+    const std::string one = run({"translate", model, "--scores", "--threads", "1"}, input).out;
+    EXPECT_EQ(one, run({"translate", model, "--scores", "--threads", "3", "--batch-tokens", "333"}, input).out);
+  }
+  {
+    SCOPED_TRACE("bad input");
+    const Result r = run({"translate", model}, {.input = "3 7\n1 \xC3(\n"});
+    EXPECT_EQ(r.status, 1);
+    EXPECT_EQ(r.out, "three seven\n") << "what comes before is translated";
+    EXPECT_NE(r.err.find("standard input, line 2"), std::string::npos) << r.err;
+    std::string longest;
+    for (int i = 0; i < 2000; ++i) longest += "5 ";
+    const Result refused = run({"translate", model}, {.input = "1\n" + longest + "\n"});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("line 2"), std::string::npos) << refused.err;
+    const Result cut =
+        run({"translate", model, "--too-long", "cut", "--max-length", "5"}, {.input = longest + "\n1\n"});
+    EXPECT_EQ(cut.status, 0) << cut.err;
+    EXPECT_TRUE(cut.out.ends_with("\none\n"));
+    EXPECT_NE(cut.err.find("line 1"), std::string::npos) << cut.err;
+    const Result full = run({"translate", model}, {.input = "1\n", .output_file = "/dev/full"});
+    EXPECT_EQ(full.status, 1);
+  }
+  {
+    SCOPED_TRACE("evaluate");
+    const Result r = run({"evaluate", model, "--source", corpus.source_file, "--target", corpus.target_file,
+                          "--tokenize", "none", "--json", "--output", (folder / "hyp").string()});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const auto json = nlohmann::json::parse(r.out);
+    EXPECT_LT(json["loss"].get<double>(), 0.5);
+    EXPECT_NEAR(json["perplexity"].get<double>(), std::exp(json["loss"].get<double>()), 1e-6);
+    EXPECT_EQ(json["sentences"], 600);
+    EXPECT_GT(json["bleu"]["score"].get<double>(), 60);
+    const auto scored = nlohmann::json::parse(run({"evaluate", "--hypotheses", (folder / "hyp").string(), "--target",
+                                                   corpus.target_file, "--tokenize", "none", "--json"})
+                                                  .out);
+    EXPECT_EQ(scored["bleu"], json["bleu"]);
+    const std::string pairs = folder.write("pairs", "3 7\tthree seven\n3 7\tthree and seven\n4\tfour\n");
+    const Result of_pairs = run({"evaluate", model, "--pairs", pairs});
+    EXPECT_EQ(of_pairs.status, 0) << of_pairs.err;
+    const Result unequal = run({"evaluate", model, "--source", corpus.source_file, "--target", pairs});
+    EXPECT_EQ(unequal.status, 1);
+    EXPECT_NE(unequal.err.find(pairs), std::string::npos) << unequal.err;
+  }
+  {
+    SCOPED_TRACE("average and info");
+    const std::string mean = (folder / "mean").string();
+    const Result r = run({"average", model, "--last", "2", "--output", mean});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(run({"translate", mean}, {.input = "3 7\n"}).status, 0);
+    EXPECT_EQ(run({"average", model, "--last", "99", "--output", mean + "2"}).status, 1);
+    const auto json = nlohmann::json::parse(run({"info", model, "--json"}).out);
+    EXPECT_EQ(json["config"]["width"], 32);
+  }
+  {
+    SCOPED_TRACE("a model of another kind");
+    EXPECT_EQ(run({"generate", model, "--prompt", "x"}).status, 1);
+  }
+  {
+    SCOPED_TRACE("a damaged model");
+    const std::string weights = (folder / "model" / "model.safetensors").string();
+    fs::resize_file(weights, fs::file_size(weights) / 2);
+    const Result r = run({"translate", model}, {.input = "1\n"});
+    EXPECT_EQ(r.status, 1);
+    EXPECT_NE(r.err.find("model.safetensors"), std::string::npos) << r.err;
+    EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
+  }
+}
+
+TEST(Training, InterruptedSavesAndGoesOn) {
+  const Folder folder;
+  const Corpus corpus(folder);
+  for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    const std::string model = (folder / std::to_string(signal)).string();
+    const Result stopped = run(corpus.train(model, "100000"), {.signal = signal, .when = "update"});
+    EXPECT_EQ(stopped.status, status) << stopped.err;
+    EXPECT_NE(stopped.err.find("interrupted"), std::string::npos) << stopped.err;
+    ASSERT_TRUE(fs::exists(fs::path(model) / "checkpoints")) << stopped.err;
+    EXPECT_FALSE(fs::is_empty(fs::path(model) / "checkpoints"));
+    const Result resumed = run(with(corpus.train(model, "100000"), "--resume"), {.signal = signal, .when = "update"});
+    EXPECT_EQ(resumed.status, status) << resumed.err;
+  }
+}
+
+TEST(Training, ALanguageModelGenerates) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 300; ++i) text += "the cat sat. 猫坐着。\n";
+  const std::string file = folder.write("text", text), model = (folder / "model").string();
+  const Result trained = run({"train",
+                              "--task",
+                              "language_model",
+                              "--train_source",
+                              file,
+                              "--valid_fraction",
+                              "0.1",
+                              "--tokenizer",
+                              "characters",
+                              "--preset",
+                              "tiny",
+                              "--set",
+                              "model.decoder_layers=1",
+                              "--set",
+                              "model.width=32",
+                              "--set",
+                              "model.feed_forward=64",
+                              "--set",
+                              "model.dropout=0",
+                              "--context",
+                              "32",
+                              "--batch_sentences",
+                              "8",
+                              "--schedule.peak",
+                              "0.01",
+                              "--schedule.warmup",
+                              "20",
+                              "--max_updates",
+                              "150",
+                              "--output",
+                              model,
+                              "--quiet"});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_EQ(trained.err, "");
+  const Result cold = run({"generate", model, "--prompt", "the cat", "--max-tokens", "11", "--temperature", "0"});
+  EXPECT_EQ(cold.status, 0) << cold.err;
+  EXPECT_EQ(cold.out, "the cat sat. 猫坐着。\n\n") << "the text, and the line end that ends the output";
+  const Result warm = run({"generate", model, "--prompt", "the", "--max-tokens", "60", "--seed", "3"});
+  EXPECT_EQ(warm.out, run({"generate", model, "--prompt", "the", "--max-tokens", "60", "--seed", "3"}).out);
+  const auto json =
+      nlohmann::json::parse(run({"generate", model, "--prompt", "猫", "--json", "--max-tokens", "5"}).out);
+  EXPECT_EQ(json["tokens"].size(), 5u);
+  EXPECT_EQ(run({"generate", model, "--prompt", "\xFF"}).status, 1);
+  EXPECT_EQ(run({"generate", model, "--max-tokens", "3"}).status, 0);
+  EXPECT_EQ(run({"translate", model}, {.input = "x\n"}).status, 1);
+  const Result evaluated = run({"evaluate", model, "--text", file, "--json"});
+  ASSERT_EQ(evaluated.status, 0) << evaluated.err;
+  EXPECT_LT(nlohmann::json::parse(evaluated.out)["loss"].get<double>(), 1.0);
+}
+
+}  // namespace
+}  // namespace heed::cli::test
