@@ -186,7 +186,7 @@ std::vector<Case> cases() {
        "gradients written to",
        [](const Inputs& in) {
          const Value a = in[0] * 2.0f, p[] = {a, in[1] * 3.0f, a};
-         return concat(p, 2) + sum(a * a);
+         return concat(p, 2) + mean(a * a);
        },
        {x, y}},
       {"split",

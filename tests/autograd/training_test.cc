@@ -74,6 +74,10 @@ Outcome train(int steps) {
                targets = Tensor::empty({kBatch, kLength}, DType::i32);
   Outcome outcome;
   for (int step = 0; step < steps; ++step) {
+    if (step == 3) {
+      outcome.allocations_early = memory_stats().system_allocations;
+      outcome.bytes_early = memory_stats().bytes_in_use;
+    }
     const TrainingScope scope(11, static_cast<uint64_t>(step));
     fill_batch(random, ids, targets);
     const Value loss = cross_entropy(model.logits(ids), targets);
@@ -82,10 +86,6 @@ Outcome train(int steps) {
     for (size_t i = 0; i < moments.size(); ++i) {
       ops::adam_step(model.parameters[i].data(), model.parameters[i].grad(), moments[i].first, moments[i].second,
                      {.learning_rate = 3e-3f, .step = step + 1});
-    }
-    if (step == 2) {
-      outcome.allocations_early = memory_stats().system_allocations;
-      outcome.bytes_early = memory_stats().bytes_in_use;
     }
   }
   outcome.allocations_late = memory_stats().system_allocations;
