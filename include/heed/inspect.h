@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,24 +15,28 @@ namespace heed::inspect {
 
 // One attention layer's weights and the tokens on both sides.
 struct Map {
-  std::string path;                       // "decoder.layers.2.cross_attention"
-  Tensor weights;                         // (H, L, S) f32
+  std::string path;  // "decoder.layers.2.cross_attention"
+  Tensor weights;    // (H, L, S) f32
 };
 
 // The attention of one run through a model, of one sequence (or pair).
 struct Record {
-  std::string title;
-  std::vector<std::string> source_tokens;  // of the encoder (encoder_decoder, encoder_only); else empty
-  std::vector<std::string> target_tokens;  // what the decoder read; else empty
-  std::vector<std::string> output_tokens;  // what it said at each of those positions
+  std::string title;                         // what the reader calls it: the model's folder, say
+  std::string source;                        // the sentence read, as it was typed
+  std::string output;                        // the sentence said
+  std::vector<std::string> source_tokens;    // of the encoder (encoder_decoder, encoder_only); else empty
+  std::vector<std::string> target_tokens;    // what the decoder read; else empty
+  std::vector<std::string> output_tokens;    // what it said at each of those positions
   std::vector<Map> encoder, decoder, cross;  // a layer each
 };
 
-// Collects batch row 0 of all layers while an ObserverScope of it is open.
+// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer heard more than once, the last
+// run.
 class Recorder : public nn::AttentionObserver {
  public:
   void on_attention(std::string_view path, const Tensor& weights) override;
-  // Sorted by the layers' paths into encoder, decoder and cross attention.
+  // Sorted by the layers' paths into encoder, decoder and cross attention, layers in their order. A path that names
+  // neither stack belongs to the decoder, or to the encoder where the record has no target tokens.
   void move_into(Record& record);
 
  private:
@@ -41,25 +44,31 @@ class Recorder : public nn::AttentionObserver {
 };
 
 // One self-contained HTML page: tabs for encoder, decoder and cross attention, thumbnails of every layer and head, one
-// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk.
+// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. The
+// part of its address after '#' says what is shown: #cross/2/3 is layer 2, head 3, counted from 1.
+// Weights are rounded to 4 significant digits and 6 decimals. Throws Error where tokens and weights do not match.
 [[nodiscard]] std::string to_html(const Record& record);
 [[nodiscard]] std::string to_json(const Record& record);
 
-// One head as a picture: weights (L, S), tokens of the rows and columns.
+// One head: weights (L, S) of any dtype, tokens of the rows and columns (none: positions are numbered from 0).
 [[nodiscard]] std::string to_svg(const Tensor& weights, const std::vector<std::string>& rows,
                                  const std::vector<std::string>& columns, const std::string& title);
 // The cells alone, `cell` pixels each, as a PNG.
 [[nodiscard]] std::string to_png(const Tensor& weights, int64_t cell = 16);
+[[nodiscard]] std::string to_json(const Tensor& weights, const std::vector<std::string>& rows,
+                                  const std::vector<std::string>& columns, const std::string& title);
 // For a terminal: each row's strongest `top` columns with their weights.
 [[nodiscard]] std::string to_text(const Tensor& weights, const std::vector<std::string>& rows,
                                   const std::vector<std::string>& columns, int64_t top = 3);
 
 // Text for each context; whatever comes in, it stays text.
-[[nodiscard]] std::string escape_html(std::string_view text);   // element content and attribute values
-[[nodiscard]] std::string escape_json(std::string_view text);   // a JSON string that is also safe inside <script>
+[[nodiscard]] std::string escape_html(std::string_view text);      // element content and attribute values
+[[nodiscard]] std::string escape_json(std::string_view text);      // a JSON string that is also safe inside <script>
 [[nodiscard]] std::string escape_terminal(std::string_view text);  // control and direction characters made visible
 
-// A page with a training's curves (loss, validation, learning rate, speed) from its log.jsonl.
+// A training's curves (loss, validation, learning rate, speed) from its log.jsonl: as a page, or as one picture. A last
+// line that was cut off is left out; any other line that is not JSON is an Error with its number.
 [[nodiscard]] std::string plot_log(const std::filesystem::path& log);
+[[nodiscard]] std::string plot_log_svg(const std::filesystem::path& log);
 
 }  // namespace heed::inspect

@@ -1,0 +1,52 @@
+#include "inspect/page.h"
+
+#include <map>
+
+#include "base/sha256.h"
+#include "heed/error.h"
+#include "heed/inspect.h"
+#include "inspect/utf8.h"
+#include "page_files.h"
+
+namespace heed::inspect {
+
+std::string make_page(const PageParts& parts) {
+  const std::map<std::string_view, std::string> values = {{"title", escape_html(label(parts.title, 200))},
+                                                          {"style", parts.style},
+                                                          {"style-hash", sha256_source(parts.style)},
+                                                          {"script", parts.script},
+                                                          {"script-hash", sha256_source(parts.script)},
+                                                          {"record", parts.record},
+                                                          {"drawing", parts.drawing}};
+  std::string out;
+  out.reserve(parts.skeleton.size() + parts.style.size() + parts.script.size() + parts.record.size() +
+              parts.drawing.size() + 1024);
+  std::string_view rest = parts.skeleton;
+  for (size_t open; (open = rest.find("{{")) != std::string_view::npos;) {
+    const size_t close = rest.find("}}", open);
+    require(close != std::string_view::npos, "inspect::make_page", "a skeleton whose marks are closed");
+    const auto value = values.find(rest.substr(open + 2, close - open - 2));
+    require(value != values.end(), "inspect::make_page", "a skeleton with known marks");
+    out += rest.substr(0, open);
+    out += value->second;
+    rest.remove_prefix(close + 2);
+  }
+  out += rest;
+  return out;
+}
+
+std::string to_html(const Record& record) {
+  std::string script;
+  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kFocus, page_files::kMap,
+                                page_files::kLines, page_files::kSave, page_files::kMain})
+    script += part;
+  const std::string& sentence = record.output.empty() ? record.source : record.output;
+  return make_page({.skeleton = page_files::kPage,
+                    .title = (sentence.empty() ? record.title : sentence) + " · attention",
+                    .style = std::string(page_files::kStyle),
+                    .script = script,
+                    .record = to_json(record),
+                    .drawing = ""});
+}
+
+}  // namespace heed::inspect
