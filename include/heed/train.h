@@ -70,7 +70,7 @@ struct Recipe {
   // data
   std::string task = "translation";   // "translation", "language_model" or "masked_language_model"
   std::string train_source, train_target, valid_source, valid_target;  // text files; one file for language models
-  std::string pairs;                  // or one TSV of source <tab> target [<tab> ...]
+  std::string pairs;                  // or one TSV of source <tab> target [<tab> anything]
   double valid_fraction = 0;          // of `pairs` or of a language model's text, held back from the end (text) or by hash (pairs)
   std::string tokenizer = "sentencepiece";  // "sentencepiece", "characters", "pieces"
   bool bpe = false;
@@ -79,8 +79,8 @@ struct Recipe {
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
   // model
   std::string preset = "small";
-  models::Config model;               // the preset with the recipe's [model] keys applied
-  std::string model_keys = "{}";      // those keys, as JSON: applied again when task or preset change
+  models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied
+  std::string model_keys = "{}";      // those keys as JSON; where there are any, they and the preset decide, not `model`
   // optimisation
   AdamOptions adam;
   Schedule schedule;
@@ -141,8 +141,20 @@ struct Callbacks {
   const std::atomic<bool>* stop = nullptr;  // set by a signal handler: save at the end of this update and return
 };
 
-// Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl and
-// checkpoints/. Continues there if a checkpoint exists and `resume`; without it, a folder in use is an error. A NaN loss stops with an Error.
+// Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl,
+// heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. Continues there if a checkpoint exists and
+// `resume`, with the same final bits as a run that was never interrupted; without it, a folder in use is an error. One
+// trainer a folder. A NaN or infinite loss or gradient stops with an Error before the weights are touched.
+//
+// Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
+// optimizer.safetensors and state.json, written aside, synced, verified and renamed.
+//
+// log.jsonl has one JSON object a line, each with "type" and "update":
+//   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm, tokens_per_second,
+//   seconds;  "valid": epoch, loss, perplexity, bleu (where computed), best, seconds;  "end": outcome, and loss, perplexity
+//   and bleu of the final model.
+//
+// The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and `end`.
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
 
@@ -182,7 +194,7 @@ struct EvaluateOptions {
 // tokenizers get the end id after each line.
 [[nodiscard]] text::Ids stream_of(std::span<const std::string> lines, const text::Tokenizer& tokenizer);
 
-// Lines of source <tab> target [<tab> ...]. Lines with the same source are one entry with several references.
+// Lines of source <tab> target [<tab> anything]. Lines with the same source are one entry with several references.
 struct Pairs {
   std::vector<std::string> sources;
   std::vector<std::vector<std::string>> targets;  // of each source

@@ -167,7 +167,7 @@ std::vector<std::string> characters(std::string_view line) {
 bool is_cased(int32_t c) {
   const auto category = utf8proc_category(c);
   return category == UTF8PROC_CATEGORY_LU || category == UTF8PROC_CATEGORY_LL || category == UTF8PROC_CATEGORY_LT ||
-         c == 0xaa || c == 0xba;
+         c == 0xaa || c == 0xba || (c >= 0x2160 && c <= 0x217f) || (c >= 0x24b6 && c <= 0x24e9);
 }
 
 bool is_case_ignorable(int32_t c) {

@@ -1,0 +1,76 @@
+// Adam and AdamW: the moments of every parameter; the arithmetic is ops::adam_step.
+#include <map>
+
+#include "heed/error.h"
+#include "heed/ops.h"
+#include "heed/train.h"
+
+namespace heed::train {
+
+Adam::Adam(std::vector<std::pair<std::string, Value>> parameters, const AdamOptions& options) : options_(options) {
+  slots_.reserve(parameters.size());
+  for (auto& [name, parameter] : parameters) {
+    require(parameter.defined(), "adam", "a defined parameter; found none for ", name);
+    slots_.push_back({.name = std::move(name),
+                      .parameter = parameter,
+                      .first = Tensor::zeros(parameter.shape()),
+                      .second = Tensor::zeros(parameter.shape())});
+  }
+}
+
+double Adam::gradient_norm() const {
+  std::vector<Tensor> gradients;
+  gradients.reserve(slots_.size());
+  for (const Slot& slot : slots_) {
+    if (slot.parameter.grad().defined()) gradients.push_back(slot.parameter.grad());
+  }
+  return ops::norm(gradients);
+}
+
+void Adam::step(float learning_rate, float gradient_scale) {
+  ++steps_;
+  for (const Slot& slot : slots_) {
+    if (!slot.parameter.grad().defined()) continue;  // no part of this model's loss
+    // Gains and biases are not decayed: pulling them towards zero changes what a norm or a unit means.
+    const bool decays = slot.parameter.shape().rank() >= 2;
+    ops::adam_step(slot.parameter.data(), slot.parameter.grad(), slot.first, slot.second,
+                   {.learning_rate = learning_rate,
+                    .beta1 = options_.beta1,
+                    .beta2 = options_.beta2,
+                    .epsilon = options_.epsilon,
+                    .weight_decay = decays ? options_.weight_decay : 0.0f,
+                    .gradient_scale = gradient_scale,
+                    .step = steps_,
+                    .zero_gradient = true});
+  }
+}
+
+std::vector<std::pair<std::string, Tensor>> Adam::state() const {
+  std::vector<std::pair<std::string, Tensor>> state;
+  state.reserve(2 * slots_.size());
+  for (const Slot& slot : slots_) {
+    state.emplace_back("first." + slot.name, slot.first);
+    state.emplace_back("second." + slot.name, slot.second);
+  }
+  return state;
+}
+
+void Adam::restore(const std::vector<std::pair<std::string, Tensor>>& state, int64_t steps) {
+  require(steps >= 0, "adam", "a number of steps, 0 or more; found ", steps);
+  std::map<std::string_view, const Tensor*> found;
+  for (const auto& [name, tensor] : state) found.emplace(name, &tensor);
+  const auto take = [&](const std::string& name, const Tensor& into) {
+    const auto it = found.find(name);
+    require(it != found.end(), "adam", "the moment ", name, "; found none");
+    require(it->second->shape() == into.shape() && it->second->dtype() == DType::f32, "adam", name, " of shape ",
+            into.shape(), " and f32; found ", it->second->shape(), " and ", it->second->dtype());
+    into.copy_from(*it->second);
+  };
+  for (const Slot& slot : slots_) {
+    take("first." + slot.name, slot.first);
+    take("second." + slot.name, slot.second);
+  }
+  steps_ = steps;
+}
+
+}  // namespace heed::train

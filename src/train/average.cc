@@ -1,0 +1,84 @@
+// The mean of several models.
+#include "train/average.h"
+
+#include "base/files.h"
+#include "heed/error.h"
+#include "heed/train.h"
+#include "models/weights.h"
+
+namespace heed::train {
+
+namespace fs = std::filesystem;
+
+io::Tensors mean_of(std::span<const fs::path> files) {
+  require(!files.empty(), "average", "one model or more; found none");
+  io::Tensors first = io::read_safetensors(files[0]).tensors;
+  std::map<std::string, std::vector<double>> sums;
+  for (const auto& [name, tensor] : first) sums[name].resize(static_cast<size_t>(tensor.numel()));
+  for (const fs::path& file : files) {
+    const io::Tensors tensors = io::read_safetensors(file).tensors;
+    require(tensors.size() == first.size(), "average", files::quoted(file), ": the ", first.size(), " parameters of ",
+            files::quoted(files[0]), "; found ", tensors.size());
+    for (const auto& [name, tensor] : tensors) {
+      const auto expected = first.find(name);
+      require(expected != first.end(), "average", files::quoted(file), ": the parameters of ", files::quoted(files[0]),
+              "; found another, ", name);
+      require(tensor.shape() == expected->second.shape(), "average", files::quoted(file), ": ", name, " of shape ",
+              expected->second.shape(), "; found ", tensor.shape());
+      const Tensor values = tensor.to(DType::f32).contiguous();
+      const float* x = values.data<float>();
+      std::vector<double>& sum = sums[name];
+      for (size_t i = 0; i < sum.size(); ++i) sum[i] += static_cast<double>(x[i]);
+    }
+  }
+  io::Tensors mean;
+  for (auto& [name, sum] : sums) {
+    Tensor tensor = Tensor::empty(first.at(name).shape());
+    float* out = tensor.data<float>();
+    for (size_t i = 0; i < sum.size(); ++i) out[i] = static_cast<float>(sum[i] / static_cast<double>(files.size()));
+    mean.emplace(name, std::move(tensor));
+  }
+  return mean;
+}
+
+namespace {
+
+// source.model, target.vocab and the like.
+bool is_tokenizer_file(const fs::directory_entry& entry) {
+  const std::string stem = entry.path().stem().string();
+  return entry.is_regular_file() && (stem == "source" || stem == "target");
+}
+
+void copy_tokenizer(const fs::path& model, const fs::path& output) {
+  for (const fs::path& place : {model, model / ".." / ".."}) {  // a checkpoint lies two below its run
+    bool found = false;
+    std::error_code ignored;
+    for (const auto& entry : fs::directory_iterator(place, ignored)) {
+      if (!is_tokenizer_file(entry)) continue;
+      found = true;
+      const fs::path copy = output / entry.path().filename();
+      if (fs::exists(copy) && fs::equivalent(entry.path(), copy)) continue;
+      io::write_file_atomically(copy, io::read_file(entry.path()));
+    }
+    if (found) return;
+  }
+}
+
+}  // namespace
+
+void average_models(std::span<const fs::path> folders, const fs::path& output) {
+  require(!folders.empty(), "average", "one model folder or more; found none");
+  std::vector<fs::path> files;
+  for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
+  const std::string config = io::read_file(folders[0] / "config.json", int64_t{1} << 20);
+  const io::Tensors mean = mean_of(files);
+  std::error_code error;
+  fs::create_directories(output, error);
+  require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());
+  copy_tokenizer(folders[0], output);
+  io::write_file_atomically(output / "config.json", config);
+  io::write_safetensors(output / "model.safetensors", mean,
+                        {{"format", "heed"}, {models::kChecksumKey, models::checksum(mean)}});
+}
+
+}  // namespace heed::train

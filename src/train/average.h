@@ -1,0 +1,14 @@
+// The mean of several files of weights.
+#pragma once
+
+#include <filesystem>
+#include <span>
+
+#include "heed/io.h"
+
+namespace heed::train {
+
+// Summed in the given order in double precision. Throws Error unless all files hold the same parameters.
+[[nodiscard]] io::Tensors mean_of(std::span<const std::filesystem::path> files);
+
+}  // namespace heed::train

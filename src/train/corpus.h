@@ -1,0 +1,42 @@
+// From a recipe's files to tokenizers and data sets.
+#pragma once
+
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/train.h"
+#include "train/data.h"
+
+namespace heed::train {
+
+struct Corpus {
+  std::shared_ptr<const text::Tokenizer> source;  // translation, masked language models
+  std::shared_ptr<const text::Tokenizer> target;  // translation (the same as source where shared), language models
+  int32_t mask_id = -1;                           // masked language models: one behind the tokenizer's vocabulary
+  std::unique_ptr<DataSet> train;
+  std::unique_ptr<DataSet> valid;                    // none: no validation
+  std::vector<Ids> bleu_sources;                     // each distinct source of the validation part, with its end
+  std::vector<std::vector<std::string>> references;  // [r][i]; empty text where sentence i has fewer
+  std::vector<std::string> held_back;                // lines of `pairs` that are not trained on
+  uint32_t checksum = 0;
+};
+
+// Tokenizers are loaded from `folder` where `continued`, and trained on the training text otherwise. Writes nothing.
+[[nodiscard]] Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
+                                 const std::function<void(std::string_view)>& message);
+
+// Whether a sentence belongs to the held-back part: by a hash of its letters and digits in lower case, so that no
+// wording of it is on both sides whatever its case, spaces and (ASCII) punctuation.
+[[nodiscard]] bool is_held_back(std::string_view sentence, double fraction);
+
+// Tokens of many lines, in parallel.
+[[nodiscard]] std::vector<Ids> encode_all(const text::Tokenizer& tokenizer, std::span<const std::string> lines);
+
+// The configuration's vocabularies and special ids, as the tokenizers have them.
+void fill_vocabulary(models::Config& config, const Corpus& corpus);
+
+}  // namespace heed::train

@@ -1,0 +1,62 @@
+// Data sets: which tokens each batch holds, as a pure function of (seed, epoch, number of the batch).
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "heed/tensor.h"
+#include "heed/text.h"
+
+namespace heed::train {
+
+using text::Ids;
+
+struct Batch {
+  Tensor source;          // (B, S) i32; translation: ids </s>; masked: <s> ids </s> with some masked
+  Tensor source_lengths;  // (B) i32; both undefined for language models
+  Tensor input;           // (B, L) i32: what the decoder reads; undefined for masked language models
+  Tensor output;          // (B, L) i32: what is to be predicted; padding_id where nothing is
+  int32_t padding_id = 0;
+  int64_t tokens = 0;     // targets that count
+  int64_t sentences = 0;  // rows
+};
+
+class DataSet {
+ public:
+  virtual ~DataSet() = default;
+  [[nodiscard]] virtual int64_t batches(int64_t epoch) = 0;
+  [[nodiscard]] virtual Batch batch(int64_t epoch, int64_t index) = 0;
+  [[nodiscard]] virtual uint32_t checksum() const = 0;  // of the tokens, to notice changed data
+};
+
+struct BatchLimits {
+  int64_t tokens = 4096;  // rows * longest row
+  int64_t sentences = 0;  // rows; 0: no limit
+  uint64_t seed = 1;
+};
+
+// Pairs of ids without begin and end, as fairseq arranges them: source = ids </s>, decoder input = <s> ids, output =
+// ids </s>.
+[[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
+                                                     text::SpecialIds source_special, text::SpecialIds target_special,
+                                                     const BatchLimits& limits);
+
+// Windows of `context` tokens of one long stream, each predicting its next token: at random places, or one after the
+// other so that each token but the first is predicted once.
+enum class Windows { random, consecutive };
+[[nodiscard]] std::unique_ptr<DataSet> stream_data(Ids stream, Windows windows, int64_t context, int32_t padding_id,
+                                                   const BatchLimits& limits);
+
+// Devlin et al. 2019: 15 % of the tokens are to be predicted, of which 80 % are replaced by mask_id, 10 % by a random
+// token and 10 % left alone. Drawn anew in each epoch; at least one a sentence.
+struct MaskedOptions {
+  int32_t mask_id = -1;
+  int64_t vocabulary = 0;  // random replacements are below this
+};
+[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special,
+                                                   const MaskedOptions& options, const BatchLimits& limits);
+
+[[nodiscard]] uint32_t checksum_of(const std::vector<Ids>& sequences, uint32_t start = 0);
+
+}  // namespace heed::train

@@ -1,0 +1,99 @@
+// Loss and perplexity of a model on text.
+#include <algorithm>
+#include <cmath>
+
+#include "heed/error.h"
+#include "heed/train.h"
+#include "train/corpus.h"
+#include "train/objective.h"
+
+namespace heed::train {
+
+namespace {
+
+Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left_out) {
+  const MeanLoss mean = mean_loss(model, data);
+  return {.loss = mean.loss,
+          .perplexity = std::exp(mean.loss),
+          .tokens = mean.tokens,
+          .sentences = mean.sentences,
+          .left_out = left_out};
+}
+
+text::SpecialIds special_of(const models::Config& config) {
+  return {.padding = static_cast<int32_t>(config.padding_id),
+          .begin = static_cast<int32_t>(config.begin_id),
+          .end = static_cast<int32_t>(config.end_id),
+          .unknown = static_cast<int32_t>(config.unknown_id)};
+}
+
+}  // namespace
+
+Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
+                    std::span<const text::Ids> targets, const EvaluateOptions& options) {
+  require(sources.size() == targets.size(), "evaluate", "as many targets as sources; found ", targets.size(), " and ",
+          sources.size());
+  const auto longest = static_cast<size_t>(model.config().max_length - 1);
+  std::vector<Ids> kept_sources, kept_targets;
+  for (size_t i = 0; i < sources.size(); ++i) {
+    if (sources[i].empty() || targets[i].empty() || std::max(sources[i].size(), targets[i].size()) > longest) continue;
+    kept_sources.push_back(sources[i]);
+    kept_targets.push_back(targets[i]);
+  }
+  const auto left_out = static_cast<int64_t>(sources.size() - kept_sources.size());
+  require(!kept_sources.empty(), "evaluate", "pairs of 1 to ", longest, " tokens a side; found none of ",
+          sources.size());
+  const auto special = special_of(model.config());
+  const auto data = parallel_data(std::move(kept_sources), std::move(kept_targets), special, special,
+                                  {.tokens = options.batch_tokens, .seed = 0});
+  return evaluation_of(model, *data, left_out);
+}
+
+Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, const EvaluateOptions& options) {
+  const int64_t context = options.context > 0 ? options.context : model.config().max_length;
+  require(context <= model.config().max_length || model.config().positions == models::Positions::none, "evaluate",
+          "a context of at most the model's max_length, ", model.config().max_length, "; found ", context);
+  const auto data =
+      stream_data(Ids(stream.begin(), stream.end()), Windows::consecutive, context,
+                  static_cast<int32_t>(model.config().padding_id), {.tokens = std::max(options.batch_tokens, context)});
+  return evaluation_of(model, *data, 0);
+}
+
+Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences, const EvaluateOptions& options) {
+  const models::Config& config = model.config();
+  require(config.mask_id >= 0, "evaluate", "a model trained with a mask id; found none");
+  std::vector<Ids> kept;
+  for (const Ids& ids : sentences) {
+    if (!ids.empty() && static_cast<int64_t>(ids.size()) <= config.max_length - 2) kept.push_back(ids);
+  }
+  const auto left_out = static_cast<int64_t>(sentences.size() - kept.size());
+  require(!kept.empty(), "evaluate", "sentences of 1 to ", config.max_length - 2, " tokens; found none of ",
+          sentences.size());
+  const auto data = masked_data(std::move(kept), special_of(config),
+                                {.mask_id = static_cast<int32_t>(config.mask_id), .vocabulary = config.mask_id},
+                                {.tokens = options.batch_tokens, .seed = options.seed});
+  return evaluation_of(model, *data, left_out);
+}
+
+Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
+                    const std::filesystem::path& source, const std::filesystem::path& target,
+                    const EvaluateOptions& options) {
+  const auto lines = text::read_lines(source);
+  if (const auto* transformer = dynamic_cast<const models::Transformer*>(&model)) {
+    const auto target_lines = text::read_lines(target);
+    require(lines.size() == target_lines.size(), "evaluate", target.string(), ": as many lines as ", source.string(),
+            ", ", lines.size(), "; found ", target_lines.size());
+    const auto sources = encode_all(*text::Tokenizer::load(folder, text::Side::source), lines);
+    const auto targets = encode_all(*text::Tokenizer::load(folder, text::Side::target), target_lines);
+    return evaluate(*transformer, sources, targets, options);
+  }
+  require(target.empty(), "evaluate", "one text for a language model; found two");
+  if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {
+    return evaluate(*gpt, stream_of(lines, *text::Tokenizer::load(folder, text::Side::target)), options);
+  }
+  const auto* bert = dynamic_cast<const models::Bert*>(&model);
+  require(bert != nullptr, "evaluate", "a Transformer, Gpt or Bert; found another kind of model");
+  return evaluate(*bert, encode_all(*text::Tokenizer::load(folder, text::Side::source), lines), options);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,351 @@
+// The training loop: update, report, validate, save; and what is done at the end.
+#include <chrono>
+#include <cmath>
+
+#include "base/files.h"
+#include "heed/error.h"
+#include "heed/train.h"
+#include "train/average.h"
+#include "train/checkpoint.h"
+#include "train/corpus.h"
+#include "train/ema.h"
+#include "train/log.h"
+#include "train/objective.h"
+#include "train/resume.h"
+#include "train/validation.h"
+
+namespace heed::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
+
+class Trainer {
+ public:
+  Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded, CheckpointStore& store,
+          const Callbacks& callbacks);
+  Outcome run();
+
+ private:
+  void restore(const LoadedCheckpoint& loaded);
+  void update();
+  void report();
+  void boundary();  // end of an epoch, or the update to validate at
+  void save_checkpoint(bool scheduled);
+  void finish(Outcome outcome);
+  [[nodiscard]] bool at_boundary() const;
+  [[nodiscard]] bool out_of_patience() const {
+    return recipe_.patience > 0 && state_.without_better >= recipe_.patience;
+  }
+  [[nodiscard]] bool out_of_updates() const {
+    return state_.update >= recipe_.max_updates || (recipe_.max_epochs > 0 && state_.epoch >= recipe_.max_epochs);
+  }
+  [[nodiscard]] bool is_better(double value) const {
+    return !state_.best || (recipe_.best_by == "bleu" ? value > *state_.best : value < *state_.best);
+  }
+  [[nodiscard]] int64_t kept() const { return std::max(recipe_.keep_last, recipe_.average_last); }
+  [[nodiscard]] double seconds() const { return earlier_seconds_ + seconds_since(started_); }
+  [[nodiscard]] int64_t checkpoint_bytes() const;
+  void message(const std::string& text) const {
+    if (callbacks_.message) callbacks_.message(text);
+  }
+  void show(const Progress& progress) const {
+    if (callbacks_.progress) callbacks_.progress(progress);
+  }
+
+  Recipe recipe_;
+  fs::path folder_;
+  CheckpointStore& store_;
+  const Callbacks& callbacks_;
+  Clock::time_point started_ = Clock::now();
+  double earlier_seconds_ = 0;
+
+  Corpus corpus_;
+  std::unique_ptr<models::Model> model_;
+  NamedParameters parameters_;
+  std::unique_ptr<Adam> adam_;
+  std::unique_ptr<MovingAverage> average_;
+  std::unique_ptr<Log> log_;
+  TrainingState state_;
+
+  bool epoch_ended_ = false;
+  double learning_rate_ = 0;  // of the last update, for the report
+  double gradient_norm_ = 0;
+  int64_t rate_tokens_ = 0;  // since the last report of this run, for tokens/s
+  double rate_seconds_ = 0;
+};
+
+Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
+                 CheckpointStore& store, const Callbacks& callbacks)
+    : recipe_(resolved(recipe)), folder_(folder), store_(store), callbacks_(callbacks) {
+  const bool continued = loaded.has_value();
+  corpus_ = load_corpus(recipe_, folder_, continued, [this](std::string_view text) { message(std::string(text)); });
+  models::Config config = recipe_.model;
+  fill_vocabulary(config, corpus_);
+  model_ = models::create(config, recipe_.seed);
+  parameters_ = model_->named_parameters();
+  adam_ = std::make_unique<Adam>(parameters_, recipe_.adam);
+  if (continued) restore(*loaded);
+  average_ = std::make_unique<MovingAverage>(parameters_, recipe_.ema);
+  if (continued && average_->active()) {
+    // The checkpoint's model is the average; the weights that are trained lie with the optimizer.
+    copy_into(parameters_, loaded->optimizer, "weights.", loaded->folder.string());
+  }
+  loaded.reset();
+
+  if (!continued) {
+    if (corpus_.source) corpus_.source->save(folder_, text::Side::source);
+    if (corpus_.target) corpus_.target->save(folder_, text::Side::target);
+    files::write_atomically(folder_ / "config.json", models::to_json(config), "train");
+    if (!corpus_.held_back.empty()) {
+      std::string lines;
+      for (const std::string& line : corpus_.held_back) lines += line + "\n";
+      files::write_atomically(folder_ / "heldout.tsv", lines, "train");
+    }
+  }
+  files::write_atomically(folder_ / "recipe.json", to_json(recipe_), "train");
+  log_ = std::make_unique<Log>(folder_ / "log.jsonl", continued ? state_.update : -1);
+  state_.data_checksum = corpus_.checksum;
+  state_.recipe = to_json(recipe_);
+
+  // The last n, the best one, the one being written, and the model itself; less those that are there already.
+  const auto there = static_cast<int64_t>(store_.updates().size());
+  require_space(folder_, checkpoint_bytes() * std::max<int64_t>(2, kept() + 3 - there));
+  log_->write({{"type", "start"},
+               {"update", state_.update},
+               {"task", recipe_.task},
+               {"parameters", model_->parameter_count()},
+               {"training_batches", corpus_.train->batches(state_.epoch)}});
+  message(std::to_string(model_->parameter_count()) + " parameters, " +
+          std::to_string(corpus_.train->batches(state_.epoch)) + " batches an epoch");
+}
+
+int64_t Trainer::checkpoint_bytes() const {
+  const int64_t copies = recipe_.ema > 0 ? 4 : 3;  // weights, two moments, and the average
+  constexpr int64_t kHeaders = 1 << 20;
+  return copies * model_->parameter_count() * static_cast<int64_t>(sizeof(float)) + kHeaders;
+}
+
+void Trainer::restore(const LoadedCheckpoint& loaded) {
+  const std::string where = loaded.folder.string();
+  require_same_recipe(recipe_, loaded.state.recipe, models::to_json(model_->config()),
+                      files::read_all(loaded.folder / "config.json", 1 << 20, "train"));
+  require(loaded.state.data_checksum == corpus_.checksum, "train", where,
+          ": the training and validation text that this run was begun with; found other text");
+  copy_into(parameters_, loaded.model, "", where);
+  adam_->restore({loaded.optimizer.begin(), loaded.optimizer.end()}, loaded.state.adam_steps);
+  state_ = loaded.state;
+  earlier_seconds_ = state_.seconds;
+  message("continuing after update " + std::to_string(state_.update));
+}
+
+void Trainer::update() {
+  const auto start = Clock::now();
+  const int64_t number = state_.update + 1;
+  const int64_t batches = corpus_.train->batches(state_.epoch);
+  double loss_sum_now = 0;
+  int64_t tokens = 0;
+  for (int64_t k = 0; k < recipe_.accumulate && state_.position < batches; ++k) {
+    const Batch batch = corpus_.train->batch(state_.epoch, state_.position++);
+    const TrainingScope training(recipe_.seed, static_cast<uint64_t>(number * recipe_.accumulate + k));
+    const Value loss = loss_sum(*model_, batch, recipe_.label_smoothing);
+    loss_sum_now += static_cast<double>(loss.item());
+    tokens += batch.tokens;
+    require(std::isfinite(loss_sum_now), "train", "a finite loss; found ", loss_sum_now, " in update ", number,
+            " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
+    loss.backward();
+  }
+  // Gradients are of the sum; the update is of the mean over all target tokens of the update.
+  gradient_norm_ = adam_->gradient_norm() / static_cast<double>(tokens);
+  require(std::isfinite(gradient_norm_), "train", "a finite gradient; its norm is ", gradient_norm_, " in update ",
+          number, " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
+  double scale = 1.0 / static_cast<double>(tokens);
+  if (recipe_.clip_norm > 0 && gradient_norm_ > recipe_.clip_norm) scale *= recipe_.clip_norm / gradient_norm_;
+  learning_rate_ = recipe_.schedule.at(number);
+  adam_->step(static_cast<float>(learning_rate_), static_cast<float>(scale));
+  average_->update(number);
+
+  state_.update = number;
+  state_.adam_steps = adam_->steps();
+  state_.loss_sum += loss_sum_now;
+  state_.loss_tokens += tokens;
+  rate_tokens_ += tokens;
+  rate_seconds_ += seconds_since(start);
+  epoch_ended_ = state_.position >= batches;
+  if (epoch_ended_) {
+    state_.position = 0;
+    ++state_.epoch;
+  }
+}
+
+void Trainer::report() {
+  const Progress progress{
+      .update = state_.update,
+      .epoch = state_.epoch,
+      .max_updates = recipe_.max_updates,
+      .loss = state_.loss_tokens > 0 ? state_.loss_sum / static_cast<double>(state_.loss_tokens) : 0.0,
+      .learning_rate = learning_rate_,
+      .gradient_norm = gradient_norm_,
+      .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
+      .seconds = seconds(),
+      .valid_loss = std::nullopt,
+      .valid_bleu = std::nullopt,
+      .best = false};
+  log_->write({{"type", "train"},
+               {"update", progress.update},
+               {"epoch", progress.epoch},
+               {"loss", progress.loss},
+               {"learning_rate", progress.learning_rate},
+               {"gradient_norm", progress.gradient_norm},
+               {"tokens_per_second", progress.tokens_per_second},
+               {"seconds", progress.seconds}});
+  show(progress);
+  state_.loss_sum = 0;
+  state_.loss_tokens = 0;
+  rate_tokens_ = 0;
+  rate_seconds_ = 0;
+}
+
+bool Trainer::at_boundary() const {
+  if (out_of_updates()) return true;
+  return recipe_.validate_every > 0 ? state_.update % recipe_.validate_every == 0 : epoch_ended_;
+}
+
+void Trainer::boundary() {
+  bool best = true;
+  if (corpus_.valid) {
+    Validation valid;
+    {
+      const AverageScope averaged(*average_);
+      valid = validate_model(*model_, corpus_, recipe_);
+    }
+    const double value = recipe_.best_by == "bleu" ? valid.bleu.value_or(0.0) : valid.loss;
+    require(std::isfinite(value), "train", "a finite validation loss; found ", value, " after update ", state_.update);
+    best = is_better(value);
+    state_.without_better = best ? 0 : state_.without_better + 1;
+    if (best) state_.best = value;
+    Json line = {{"type", "valid"},
+                 {"update", state_.update},
+                 {"epoch", state_.epoch},
+                 {"loss", valid.loss},
+                 {"perplexity", std::exp(valid.loss)}};
+    if (valid.bleu) line["bleu"] = *valid.bleu;
+    line["best"] = best;
+    line["seconds"] = seconds();
+    log_->write(line);
+    show({.update = state_.update,
+          .epoch = state_.epoch,
+          .max_updates = recipe_.max_updates,
+          .loss = state_.loss_tokens > 0 ? state_.loss_sum / static_cast<double>(state_.loss_tokens) : 0.0,
+          .learning_rate = learning_rate_,
+          .gradient_norm = gradient_norm_,
+          .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
+          .seconds = seconds(),
+          .valid_loss = valid.loss,
+          .valid_bleu = valid.bleu,
+          .best = best});
+  }
+  if (best) state_.best_update = state_.update;
+  save_checkpoint(true);
+  if (best) {
+    const AverageScope averaged(*average_);
+    models::save(*model_, folder_);
+  }
+}
+
+void Trainer::save_checkpoint(bool scheduled) {
+  state_.scheduled = scheduled;
+  state_.seconds = seconds();
+  io::Tensors optimizer;
+  for (auto& [name, tensor] : adam_->state()) optimizer.emplace(name, tensor);
+  if (average_->active()) {
+    for (const auto& [name, parameter] : parameters_) optimizer.emplace("weights." + name, parameter.data());
+  }
+  {
+    const AverageScope averaged(*average_);
+    store_.save(state_, models::to_json(model_->config()), tensors_of(parameters_), optimizer);
+  }
+  store_.rotate(kept(), state_.best_update);
+}
+
+void Trainer::finish(Outcome outcome) {
+  if (recipe_.average_last > 0) {
+    std::vector<fs::path> files;
+    for (const fs::path& checkpoint : store_.last_scheduled(recipe_.average_last)) {
+      files.push_back(checkpoint / "model.safetensors");
+    }
+    copy_into(parameters_, mean_of(files), "", folder_.string());
+    message("the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
+  } else {
+    copy_into(parameters_, store_.load_model(state_.best_update), "", store_.path_of(state_.best_update).string());
+    message("the model is that of update " + std::to_string(state_.best_update));
+  }
+  models::save(*model_, folder_);
+  Json line = {{"type", "end"},
+               {"update", state_.update},
+               {"outcome", outcome == Outcome::finished ? "finished" : "stopped_early"}};
+  if (corpus_.valid) {
+    const Validation valid = validate_model(*model_, corpus_, recipe_);
+    line["loss"] = valid.loss;
+    line["perplexity"] = std::exp(valid.loss);
+    if (valid.bleu) line["bleu"] = *valid.bleu;
+    message("validation loss of the model: " + Json(valid.loss).dump());
+  }
+  line["seconds"] = seconds();
+  log_->write(line);
+}
+
+Outcome Trainer::run() {
+  while (!out_of_updates() && !out_of_patience()) {
+    update();
+    bool saved = false;
+    if (state_.update % recipe_.log_every == 0) report();
+    if (at_boundary()) {
+      boundary();
+      saved = true;
+    } else if (recipe_.checkpoint_every > 0 && state_.update % recipe_.checkpoint_every == 0) {
+      save_checkpoint(true);
+      saved = true;
+    }
+    if (callbacks_.stop != nullptr && callbacks_.stop->load() && !out_of_updates() && !out_of_patience()) {
+      if (!saved) save_checkpoint(false);
+      if (state_.best_update < 0) {  // something to look at, though no validation has seen it
+        const AverageScope averaged(*average_);
+        models::save(*model_, folder_);
+      }
+      return Outcome::interrupted;
+    }
+  }
+  const Outcome outcome = out_of_updates() ? Outcome::finished : Outcome::stopped_early;
+  finish(outcome);
+  return outcome;
+}
+
+void require_unused(const fs::path& folder, const CheckpointStore& store) {
+  const bool used = !store.empty() || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
+  require(!used, "train", files::quoted(folder),
+          ": a folder without a model or a training; found one (continue it with resume, or name another folder)");
+}
+
+}  // namespace
+
+Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {
+  validate(recipe);
+  std::error_code error;
+  fs::create_directories(folder, error);
+  require(!error, "train", files::quoted(folder), ": a folder that can be made; ", error.message());
+  const FolderLock lock(folder);
+  CheckpointStore store(folder, [&](std::string_view text) {
+    if (callbacks.message) callbacks.message(text);
+  });
+  if (!resume) require_unused(folder, store);
+  auto loaded = resume ? store.load_newest() : std::nullopt;
+  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
+  return trainer.run();
+}
+
+}  // namespace heed::train

@@ -1,0 +1,381 @@
+// Recipes: reading TOML and JSON strictly, options of the command line, and writing them back.
+#include <toml++/toml.h>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "heed/io.h"
+#include "heed/train.h"
+#include "train/recipe_fields.h"
+
+namespace heed::train {
+
+namespace {
+
+using Json = nlohmann::json;
+constexpr int64_t kMaxRecipeBytes = 1 << 20;
+
+// A recipe file as JSON, and the line of each key where it is known.
+struct Source {
+  std::string file;
+  Json values = Json::object();
+  std::map<std::string, int64_t> lines;
+
+  [[nodiscard]] std::string at(const std::string& key) const {
+    const auto found = lines.find(key);
+    return found == lines.end() ? file : file + ", line " + std::to_string(found->second);
+  }
+};
+
+Json from_toml(const toml::node& node, const std::string& key, Source& source) {
+  source.lines[key] = node.source().begin.line;
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    for (const auto& [name, child] : *table) {
+      const std::string below = key.empty() ? std::string(name.str()) : key + "." + std::string(name.str());
+      object[std::string(name.str())] = from_toml(child, below, source);
+    }
+    return object;
+  }
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* integer = node.as_integer()) return integer->get();
+  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* boolean = node.as_boolean()) return boolean->get();
+  fail("read_recipe", source.at(key), ": ", key, ": text, a number, true or false; found a list or a date");
+}
+
+Source parse(const std::filesystem::path& file) {
+  Source source;
+  source.file = file.string();
+  const std::string text = io::read_file(file, kMaxRecipeBytes);
+  if (file.extension() == ".json") {
+    // Depth is limited by the callback: a recipe is two levels deep.
+    const auto limit = [&](int depth, Json::parse_event_t, Json&) {
+      require(depth <= 8, "read_recipe", source.file, ": at most 8 levels of JSON; found more");
+      return true;
+    };
+    try {
+      source.values = Json::parse(text, limit);
+    } catch (const Json::exception& error) {
+      fail("read_recipe", source.file, ": JSON; found ", error.what());
+    }
+    require(source.values.is_object(), "read_recipe", source.file, ": a JSON object; found ",
+            source.values.type_name());
+  } else {
+    require(file.extension() == ".toml", "read_recipe", "a file named .toml or .json; found ", source.file);
+    try {
+      const toml::table table = toml::parse(text, source.file);
+      source.values = from_toml(table, "", source);
+    } catch (const toml::parse_error& error) {
+      fail("read_recipe", source.file, ", line ", static_cast<int64_t>(error.source().begin.line),
+           ": TOML; found: ", std::string(error.description()));
+    }
+  }
+  return source;
+}
+
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = row[0];
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      const size_t above = row[j];
+      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      diagonal = above;
+    }
+  }
+  return row[b.size()];
+}
+
+[[noreturn]] void fail_unknown(std::string_view function, const std::string& where, std::string_view key) {
+  std::string nearest;
+  size_t best = 4;  // further away it is no slip of the finger
+  for (const RecipeField& field : recipe_fields()) {
+    const size_t distance = edit_distance(key, field.key);
+    if (distance < best) {
+      best = distance;
+      nearest = field.key;
+    }
+  }
+  const std::string hint = nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
+  fail(function, where, "a key of a recipe; found unknown key \"", key, "\"", hint);
+}
+
+// Assigns one JSON value to a field. The message names `where` and `key`.
+void assign(const FieldPointer& field, const Json& value, std::string_view function, const std::string& where,
+            std::string_view key) {
+  const auto wrong = [&](std::string_view expected) {
+    fail(function, where, key, ": ", expected, "; found ", value.dump());
+  };
+  std::visit(
+      [&](auto* target) {
+        using T = std::remove_pointer_t<decltype(target)>;
+        if constexpr (std::is_same_v<T, std::string>) {
+          if (!value.is_string()) wrong("text in quotes");
+          *target = value.get<std::string>();
+        } else if constexpr (std::is_same_v<T, bool>) {
+          if (!value.is_boolean()) wrong("true or false");
+          *target = value.get<bool>();
+        } else if constexpr (std::is_same_v<T, ScheduleKind>) {
+          for (const auto kind :
+               {ScheduleKind::constant, ScheduleKind::inverse_sqrt, ScheduleKind::noam, ScheduleKind::cosine}) {
+            if (value.is_string() && value.get<std::string>() == to_string(kind)) {
+              *target = kind;
+              return;
+            }
+          }
+          wrong("\"constant\", \"inverse_sqrt\", \"noam\" or \"cosine\"");
+        } else if constexpr (std::is_floating_point_v<T>) {
+          if (!value.is_number() || !std::isfinite(value.get<double>())) wrong("a number");
+          *target = static_cast<T>(value.get<double>());
+        } else {
+          const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{1} << 62
+                                                       : value.is_number_integer() && value.get<int64_t>() >= 0;
+          if (!fits) wrong("a whole number, 0 or more");
+          *target = value.get<T>();
+        }
+      },
+      field);
+}
+
+// The value that `text` stands for, by the type of the default.
+Json parse_option(std::string_view key, std::string_view text, std::string_view type) {
+  if (type == "text") return std::string(text);
+  Json value = Json::parse(text, nullptr, false);
+  if (value.is_discarded() || value.is_structured() || value.is_null()) {
+    // "1." and ".5" are numbers to people, not to JSON.
+    fail("set_option", key, ": ",
+         type == "true|false" ? "true or false"
+         : type == "integer"  ? "a whole number"
+                              : "a number",
+         "; found \"", text, "\"");
+  }
+  return value;
+}
+
+std::string_view json_type(const Json& value) {
+  if (value.is_string()) return "text";
+  if (value.is_boolean()) return "true|false";
+  return value.is_number_float() ? "number" : "integer";
+}
+
+Json default_model(const Recipe& recipe) {
+  return Json::parse(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task))));
+}
+
+// Types are checked here; whether all keys together make a model is not known before the last of them.
+void set_model_key(Recipe& recipe, const std::string& name, const Json& value, std::string_view function,
+                   const std::string& where) {
+  require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
+          value.dump());
+  const Json defaults = default_model(recipe);
+  if (!defaults.contains(name)) fail_unknown(function, where, "model." + name);
+  const std::string_view type = json_type(defaults[name]);
+  const bool fits = type == "text"         ? value.is_string()
+                    : type == "true|false" ? value.is_boolean()
+                    : type == "number"     ? value.is_number()
+                                           : value.is_number_integer();
+  require(fits, function, where, "model.", name, ": ", type == "text" ? "text in quotes" : type, "; found ",
+          value.dump());
+  if (type == "text") {
+    Recipe alone = recipe;
+    alone.model_keys = Json{{name, value}}.dump();
+    try {
+      static_cast<void>(model_from_keys(alone, "model"));
+    } catch (const Error& error) {
+      fail(function, where, error.what());
+    }
+  }
+  Json keys = Json::parse(recipe.model_keys);
+  keys[name] = value;
+  recipe.model_keys = keys.dump();
+  try {
+    recipe.model = model_from_keys(recipe, "model");
+  } catch (const Error&) {  // another key may still come; validate() asks again
+  }
+}
+
+void apply(Recipe& recipe, const Source& source) {
+  const auto set = [&](const std::string& key, const Json& value) {
+    const FieldEntry* field = find_field(key);
+    if (field == nullptr) fail_unknown("read_recipe", source.at(key) + ": ", key);
+    assign(field->at(recipe), value, "read_recipe", source.at(key) + ": ", key);
+  };
+  const Json& values = source.values;
+  for (const char* first : {"task", "preset"}) {  // they decide what the other keys change
+    if (values.contains(first)) set(first, values[first]);
+  }
+  try {
+    recipe.model = model_from_keys(recipe, "preset");
+  } catch (const Error& error) {
+    fail("read_recipe", source.at("preset"), ": ", error.what());
+  }
+  for (const auto& [key, value] : values.items()) {
+    if (key == "model") {
+      require(value.is_object(), "read_recipe", source.at(key), ": model: a table; found ", value.dump());
+      for (const auto& [name, inner] : value.items()) {
+        set_model_key(recipe, name, inner, "read_recipe", source.at("model." + name) + ": ");
+      }
+    } else if (value.is_object()) {
+      if (key != "adam" && key != "schedule") fail_unknown("read_recipe", source.at(key) + ": ", key);
+      for (const auto& [name, inner] : value.items()) set(key + "." + name, inner);
+    } else {
+      set(key, value);
+    }
+  }
+}
+
+}  // namespace
+
+Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root) {
+  const Source source = parse(file);
+  Recipe recipe;
+  apply(recipe, source);
+  const std::filesystem::path root = data_root.empty() ? file.parent_path() : data_root;
+  for (const FieldEntry& field : field_table()) {
+    if (field.use != FieldUse::path) continue;
+    auto& path = *std::get<std::string*>(field.at(recipe));
+    if (!path.empty()) path = (root / path).lexically_normal().string();
+  }
+  try {
+    validate(recipe);
+  } catch (const Error& error) {
+    fail("read_recipe", source.file, ": ", error.what());
+  }
+  return recipe;
+}
+
+void set_option(Recipe& recipe, std::string_view key, std::string_view value) {
+  if (key.starts_with("model.")) {
+    const std::string name(key.substr(6));
+    const Json defaults = default_model(recipe);
+    const Json parsed = defaults.contains(name) ? parse_option(key, value, json_type(defaults[name])) : Json(value);
+    set_model_key(recipe, name, parsed, "set_option", "");
+    return;
+  }
+  const FieldEntry* field = find_field(key);
+  if (field == nullptr) fail_unknown("set_option", "", key);
+  const Json parsed = parse_option(key, value, field_type(field->at(recipe)));
+  Recipe changed = recipe;
+  assign(field->at(changed), parsed, "set_option", "", key);
+  if (key == "task" || key == "preset") {
+    Recipe plain = changed;
+    plain.model_keys = "{}";
+    changed.model = model_from_keys(plain, "preset");  // throws for an unknown name
+    try {
+      changed.model = model_from_keys(changed, "model");
+    } catch (const Error&) {  // another key may still come; validate() asks again
+    }
+  }
+  recipe = std::move(changed);
+}
+
+std::string to_json(const Recipe& recipe) {
+  Recipe copy = recipe;
+  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  for (const FieldEntry& field : field_table()) {
+    const FieldPointer pointer = field.at(copy);
+    const std::string text = field_text(pointer);
+    // Numbers by way of their shortest text: 0.98f is written 0.98.
+    const auto value =
+        field_type(pointer) == "text" ? nlohmann::ordered_json(text) : nlohmann::ordered_json::parse(text);
+    const size_t dot = field.key.find('.');
+    if (dot == std::string_view::npos) {
+      json[std::string(field.key)] = value;
+    } else {
+      json[std::string(field.key.substr(0, dot))][std::string(field.key.substr(dot + 1))] = value;
+    }
+  }
+  // What differs from the preset, whether it came by a key or by the structure.
+  json["model"] = nlohmann::ordered_json::object();
+  const auto model = nlohmann::ordered_json::parse(models::to_json(model_of(recipe)));
+  const Json preset = default_model(recipe);
+  for (const auto& [name, value] : model.items()) {
+    if (!is_decided_model_key(name) && Json(value) != preset.value(name, Json())) json["model"][name] = value;
+  }
+  return json.dump(2) + "\n";
+}
+
+std::vector<RecipeField> recipe_fields() {
+  Recipe defaults;
+  std::vector<RecipeField> fields;
+  for (const FieldEntry& entry : field_table()) {
+    const FieldPointer pointer = entry.at(defaults);
+    fields.push_back({.key = std::string(entry.key),
+                      .default_text = field_text(pointer),
+                      .help = std::string(entry.help),
+                      .type = std::string(field_type(pointer))});
+  }
+  const auto model = nlohmann::ordered_json::parse(models::to_json(defaults.model));
+  for (const auto& [name, value] : model.items()) {
+    if (is_decided_model_key(name)) continue;
+    fields.push_back({.key = "model." + name,
+                      .default_text = value.is_string() ? value.get<std::string>() : value.dump(),
+                      .help = "of the model; the default is the preset's",
+                      .type = std::string(json_type(Json(value)))});
+  }
+  return fields;
+}
+
+void validate(const Recipe& recipe) {
+  const models::Config model = model_of(recipe);
+  const auto in = [](std::string_view key, double value, double low, double high) {
+    require(value >= low && value <= high, "recipe", key, ": from ", low, " to ", high, "; found ", value);
+  };
+  const auto below_one = [](std::string_view key, double value) {
+    require(value >= 0 && value < 1, "recipe", key, ": 0 or more and below 1; found ", value);
+  };
+  const auto positive = [](std::string_view key, auto value) {
+    require(value > 0, "recipe", key, ": more than 0; found ", value);
+  };
+  const auto word = [](std::string_view key, const std::string& value, std::initializer_list<std::string_view> words) {
+    std::string list;
+    for (const auto& w : words) list += (list.empty() ? "" : ", ") + std::string(w);
+    require(std::ranges::find(words, value) != words.end(), "recipe", key, ": one of ", list, "; found \"", value,
+            "\"");
+  };
+  word("task", recipe.task, {"translation", "language_model", "masked_language_model"});
+  word("tokenizer", recipe.tokenizer, {"sentencepiece", "characters", "pieces"});
+  word("valid_tokenize", recipe.valid_tokenize, {"13a", "zh", "char", "none"});
+  word("best_by", recipe.best_by, {"loss", "bleu"});
+  below_one("valid_fraction", recipe.valid_fraction);
+  below_one("adam.beta1", recipe.adam.beta1);
+  below_one("adam.beta2", recipe.adam.beta2);
+  below_one("label_smoothing", recipe.label_smoothing);
+  below_one("ema", recipe.ema);
+  positive("adam.epsilon", recipe.adam.epsilon);
+  in("adam.weight_decay", recipe.adam.weight_decay, 0, 1e6);
+  positive("schedule.peak", recipe.schedule.peak);
+  in("schedule.warmup_start", recipe.schedule.warmup_start, 0, 1e6);
+  in("schedule.floor", recipe.schedule.floor, 0, 1e6);
+  in("clip_norm", recipe.clip_norm, 0, 1e30);
+  positive("vocabulary", recipe.vocabulary);
+  positive("accumulate", recipe.accumulate);
+  positive("batch_tokens", recipe.batch_tokens);
+  positive("context", recipe.context);
+  positive("max_updates", recipe.max_updates);
+  positive("max_tokens_per_sentence", recipe.max_tokens_per_sentence);
+  positive("keep_last", recipe.keep_last);
+  positive("log_every", recipe.log_every);
+
+  const bool translation = recipe.task == "translation";
+  require(model.architecture == architecture_of(recipe.task), "recipe", "a model that fits the task, ", recipe.task,
+          "; found ", model.architecture);
+  require(recipe.best_by == "loss" || recipe.valid_beam > 0, "recipe",
+          "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
+  require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
+          recipe.valid_beam);
+  require(!model.share_embeddings || !translation || recipe.shared_vocabulary, "recipe",
+          "shared_vocabulary: true, as model.share_embeddings is; found false");
+  require(recipe.task != "language_model" || model.positions == models::Positions::none ||
+              recipe.context <= model.max_length,
+          "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
+  require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
+}
+
+}  // namespace heed::train

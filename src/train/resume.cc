@@ -1,0 +1,72 @@
+// Comparing recipes, and putting tensors back into a model.
+#include "train/resume.h"
+
+#include <nlohmann/json.hpp>
+
+#include "heed/error.h"
+#include "train/recipe_fields.h"
+
+namespace heed::train {
+
+namespace {
+
+using Json = nlohmann::json;
+
+Json value_at(const Json& recipe, std::string_view key) {
+  const size_t dot = key.find('.');
+  if (dot == std::string_view::npos) return recipe.value(std::string(key), Json());
+  return recipe.value(std::string(key.substr(0, dot)), Json::object()).value(std::string(key.substr(dot + 1)), Json());
+}
+
+std::string shown(const Json& value) { return value.is_null() ? "nothing" : value.dump(); }
+
+}  // namespace
+
+Recipe resolved(const Recipe& recipe) {
+  Recipe result = recipe;
+  result.model = model_of(recipe);
+  Schedule& schedule = result.schedule;
+  if (schedule.kind == ScheduleKind::cosine && schedule.total == 0) schedule.total = recipe.max_updates;
+  if (schedule.kind == ScheduleKind::noam && schedule.width == 0) schedule.width = result.model.width;
+  return result;
+}
+
+void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, const std::string& config,
+                         const std::string& saved_config) {
+  const Json ours = Json::parse(to_json(recipe));
+  const Json theirs = Json::parse(saved_recipe, nullptr, false);
+  require(theirs.is_object(), "train", "a recipe in the checkpoint; found none");
+  std::string differences;
+  const auto compare = [&](const std::string& key, const Json& now, const Json& before) {
+    if (now == before) return;
+    differences += (differences.empty() ? "" : ", ") + key + " (" + shown(before) + " before, " + shown(now) + " now)";
+  };
+  for (const FieldEntry& field : field_table()) {
+    if (field.use != FieldUse::fixed || field.key == "preset") continue;  // the model's keys say more
+    compare(std::string(field.key), value_at(ours, field.key), value_at(theirs, field.key));
+  }
+  const Json model = Json::parse(config), saved_model = Json::parse(saved_config, nullptr, false);
+  for (const auto& [key, value] : model.items()) {
+    compare("model." + key, value, saved_model.is_object() ? saved_model.value(key, Json()) : Json());
+  }
+  require(differences.empty(), "train", "the recipe that this run was begun with; found other values of ", differences);
+}
+
+io::Tensors tensors_of(const NamedParameters& parameters) {
+  io::Tensors tensors;
+  for (const auto& [name, parameter] : parameters) tensors.emplace(name, parameter.data());
+  return tensors;
+}
+
+void copy_into(const NamedParameters& parameters, const io::Tensors& tensors, const std::string& prefix,
+               const std::string& where) {
+  for (const auto& [name, parameter] : parameters) {
+    const auto found = tensors.find(prefix + name);
+    require(found != tensors.end(), "train", where, ": the parameter ", prefix, name, "; found none");
+    require(found->second.shape() == parameter.shape(), "train", where, ": ", prefix, name, " of shape ",
+            parameter.shape(), "; found ", found->second.shape());
+    parameter.data().copy_from(found->second);
+  }
+}
+
+}  // namespace heed::train

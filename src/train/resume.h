@@ -1,0 +1,28 @@
+// What must not change when a run is continued.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "heed/io.h"
+#include "heed/train.h"
+
+namespace heed::train {
+
+// The recipe with the values that others stand for: the model of preset and keys, cosine's total, noam's width.
+[[nodiscard]] Recipe resolved(const Recipe& recipe);
+
+// Throws Error, naming the keys, where `recipe` differs from the checkpoint's in a way that changes what the weights
+// become. `config` and `saved_config` are JSON texts of the models.
+void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, const std::string& config,
+                         const std::string& saved_config);
+
+using NamedParameters = std::vector<std::pair<std::string, Value>>;
+
+// Parameters as a file holds them, and back. `prefix` goes before each path.
+[[nodiscard]] io::Tensors tensors_of(const NamedParameters& parameters);
+void copy_into(const NamedParameters& parameters, const io::Tensors& tensors, const std::string& prefix,
+               const std::string& where);
+
+}  // namespace heed::train
