@@ -1,0 +1,152 @@
+// exp, log, tanh, erf, sigmoid and the activations against double precision, in units in the last place.
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/math_test.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/math-inl.h"
+#include "kernels/rows-inl.h"
+#include "kernels/settings.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+template <class F>
+void Map(std::vector<float>& values, F&& f) {
+  for (size_t i = 0; i + 16 <= values.size(); i += 16) {
+    Store16(Map16([&](F32Vector v) { return f(F32(), v); }, Load16(values.data() + i)), values.data() + i);
+  }
+}
+
+void ExpAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return Exp(d, x); });
+}
+void LogAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return Log(d, x); });
+}
+void TanhAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return Tanh(d, x); });
+}
+void ErfAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return Erf(d, x); });
+}
+void SigmoidAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return Sigmoid(d, x); });
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed {
+namespace {
+
+HWY_EXPORT(ExpAll);
+HWY_EXPORT(LogAll);
+HWY_EXPORT(TanhAll);
+HWY_EXPORT(ErfAll);
+HWY_EXPORT(SigmoidAll);
+
+using Values = std::vector<float>;
+
+void exp_all(Values& v) { HWY_DYNAMIC_DISPATCH(ExpAll)(v); }
+void log_all(Values& v) { HWY_DYNAMIC_DISPATCH(LogAll)(v); }
+void tanh_all(Values& v) { HWY_DYNAMIC_DISPATCH(TanhAll)(v); }
+void erf_all(Values& v) { HWY_DYNAMIC_DISPATCH(ErfAll)(v); }
+void sigmoid_all(Values& v) { HWY_DYNAMIC_DISPATCH(SigmoidAll)(v); }
+
+// Floats evenly spread over [low, high], and evenly over their bit patterns there.
+Values spread(float low, float high) {
+  Values values;
+  constexpr int kCount = 20000;
+  for (int i = 0; i < kCount; ++i) {
+    values.push_back(low + (high - low) * (static_cast<float>(i) / static_cast<float>(kCount)));
+  }
+  std::mt19937 engine(1);
+  while (values.size() < 3 * kCount) {
+    const float value = std::bit_cast<float>(static_cast<uint32_t>(engine()));
+    if (value >= low && value <= high) values.push_back(value);
+  }
+  values.resize(values.size() / 16 * 16);
+  return values;
+}
+
+double ulps(float found, double exact) {
+  if (std::isnan(exact)) return std::isnan(found) ? 0 : 1e9;
+  const float nearest = static_cast<float>(exact);
+  if (std::isinf(nearest)) return found == nearest ? 0 : 1e9;
+  int exponent = 0;
+  std::frexp(exact, &exponent);
+  const double unit = std::ldexp(1.0, std::max(exponent - 24, -149));
+  return std::fabs(static_cast<double>(found) - exact) / unit;
+}
+
+void expect_within(double most, const Values& inputs, void (*function)(Values&), double (*exact)(double)) {
+  testing::on_every_isa([&] {
+    Values found = inputs;
+    function(found);
+    double worst = 0;
+    float at = 0;
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const double error = ulps(found[i], exact(static_cast<double>(inputs[i])));
+      if (error > worst) worst = error, at = inputs[i];
+    }
+    EXPECT_LE(worst, most) << "at " << at;
+    ::testing::Test::RecordProperty("worst_ulp", std::to_string(worst));
+  });
+  testing::expect_same_bits_everywhere([&] {
+    Values found = inputs;
+    function(found);
+    return found;
+  });
+}
+
+double sigmoid(double x) { return 1.0 / (1.0 + std::exp(-x)); }
+
+TEST(Math, Exp) {
+  expect_within(1.1, spread(-104.0f, 89.0f), exp_all, std::exp);
+  Values special(16, 0.0f);
+  special = {0.0f,   -0.0f,   INFINITY, -INFINITY, NAN, 200.0f, -200.0f, 1e-40f,
+             88.72f, -103.9f, -1e30f,   1e30f,     1,   2,      3,       4};
+  expect_within(1.1, special, exp_all, std::exp);
+}
+
+TEST(Math, Log) {
+  expect_within(1.1, spread(1e-45f, 3.4e38f), log_all, std::log);
+  expect_within(1.1, spread(0.5f, 2.0f), log_all, std::log);
+  expect_within(
+      1.1,
+      {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -1.0f, 1.0f, 1e-40f, 1e-45f, 1.17549435e-38f, 3.4e38f, 2, 3, 4, 5, 6},
+      log_all, std::log);
+}
+
+TEST(Math, Tanh) {
+  expect_within(2.0, spread(-12.0f, 12.0f), tanh_all, std::tanh);
+  expect_within(2.0, {0.0f, INFINITY, -INFINITY, NAN, 1e-40f, 50.0f, -50.0f, 1e30f, 0.625f, -0.625f, 1, 2, 3, 4, 5, 6},
+                tanh_all, std::tanh);
+}
+
+TEST(Math, Erf) {
+  expect_within(1.5, spread(-6.0f, 6.0f), erf_all, std::erf);
+  expect_within(1.5, {0.0f, INFINITY, -INFINITY, NAN, 1e-38f, 50.0f, -50.0f, 1e30f, 0.9277f, -0.928f, 1, 2, 3, 4, 5, 6},
+                erf_all, std::erf);
+}
+
+TEST(Math, Sigmoid) {
+  expect_within(2.5, spread(-87.0f, 87.0f), sigmoid_all, sigmoid);
+  expect_within(2.5, {0.0f, INFINITY, -INFINITY, NAN, 1e-40f, 50.0f, -50.0f, 1e30f, -1e30f, 1, 2, 3, 4, 5, 6, 7},
+                sigmoid_all, sigmoid);
+}
+
+}  // namespace
+}  // namespace heed
+#endif
