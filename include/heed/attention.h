@@ -44,7 +44,7 @@ class Causal {
 };
 
 struct AttentionOptions {
-  std::optional<float> scale;  // 1/sqrt(D) unless given
+  std::optional<float> scale = {};  // 1/sqrt(D) unless given
   Causal causal = Causal::none();
 
   // Query i sees key j only if i + offset - left <= j <= i + offset + right (-1: no bound), where offset is the causal
