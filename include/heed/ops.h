@@ -76,9 +76,9 @@ struct LinearResult {
 
 struct LinearBackwardOptions {
   Activation activation = Activation::none;
-  Tensor saved;            // LinearResult::saved; not needed for Activation::none
-  Tensor d_weight;         // (Out, In): the gradient is ADDED into it; undefined: not computed
-  Tensor d_bias;           // (Out): likewise
+  Tensor saved = {};       // LinearResult::saved; not needed for Activation::none
+  Tensor d_weight = {};    // (Out, In): the gradient is ADDED into it; undefined: not computed
+  Tensor d_bias = {};      // (Out): likewise
   bool want_input = true;  // false: the returned tensor is undefined
 };
 // d_output (..., Out) -> d_x (..., In).
