@@ -54,14 +54,14 @@ std::string gunzip(std::string_view bytes, int64_t limit, const std::string& nam
   while (true) {
     const size_t got = inflater.step(bytes, chunk);
     require(static_cast<int64_t>(got) <= limit - static_cast<int64_t>(out.size()), function, name,
-            ": expected at most ", limit, " bytes after decompression; there are more");
+            ": at most ", limit, " bytes after decompression; there are more");
     out.append(chunk, 0, got);
     if (inflater.status() == Z_STREAM_END) {
       if (!is_gzip(bytes)) return out;  // bytes after the last member are padding, as for gzip(1)
       inflater.reset();
       continue;
     }
-    require(inflater.status() == Z_OK && (got > 0 || !bytes.empty()), function, name, ": expected a whole gzip file; ",
+    require(inflater.status() == Z_OK && (got > 0 || !bytes.empty()), function, name, ": a whole gzip file; ",
             inflater.words());
   }
 }
@@ -73,14 +73,14 @@ void inflate_exactly(std::string_view bytes, std::span<char> out, const std::str
     const bool full = out.empty();
     const size_t before = bytes.size();
     const size_t got = inflater.step(bytes, full ? std::span<char>(&beyond, 1) : out);
-    require(!full || got == 0, function, name, ": expected the size given in its header; there is more");
+    require(!full || got == 0, function, name, ": the size given in its header; there is more");
     if (!full) out = out.subspan(got);
     const bool moved = got > 0 || bytes.size() < before;
     require(inflater.status() == Z_STREAM_END || (inflater.status() == Z_OK && moved), function, name,
-            ": expected whole deflate data; ", inflater.words());
+            ": whole deflate data; ", inflater.words());
   }
   require(out.empty() && bytes.empty(), function, name,
-          ": expected the sizes given in its header; the data is shorter");
+          ": the sizes given in its header; the data is shorter");
 }
 
 }  // namespace heed::files

@@ -85,7 +85,7 @@ void InputFile::read_at(int64_t offset, void* to, int64_t bytes) const {
   }
 }
 
-void InputFile::fail(std::string_view what) const { heed::fail(function_, quoted(path_), ": expected ", what); }
+void InputFile::fail(std::string_view what) const { heed::fail(function_, quoted(path_), ": ", what); }
 
 std::string read_all(const Path& file, int64_t limit, std::string_view function) {
   const InputFile input(file, function);
@@ -127,7 +127,7 @@ int64_t Reader::i63(std::string_view what) {
 }
 
 void Reader::fail(std::string_view what) const {
-  heed::fail(function_, name_, ", byte ", position_, ": expected ", what);
+  heed::fail(function_, name_, ", byte ", position_, ": ", what);
 }
 
 AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file), function_(function) {
@@ -138,10 +138,10 @@ AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file
   }
   struct stat info {};
   if (::stat(file_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    heed::fail(function_, quoted(file_), ": expected a regular file or a new name to write to; found ",
+    heed::fail(function_, quoted(file_), ": a regular file or a new name to write to; found ",
                kind_of(info.st_mode));
   }
-  require(file_.has_filename(), function_, quoted(file_), ": expected the name of a file to write");
+  require(file_.has_filename(), function_, quoted(file_), ": the name of a file to write");
   static std::atomic<uint64_t> count{0};
   temporary_ = file_.parent_path() / ("." + file_.filename().string() + "." + std::to_string(::getpid()) + "-" +
                                       std::to_string(count++) + ".tmp");
@@ -201,7 +201,7 @@ void AtomicFile::commit() {
 }
 
 void AtomicFile::fail(std::string_view doing, int error) {
-  heed::fail(function_, quoted(file_), ": expected a file that can be ", doing, "; ", words(error));
+  heed::fail(function_, quoted(file_), ": a file that can be ", doing, "; ", words(error));
 }
 
 void write_atomically(const Path& file, std::string_view contents, std::string_view function) {
@@ -216,7 +216,7 @@ void sync_folder(const Path& folder, std::string_view function) {
   const bool ok = descriptor >= 0 && sync_descriptor(descriptor) == 0;
   const int error = errno;
   if (descriptor >= 0) ::close(descriptor);
-  if (!ok) heed::fail(function, quoted(name), ": expected a folder that can be synced; ", words(error));
+  if (!ok) heed::fail(function, quoted(name), ": a folder that can be synced; ", words(error));
 }
 
 uint32_t crc32(std::string_view bytes, uint32_t before) {

@@ -10,7 +10,7 @@ Tensors read_arrays(const std::filesystem::path& file) {
   if (ending == ".safetensors") return read_safetensors(file).tensors;
   if (ending == ".npz") return read_npz(file);
   if (ending == ".npy") return {{"array", read_npy(file)}};
-  fail("read_arrays", files::quoted(file), ": expected a name ending in .safetensors, .npz or .npy");
+  fail("read_arrays", files::quoted(file), ": a name ending in .safetensors, .npz or .npy");
 }
 
 std::string read_file(const std::filesystem::path& file, int64_t limit) {

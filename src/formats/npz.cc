@@ -190,14 +190,14 @@ class Archive {
       unpacked.swap(buffer_);
     }
     require(files::crc32(unpacked) == member.crc, "read_npz", name,
-            ": expected the checksum the archive gives; the data is damaged");
+            ": the checksum the archive gives; the data is damaged");
     const NpyHeader header = parse_npy_header(unpacked, name, "read_npz");
     const int64_t found = static_cast<int64_t>(unpacked.size()) - header.data_begin;
-    require(found == header.data_bytes, "read_npz", name, ": expected ", header.data_bytes,
+    require(found == header.data_bytes, "read_npz", name, ": ", header.data_bytes,
             " bytes of elements for shape ", header.shape, "; found ", found);
     const NpyTensor tensor = allocate_npy(header);
     std::copy_n(unpacked.data() + header.data_begin, header.data_bytes, static_cast<char*>(tensor.memory.raw()));
-    require(booleans_are_valid(tensor.memory), "read_npz", name, ": expected booleans 0 and 1; found other bytes");
+    require(booleans_are_valid(tensor.memory), "read_npz", name, ": booleans 0 and 1; found other bytes");
     return tensor.view;
   }
 
@@ -226,7 +226,7 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors) {
     require(
         size < k32 && out.written() + static_cast<int64_t>(size) < k32 && tensors.size() < k16 && name.size() <= k16,
         "write_npz", files::quoted(file),
-        ": expected less than 4 GiB and 65535 arrays; found more. A .safetensors file has room for them");
+        ": less than 4 GiB and 65535 arrays; found more. A .safetensors file has room for them");
     const int64_t local = out.written();
     // Versions 2.0, flag 11: names are UTF-8, stored, 1980-01-01 (a file's bytes do not depend on when it was written).
     std::string common;

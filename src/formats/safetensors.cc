@@ -144,7 +144,7 @@ void write_safetensors(const std::filesystem::path& file, const Tensors& tensors
   header += '}';
   header.resize((header.size() + 7) / 8 * 8, ' ');  // the data starts at a multiple of 8
   require(static_cast<int64_t>(header.size()) <= kMaxHeader, "write_safetensors", files::quoted(file),
-          ": expected a header of at most ", kMaxHeader, " bytes; found ", header.size());
+          ": a header of at most ", kMaxHeader, " bytes; found ", header.size());
 
   files::AtomicFile out(file, "write_safetensors");
   std::array<char, 8> length{};

@@ -21,7 +21,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
   }
   std::string_view rest = contents;
   if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
-  require(!rest.empty(), "read_lines", name, ": expected at least one line; the file is empty");
+  require(!rest.empty(), "read_lines", name, ": at least one line; the file is empty");
 
   std::vector<std::string> lines;
   while (!rest.empty()) {
@@ -30,7 +30,7 @@ std::vector<std::string> read_lines(const std::filesystem::path& file) {
     rest.remove_prefix(std::min(end + 1, rest.size()));
     if (line.ends_with('\r')) line.remove_suffix(1);
     const size_t valid = valid_utf8_prefix(line);
-    require(valid == line.size(), "read_lines", name, ", line ", lines.size() + 1, ": expected UTF-8; byte ", valid + 1,
+    require(valid == line.size(), "read_lines", name, ", line ", lines.size() + 1, ": UTF-8; byte ", valid + 1,
             " of the line is not");
     lines.emplace_back(line);
   }

@@ -66,7 +66,7 @@ class SentencePieceTokenizer : public Tokenizer {
     silence();
     check_sentencepiece(model_, name);
     const auto status = processor_.LoadFromSerializedProto(model_);
-    require(status.ok(), "load_sentencepiece", name, ": expected a SentencePiece model; ", reason(status));
+    require(status.ok(), "load_sentencepiece", name, ": a SentencePiece model; ", reason(status));
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {

@@ -19,7 +19,7 @@ void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::st
   std::error_code error;
   std::filesystem::remove(tokenizer_file(folder, side, other), error);
   require(!error, "save_tokenizer", files::quoted(tokenizer_file(folder, side, other)),
-          ": expected a file that can be removed; ", error.message());
+          ": a file that can be removed; ", error.message());
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder, Side side) {
@@ -28,9 +28,9 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
   std::error_code ignored;
   const bool has_model = std::filesystem::exists(model, ignored);
   const bool has_vocabulary = std::filesystem::exists(vocabulary, ignored);
-  require(has_model || has_vocabulary, "load_tokenizer", files::quoted(folder), ": expected ",
+  require(has_model || has_vocabulary, "load_tokenizer", files::quoted(folder), ": ",
           model.filename().string(), " or ", vocabulary.filename().string(), " in this folder; found neither");
-  require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": expected ",
+  require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": ",
           model.filename().string(), " or ", vocabulary.filename().string(), " in this folder; found both");
   return has_model ? load_sentencepiece(model) : load_vocabulary(vocabulary);
 }

@@ -46,11 +46,17 @@ std::string unescaped(std::string_view line, const std::string& name, size_t num
     }
     const char c = i + 1 < line.size() ? line[++i] : '\0';
     require(c == 'n' || c == 'r' || c == '\\', "load_tokenizer", name, ", line ", number,
-            ": expected \\n, \\r or \\\\ after a backslash; found another character");
+            ": \\n, \\r or \\\\ after a backslash; found another character");
     token += c == 'n' ? '\n' : c == 'r' ? '\r' : '\\';
   }
   return token;
 }
+
+// Lets the map be asked with a string_view.
+struct Hash {
+  using is_transparent = void;
+  size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }
+};
 
 class VocabularyTokenizer : public Tokenizer {
  public:
@@ -120,7 +126,7 @@ class VocabularyTokenizer : public Tokenizer {
 
  private:
   int32_t id_of(std::string_view token) const {
-    const auto found = ids_.find(std::string(token));
+    const auto found = ids_.find(token);
     if (found != ids_.end()) return found->second;
     require(special_.unknown >= 0, "encode", "tokens of the vocabulary, which has no unknown one; found ",
             files::quoted(std::string(token)));
@@ -128,7 +134,7 @@ class VocabularyTokenizer : public Tokenizer {
   }
 
   std::vector<std::string> tokens_;
-  std::unordered_map<std::string, int32_t> ids_;  // of tokens that are not special
+  std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids_;  // of tokens that are not special
   SpecialIds special_;
   bool characters_;
 };
@@ -140,8 +146,7 @@ int32_t take_number(std::string_view& text, std::string_view key, const std::str
   const bool has_key = text.starts_with(key);
   if (has_key) text.remove_prefix(key.size());
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  require(has_key && error == std::errc(), "load_tokenizer", name, ", line 1: expected \"", key,
-          "<number>\"; found other text");
+  require(has_key && error == std::errc(), "load_tokenizer", name, ", line 1: \"", key, "<number>\"; found other text");
   text.remove_prefix(static_cast<size_t>(end - text.data()));
   return value;
 }
@@ -199,31 +204,31 @@ std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& fi
   std::string_view rest = contents;
   const auto line = [&] {
     const size_t end = rest.find('\n');
-    require(end != std::string_view::npos, "load_tokenizer", name, ": expected lines that end; the last does not");
+    require(end != std::string_view::npos, "load_tokenizer", name, ": lines that end; the last does not");
     const std::string_view taken = rest.substr(0, end);
     rest.remove_prefix(end + 1);
     return taken;
   };
   std::string_view header = line();
-  require(header.starts_with(kHeader), "load_tokenizer", name, ", line 1: expected \"", kHeader,
+  require(header.starts_with(kHeader), "load_tokenizer", name, ", line 1: \"", kHeader,
           "characters\" or \"...pieces\"; found other text");
   header.remove_prefix(kHeader.size());
   const bool characters = header.starts_with("characters ");
   require(characters || header.starts_with("pieces "), "load_tokenizer", name,
-          ", line 1: expected the kind characters or pieces; found another");
+          ", line 1: the kind characters or pieces; found another");
   header.remove_prefix(header.find(' '));
   SpecialIds special;
   special.padding = take_number(header, " padding=", name);
   special.begin = take_number(header, " begin=", name);
   special.end = take_number(header, " end=", name);
   special.unknown = take_number(header, " unknown=", name);
-  require(header.empty(), "load_tokenizer", name, ", line 1: expected nothing after the special ids; found more");
+  require(header.empty(), "load_tokenizer", name, ", line 1: nothing after the special ids; found more");
   std::vector<std::string> tokens;
   while (!rest.empty()) tokens.push_back(unescaped(line(), name, tokens.size() + 2));
   try {
     return vocabulary_tokenizer(std::move(tokens), special, characters);
   } catch (const Error& error) {
-    fail("load_tokenizer", name, ": expected a vocabulary; ", error.what());
+    fail("load_tokenizer", name, ": a vocabulary; ", error.what());
   }
 }
 

@@ -1,0 +1,109 @@
+// Lines of text files, UTF-8, padding.
+#include <gtest/gtest.h>
+
+#include "base/scratch.h"
+#include "heed/text.h"
+
+namespace heed::text {
+namespace {
+
+using test::expect_error;
+using test::Scratch;
+
+TEST(Utf8, StopsAtTheFirstInvalidByte) {
+  const struct {
+    std::string text;
+    size_t valid;
+  } cases[] = {
+      {"", 0},
+      {"abc", 3},
+      {"aäß中😀", 12},
+      {std::string("a\0b", 3), 3},
+      {"a\x80", 1},  // a continuation byte alone
+      {"a\xc3", 1},  // cut off
+      {"a\xe4\xb8", 1},
+      {"a\xf0\x9f\x98", 1},
+      {"\xc0\xaf", 0},  // overlong
+      {"\xc1\xbf", 0},
+      {"\xe0\x9f\xbf", 0},
+      {"\xf0\x8f\xbf\xbf", 0},
+      {"\xed\x9f\xbf\xed\xa0\x80", 3},  // a surrogate
+      {"\xee\x80\x80", 3},
+      {"\xf4\x8f\xbf\xbf", 4},  // U+10FFFF
+      {"\xf4\x90\x80\x80", 0},  // beyond
+      {"\xf5\x80\x80\x80", 0},
+      {"\xff", 0},
+      {"\xc3\x28", 0},
+  };
+  for (const auto& c : cases) EXPECT_EQ(valid_utf8_prefix(c.text), c.valid) << testing::PrintToString(c.text);
+}
+
+TEST(ReadLines, TakesEitherLineEnd) {
+  const Scratch scratch;
+  const std::vector<std::string> expected = {"one", "", "zwei ä", "三"};
+  EXPECT_EQ(read_lines(scratch.file("unix", "one\n\nzwei ä\n三\n")), expected);
+  EXPECT_EQ(read_lines(scratch.file("dos", "one\r\n\r\nzwei ä\r\n三\r\n")), expected);
+  EXPECT_EQ(read_lines(scratch.file("open", "one\n\nzwei ä\n三")), expected);
+  EXPECT_EQ(read_lines(scratch.file("bom", "\xef\xbb\xbfone\n\nzwei ä\n三")), expected);
+  EXPECT_EQ(read_lines(scratch.file("blank", "\n")), std::vector<std::string>{""});
+  EXPECT_EQ(read_lines(scratch.file("inside", "a\rb\n")), std::vector<std::string>{"a\rb"});
+}
+
+TEST(ReadLines, SaysWhichLineIsNotUtf8) {
+  const Scratch scratch;
+  expect_error(
+      [&] {
+        (void)read_lines(scratch.file("f",
+                                      "good\nalso good\nb\xff"
+                                      "ad\n"));
+      },
+      "f\", line 3: UTF-8; byte 2");
+  expect_error([&] { (void)read_lines(scratch.file("f", "caf\xe9")); }, "line 1: UTF-8; byte 4");
+  expect_error(
+      [&] {
+        (void)read_lines(scratch.file("f",
+                                      "\xff\xfe"
+                                      "a\n"));
+      },
+      "line 1: UTF-8; byte 1");
+}
+
+TEST(ReadLines, RefusesWhatIsNoText) {
+  const Scratch scratch;
+  expect_error([&] { (void)read_lines(scratch.file("f", "")); }, "the file is empty");
+  expect_error([&] { (void)read_lines(scratch / "none"); }, "No such file or directory");
+  expect_error([&] { (void)read_lines(scratch.path()); }, "found a folder");
+}
+
+// printf 'one\ntwo\n' | gzip -n
+TEST(ReadLines, ReadsGzip) {
+  const Scratch scratch;
+  const std::string packed = test::from_hex("1f8b0800000000000003cbcf4be52a29cfe70200e60bba1208000000");
+  EXPECT_EQ(read_lines(scratch.file("any name", packed)), (std::vector<std::string>{"one", "two"}));
+  EXPECT_EQ(read_lines(scratch.file("f", packed + packed)), (std::vector<std::string>{"one", "two", "one", "two"}));
+  expect_error([&] { (void)read_lines(scratch.file("f", packed.substr(0, 20))); }, "a whole gzip file");
+}
+
+TEST(ReadLines, ReadsMulti30k) {
+  const auto file = test::shared_data() / "multi30k/raw/train.de.gz";
+  HEED_NEED_SHARED(file);
+  const std::vector<std::string> lines = read_lines(file);
+  ASSERT_EQ(lines.size(), 29000u);
+  EXPECT_EQ(lines[0], "Zwei junge weiße Männer sind im Freien in der Nähe vieler Büsche.");
+}
+
+TEST(Pad, FillsOnTheRight) {
+  const std::vector<Ids> sequences = {{5, 6, 7}, {}, {8}};
+  const Padded padded = pad(sequences, 9);
+  ASSERT_EQ(padded.ids.shape(), Shape({3, 3}));
+  ASSERT_EQ(padded.lengths.shape(), Shape({3}));
+  const int32_t expected[] = {5, 6, 7, 9, 9, 9, 8, 9, 9};
+  for (int64_t i = 0; i < 9; ++i) EXPECT_EQ(padded.ids.data<int32_t>()[i], expected[i]) << i;
+  EXPECT_EQ(padded.lengths.at({0}), 3);
+  EXPECT_EQ(padded.lengths.at({1}), 0);
+  EXPECT_EQ(padded.lengths.at({2}), 1);
+  EXPECT_EQ(pad({}, 0).ids.shape(), Shape({0, 0}));
+}
+
+}  // namespace
+}  // namespace heed::text

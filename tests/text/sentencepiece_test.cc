@@ -1,0 +1,192 @@
+// SentencePiece: the ids that its own program gives, quiet and repeatable training, models from strangers.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/scratch.h"
+#include "heed/text.h"
+
+namespace heed::text {
+namespace {
+
+using test::contents_of;
+using test::expect_error;
+using test::Scratch;
+using Strings = std::vector<std::string>;
+
+Strings sample_lines() {
+  const char* subjects[] = {"Ein Mann", "Eine Frau", "Das Kind", "Der Hund", "Zwei Männer"};
+  const char* verbs[] = {"sieht", "sucht", "malt", "trägt", "findet"};
+  const char* objects[] = {"ein Haus.", "einen Ball.", "das Fahrrad.", "die Straße.", "etwas Grünes.", "，中文。"};
+  Strings lines;
+  for (const char* s : subjects) {
+    for (const char* v : verbs) {
+      for (const char* o : objects) lines.push_back(std::string(s) + " " + v + " " + o);
+    }
+  }
+  return lines;
+}
+
+std::string saved(const Tokenizer& tokenizer) {
+  const Scratch scratch;
+  tokenizer.save(scratch.path(), Side::source);
+  return contents_of(scratch / "source.model");
+}
+
+TEST(SentencePiece, GivesTheReferenceIds) {
+  const auto folder = test::shared_data() / "tokenizers";
+  HEED_NEED_SHARED(folder);
+  const auto reference = nlohmann::json::parse(contents_of(folder / "reference_ids.json"));
+  const std::pair<const char*, const char*> models[] = {{"sp_test_model", "sp_test_model.model"},
+                                                        {"sp_test_ja_model", "sp_test_ja_model.model"},
+                                                        {"llama2", "llama2_tokenizer.model"}};
+  for (const auto& [key, file] : models) {
+    const auto tokenizer = load_sentencepiece(folder / file);
+    EXPECT_EQ(tokenizer->kind(), "sentencepiece");
+    for (const auto& entry : reference["cases"]) {
+      const auto text = entry["text"].get<std::string>();
+      EXPECT_EQ(tokenizer->encode(text), entry[key].get<std::vector<int32_t>>()) << key << ": " << text;
+    }
+  }
+  const auto llama = load_sentencepiece(folder / "llama2_tokenizer.model");
+  EXPECT_EQ(llama->special().padding, -1);
+  EXPECT_EQ(llama->special().unknown, 0);
+  EXPECT_EQ(llama->vocabulary(), 32000);
+  for (const std::string text : {"Hello, 世界 😀!", "a  b", "naïve <s> text"}) {
+    EXPECT_EQ(llama->decode(llama->encode(text)), text);  // bytes stand in for what is not in the vocabulary
+  }
+}
+
+TEST(SentencePiece, TrainsQuietlyAndWithoutFiles) {
+  const Scratch scratch;
+  const auto before = std::filesystem::current_path();
+  std::filesystem::current_path(scratch.path());
+  testing::internal::CaptureStderr();
+  testing::internal::CaptureStdout();
+  for (const bool bpe : {false, true}) {
+    const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55, .bpe = bpe});
+    EXPECT_EQ(tokenizer->vocabulary(), 55);
+    EXPECT_EQ(tokenizer->special().padding, 0);
+    EXPECT_EQ(tokenizer->special().begin, 1);
+    EXPECT_EQ(tokenizer->special().end, 2);
+    EXPECT_EQ(tokenizer->special().unknown, 3);
+    EXPECT_EQ(tokenizer->piece(2), "</s>");
+    for (const std::string& line : sample_lines()) {
+      const std::vector<int32_t> ids = tokenizer->encode(line);
+      EXPECT_LT(ids.size(), line.size());
+      EXPECT_EQ(tokenizer->decode(ids), line);
+      for (const int32_t id : ids) EXPECT_GT(id, 2);
+    }
+    EXPECT_TRUE(tokenizer->encode("").empty());
+    EXPECT_EQ(tokenizer->decode(Ids{}), "");
+    EXPECT_EQ(tokenizer->piece(tokenizer->encode("Mann")[0]).substr(0, 3), "▁");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStdout(), "");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  std::filesystem::current_path(before);
+  EXPECT_EQ(scratch.count(), 0);
+}
+
+TEST(SentencePiece, TrainsTheSameModelTwice) {
+  for (const bool bpe : {false, true}) {
+    const SentencePieceOptions options{.vocabulary = 55, .bpe = bpe};
+    EXPECT_EQ(saved(*train_sentencepiece(sample_lines(), options)),
+              saved(*train_sentencepiece(sample_lines(), options)));
+  }
+}
+
+// Full-width punctuation is what a Chinese reference has: it must come back as it was.
+TEST(SentencePiece, KeepsTheTextAsItIs) {
+  const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
+  EXPECT_EQ(tokenizer->decode(tokenizer->encode("Ein Mann ，中文。")), "Ein Mann ，中文。");
+}
+
+TEST(SentencePiece, TakesSpecialTokensForText) {
+  const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
+  for (const std::string text : {"<s>", "</s>", "<pad>", "<unk>"}) {
+    for (const int32_t id : tokenizer->encode(text)) EXPECT_GE(id, 3) << text;
+  }
+  EXPECT_EQ(tokenizer->decode(Ids{0, 1, 2, 3}), "");
+}
+
+TEST(SentencePiece, SaysWhyItCannotTrain) {
+  const Strings lines = sample_lines();
+  testing::internal::CaptureStderr();
+  expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 100000}); }, "too high");
+  expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 100000, .bpe = true}); },
+               "a vocabulary of 100000");
+  expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 10}); }, "a vocabulary of 10 pieces");
+  expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 10, .bpe = true}); }, "a vocabulary of 10 pieces");
+  expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 0}); }, "found 0");
+  expect_error([&] { (void)train_sentencepiece({}, {.vocabulary = 55}); }, "found none");
+  expect_error([&] { (void)train_sentencepiece(Strings{"", " "}, {.vocabulary = 55}); }, "found none");
+  expect_error([&] { (void)train_sentencepiece(Strings{"a", "\xff"}, {.vocabulary = 55}); }, "byte 0 of line 2");
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+TEST(SentencePiece, EncodesOnlyUtf8AndDecodesOnlyItsIds) {
+  const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
+  expect_error([&] { (void)tokenizer->encode("ab\xc3"); }, "byte 2 of 3");
+  expect_error([&] { (void)tokenizer->decode(Ids{55}); }, "ids from 0 to 54; found 55");
+  expect_error([&] { (void)tokenizer->decode(Ids{-1}); }, "found -1");
+  expect_error([&] { (void)tokenizer->piece(55); }, "found 55");
+}
+
+TEST(SentencePiece, LivesInTheModelFolder) {
+  const Scratch scratch;
+  (void)scratch.file("source.vocab", "of an earlier tokenizer");
+  const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
+  tokenizer->save(scratch.path(), Side::source);
+  testing::internal::CaptureStderr();
+  const auto loaded = Tokenizer::load(scratch.path(), Side::source);
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(loaded->kind(), "sentencepiece");
+  for (const std::string& line : sample_lines()) EXPECT_EQ(loaded->encode(line), tokenizer->encode(line));
+  EXPECT_EQ(scratch.count(), 1);
+}
+
+TEST(SentencePiece, RefusesWhatIsNoModel) {
+  const Scratch scratch;
+  testing::internal::CaptureStderr();
+  expect_error([&] { (void)load_sentencepiece(scratch / "none.model"); }, "No such file");
+  for (const std::string bytes : {"", "a text, and no model\n", "\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f"}) {
+    expect_error([&] { (void)load_sentencepiece(scratch.file("x.model", bytes)); }, "x.model\"");
+  }
+  EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
+}
+
+// A character map is a trie that the library follows without looking: ours looks first.
+TEST(SentencePiece, SurvivesPrefixesAndFlippedBits) {
+  const Scratch scratch;
+  const auto real = test::shared_data() / "tokenizers/sp_test_model.model";
+  std::vector<std::string> seeds = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55}))};
+  if (std::filesystem::exists(real)) seeds.push_back(contents_of(real));  // has a character map
+  std::mt19937 random(11);
+  testing::internal::CaptureStderr();
+  for (const std::string& seed : seeds) {
+    int refused = 0;
+    const auto attempt = [&](const std::string& bytes) {
+      try {
+        const auto tokenizer = load_sentencepiece(scratch.file("x.model", bytes));
+        (void)tokenizer->decode(tokenizer->encode("Ａ Mann ｱ sieht ㍿ 中文 é \xf0\x9f\x98\x80."));
+      } catch (const Error&) {
+        ++refused;
+      }
+    };
+    for (int i = 0; i < 150; ++i) attempt(seed.substr(0, random() % seed.size()));
+    for (int i = 0; i < 400; ++i) {
+      std::string damaged = seed;
+      // Half of them near the end, where the specifications and the character map are.
+      const size_t at =
+          i % 2 == 0 ? random() % seed.size() : seed.size() - 1 - random() % std::min<size_t>(seed.size(), 250000);
+      damaged[at] = static_cast<char>(damaged[at] ^ (1 << (random() % 8)));
+      attempt(damaged);
+    }
+    EXPECT_GT(refused, 50);
+  }
+  (void)testing::internal::GetCapturedStderr();
+}
+
+}  // namespace
+}  // namespace heed::text
