@@ -122,5 +122,16 @@ TEST(Training, HasTheSameBitsForAnyNumberOfThreads) {
   EXPECT_EQ(one.losses, three.losses);
 }
 
+TEST(Training, HasTheSameBitsOnEveryInstructionSet) {
+  const Isa before = active_isa();
+  const Outcome expected = train(5, 8);
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    EXPECT_EQ(active_isa(), isa);
+    EXPECT_EQ(train(5, 8).losses, expected.losses) << to_string(isa);
+  }
+  set_isa(before);
+}
+
 }  // namespace
 }  // namespace heed
