@@ -143,7 +143,7 @@ class Bert : public Model {
 [[nodiscard]] std::unique_ptr<Model> create(const Config& config, uint64_t seed = 0);
 
 // Folder: config.json and model.safetensors (and the tokenizer's files, see text.h). Loading checks names, shapes and
-// dtypes of every tensor against the configuration, and that no weight is NaN or infinite.
+// dtypes of every tensor against the configuration, that no weight is NaN or infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
 [[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder);
 void load_weights(Model& model, const std::filesystem::path& safetensors);

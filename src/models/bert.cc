@@ -90,8 +90,7 @@ Bert::~Bert() = default;
 
 Value Bert::encode(const Tensor& tokens, const Tensor& lengths) const {
   check_lengths(tokens, lengths);
-  AttentionOptions masks;
-  masks.key_lengths = lengths;
+  const AttentionOptions masks = {.key_lengths = lengths};
   return parts_->encoder(tokens, 0,
                          [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
 }

@@ -20,8 +20,7 @@ DecoderLayer::DecoderLayer(const Config& config, nn::Initializer& init)
 
 Value DecoderLayer::forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks) const {
   // The target's padding is on its right: no position before it sees it through the causal mask.
-  AttentionOptions causal;
-  causal.causal = Causal::top_left();
+  const AttentionOptions causal = {.causal = Causal::top_left()};
   Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, causal); });
   h = cross_attention_norm_(h, [&](const Value& y) { return cross_attention_.cross(y, memory, memory_masks); });
   return feed_forward_norm_(h, feed_forward_);

@@ -39,7 +39,8 @@ void save(const Model& model, const std::filesystem::path& folder) {
   require(!error, "save", "a folder at ", folder.string(), "; found: ", error.message());
   io::Tensors tensors;
   for (const auto& [path, value] : model.named_parameters()) tensors[path] = value.data();
-  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "heed"}, {kChecksumKey, checksum(tensors)}});
+  io::write_safetensors(folder / "model.safetensors", tensors,
+                        {{"format", kFormat}, {kChecksumKey, checksum(tensors)}});
   io::write_file_atomically(folder / "config.json", to_json(model.config()));
 }
 

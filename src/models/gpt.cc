@@ -65,8 +65,7 @@ Gpt::Gpt(const Config& config, uint64_t seed) : Model(config) {
 Gpt::~Gpt() = default;
 
 Value Gpt::forward(const Tensor& tokens) const {
-  AttentionOptions masks;
-  masks.causal = Causal::top_left();
+  const AttentionOptions masks = {.causal = Causal::top_left()};
   return parts_->output(parts_->decoder(
       tokens, 0, [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); }));
 }

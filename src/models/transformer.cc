@@ -89,12 +89,6 @@ class CachedDecoder : public Decoder {
   int64_t length_ = 0;
 };
 
-AttentionOptions padding_mask(const Tensor& lengths) {
-  AttentionOptions masks;
-  masks.key_lengths = lengths;
-  return masks;
-}
-
 }  // namespace
 
 Transformer::Transformer(const Config& config, uint64_t seed) : Model(config) {
@@ -111,13 +105,13 @@ Transformer::~Transformer() = default;
 
 Value Transformer::encode(const Tensor& source, const Tensor& source_lengths) const {
   check_lengths(source, source_lengths);
-  const AttentionOptions masks = padding_mask(source_lengths);
+  const AttentionOptions masks = {.key_lengths = source_lengths};
   return parts_->encoder(source, 0,
                          [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
 }
 
 Value Transformer::decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const {
-  const AttentionOptions masks = padding_mask(source_lengths);
+  const AttentionOptions masks = {.key_lengths = source_lengths};
   return parts_->output(parts_->decoder(
       target, 0, [&](const DecoderLayer& layer, const Value& x, size_t) { return layer.forward(x, memory, masks); }));
 }

@@ -69,10 +69,14 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
   for (const auto& [name, tensor] : file.tensors) {
     require(known.contains(name), where, "only tensors of this configuration; found \"", name, "\"");
   }
-  if (const auto written = file.metadata.find(kChecksumKey); written != file.metadata.end()) {
+  const auto written = file.metadata.find(kChecksumKey), format = file.metadata.find("format");
+  if (written != file.metadata.end()) {
     const std::string computed = checksum(file.tensors);
     require(written->second == computed, where, "weights with the checksum ", written->second,
             " that was written with them; found ", computed, " (the file has changed since)");
+  } else {
+    require(format == file.metadata.end() || format->second != kFormat, where,
+            "metadata with a checksum, as in every \"", kFormat, "\" file; found none");
   }
   for (const auto& [path, tensor] : file.tensors) check_finite(tensor, where, path);
   for (const auto& [path, parameter] : model.named_parameters()) parameter.set_data(file.tensors.at(path).clone());

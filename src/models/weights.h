@@ -11,6 +11,7 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
 
 // The metadata key under which save() writes checksum(): what tells a flipped bit in a weight from a trained one.
 inline constexpr const char* kChecksumKey = "heed.checksum";
+inline constexpr const char* kFormat = "heed";  // metadata "format" of a file that save() wrote
 
 // 16 hexadecimal digits over names, shapes and contents. Every single changed bit changes it.
 [[nodiscard]] std::string checksum(const io::Tensors& tensors);

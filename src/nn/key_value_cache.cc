@@ -11,7 +11,7 @@ namespace heed::nn {
 namespace {
 
 constexpr int64_t kFirstCapacity = 16;
-constexpr int64_t kCopyGrain = 16;  // (row, head) pairs a thread gets at least
+constexpr int64_t kCopyGrain = 65536;  // elements a thread gets at least: appending one position needs no second thread
 
 // to[r, h, at + l] = from[rows[r], h, l] for l < length. Both (B, Hkv, length, D) with contiguous vectors.
 void copy_positions(const Tensor& from, std::span<const int64_t> rows, int64_t length, const Tensor& to, int64_t at) {
@@ -21,18 +21,20 @@ void copy_positions(const Tensor& from, std::span<const int64_t> rows, int64_t l
   float* target = to.data<float>();
   const auto bytes = static_cast<size_t>(size) * sizeof(float);
   const bool packed = from.stride(2) == size && to.stride(2) == size;
-  parallel_for(static_cast<int64_t>(rows.size()) * heads, kCopyGrain, [&](int64_t begin, int64_t end) {
-    for (int64_t pair = begin; pair < end; ++pair) {
-      const int64_t row = pair / heads, head = pair % heads;
-      const float* s = source + rows[static_cast<size_t>(row)] * from.stride(0) + head * from.stride(1);
-      float* t = target + row * to.stride(0) + head * to.stride(1) + at * to.stride(2);
-      if (packed) {
-        std::memcpy(t, s, bytes * static_cast<size_t>(length));
-      } else {
-        for (int64_t l = 0; l < length; ++l) std::memcpy(t + l * to.stride(2), s + l * from.stride(2), bytes);
-      }
-    }
-  });
+  parallel_for(static_cast<int64_t>(rows.size()) * heads, kCopyGrain / (length * size) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t pair = begin; pair < end; ++pair) {
+                   const int64_t row = pair / heads, head = pair % heads;
+                   const float* s = source + rows[static_cast<size_t>(row)] * from.stride(0) + head * from.stride(1);
+                   float* t = target + row * to.stride(0) + head * to.stride(1) + at * to.stride(2);
+                   if (packed) {
+                     std::memcpy(t, s, bytes * static_cast<size_t>(length));
+                   } else {
+                     for (int64_t l = 0; l < length; ++l)
+                       std::memcpy(t + l * to.stride(2), s + l * from.stride(2), bytes);
+                   }
+                 }
+               });
 }
 
 std::vector<int64_t> all_rows(int64_t count) {

@@ -65,10 +65,8 @@ Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache) const {
   const NoGradScope no_grad;
   cache.append(heads(key_(x), o.key_value_heads, o.head_size).data(),
                heads(value_(x), o.key_value_heads, o.value_size).data());
-  AttentionOptions masks;
-  masks.causal = Causal::bottom_right();
   return attend(heads(query_(x), o.heads, o.head_size), Value(cache.keys.slice(2, 0, cache.length)),
-                Value(cache.values.slice(2, 0, cache.length)), masks);
+                Value(cache.values.slice(2, 0, cache.length)), {.causal = Causal::bottom_right()});
 }
 
 KeyValueCache MultiHeadAttention::remember(const Value& memory) const {
@@ -82,10 +80,8 @@ KeyValueCache MultiHeadAttention::remember(const Value& memory) const {
 
 Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory, const Tensor& memory_lengths) const {
   const NoGradScope no_grad;
-  AttentionOptions masks;
-  masks.key_lengths = memory_lengths;
   return attend(heads(query_(x), options_.heads, options_.head_size), Value(memory.keys.slice(2, 0, memory.length)),
-                Value(memory.values.slice(2, 0, memory.length)), masks);
+                Value(memory.values.slice(2, 0, memory.length)), {.key_lengths = memory_lengths});
 }
 
 Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const {

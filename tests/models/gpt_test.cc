@@ -50,6 +50,27 @@ TEST(Gpt, DecodesWithACacheToTheSameBits) {
   }
 }
 
+TEST(Gpt, DecodesLongTextsWithACacheToTheSameBits) {
+  Config config = small(Architecture::decoder_only);
+  config.width = 64;
+  config.heads = 4;
+  config.key_value_heads = 2;
+  config.max_length = 400;
+  const Gpt model(config, 3);
+  shake(model);
+  const NoGradScope no_grad;
+  const std::vector<Ids> texts = {random_ids(300, 11, 1), random_ids(300, 11, 2)};
+  const Tensor whole = model.forward(batch(texts)).data();
+  const auto decoder = model.start();
+  int64_t at = 0;
+  while (at < 300) {
+    const int64_t count = at == 0 ? 70 : at == 100 ? 150 : 1;
+    const Tensor step = decoder->step(batch(texts).slice(1, at, at + count).contiguous());
+    at += count;
+    ASSERT_TRUE(same_bits(step, whole.transpose(0, 1).select(0, at - 1))) << "position " << at;
+  }
+}
+
 TEST(Gpt, ReordersItsRows) {
   const Gpt model(small(Architecture::decoder_only), 3);
   const NoGradScope no_grad;

@@ -162,10 +162,10 @@ TEST_F(Transliteration, RefusesAFileOfAnotherShape) {
   EXPECT_NE(message(config).find("decoder/layer_5/"), std::string::npos) << message(config);
   config = transliteration_config();
   config.feed_forward = 64;
-  EXPECT_NE(message(config).find("/ffn/linear_0/"), std::string::npos) << message(config);
+  EXPECT_NE(message(config).find("/ffn/linear_"), std::string::npos) << message(config);
   config = transliteration_config();
   config.key_value_heads = 4;
-  EXPECT_NE(message(config).find("linear_0/"), std::string::npos) << message(config);
+  EXPECT_NE(message(config).find("linear_"), std::string::npos) << message(config);
 }
 
 TEST(NameMapping, KnowsWhereStackedProjectionsBegin) {

@@ -71,6 +71,29 @@ TEST(Transformer, DoesNotDependOnTheNumberOfThreads) {
   EXPECT_TRUE(same_bits(results[0], results[2]));
 }
 
+TEST(Transformer, HasTheSameGradientsWithAnyNumberOfThreads) {
+  Config config = small(Architecture::encoder_decoder);
+  config.dropout = 0.3f;
+  config.attention_dropout = 0.2f;
+  config.activation_dropout = 0.1f;
+  const int threads = num_threads();
+  std::vector<std::vector<Tensor>> gradients;
+  for (const int count : {1, 2, 3}) {
+    set_num_threads(count);
+    const Transformer model(config, 3);
+    const TrainingScope training(5, 17);
+    const Value logits = model.forward(batch(kSources), lengths(kSources), batch(kTargets));
+    cross_entropy(logits, batch(kTargets), {.ignored_id = 0, .label_smoothing = 0.1f}).backward();
+    gradients.emplace_back();
+    for (const Value& parameter : model.parameters()) gradients.back().push_back(parameter.grad());
+  }
+  set_num_threads(threads);
+  for (size_t i = 0; i < gradients[0].size(); ++i) {
+    EXPECT_TRUE(same_bits(gradients[0][i], gradients[1][i])) << "parameter " << i << ", two threads";
+    EXPECT_TRUE(same_bits(gradients[0][i], gradients[2][i])) << "parameter " << i << ", three threads";
+  }
+}
+
 TEST(Transformer, HasTheGradientOfEveryParameter) {
   for (const auto& [name, config] : cases()) {
     const Transformer model(config, 3);
@@ -129,6 +152,32 @@ TEST(Transformer, DecodesWithACacheToTheSameBits) {
         EXPECT_TRUE(same_bits(logits, whole.transpose(0, 1).select(0, at - 1))) << name << " at " << at;
       }
     }
+  }
+}
+
+// Long enough for every block of keys and of the cache to fill and be crossed, wide enough for whole vectors.
+TEST(Transformer, DecodesLongTextsWithACacheToTheSameBits) {
+  Config config = small(Architecture::encoder_decoder);
+  config.width = 64;
+  config.feed_forward = 96;
+  config.max_length = 400;
+  const Transformer model(config, 3);
+  shake(model);
+  const NoGradScope no_grad;
+  const std::vector<Ids> sources = {random_ids(300, 13, 1), random_ids(131, 13, 2)};
+  std::vector<Ids> rows, targets;
+  for (uint32_t r = 0; r < 6; ++r) {
+    rows.push_back(sources[r / 3]);
+    targets.push_back(random_ids(100, 11, 3 + r));
+  }
+  const Tensor whole = model.forward(batch(rows), lengths(rows), batch(targets)).data();
+  const auto decoder = model.start(batch(sources), lengths(sources), 3);
+  int64_t at = 0;
+  while (at < 100) {
+    const int64_t count = at == 0 ? 50 : 1;
+    const Tensor step = decoder->step(batch(targets).slice(1, at, at + count).contiguous());
+    at += count;
+    ASSERT_TRUE(same_bits(step, whole.transpose(0, 1).select(0, at - 1))) << "position " << at;
   }
 }
 
