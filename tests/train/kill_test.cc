@@ -1,0 +1,86 @@
+// Training killed with SIGKILL at random moments ends with the same bits as a run that was left alone.
+//
+// A process with OpenMP threads must not fork and go on; so the killed process is this program again, running the
+// disabled test below.
+#include <sys/wait.h>
+
+#include <chrono>
+#include <csignal>
+#include <random>
+#include <thread>
+
+#include "toy.h"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+Recipe killed_recipe(const fs::path& folder) {
+  Recipe recipe = copy_recipe(folder);
+  recipe.max_updates = 120;
+  recipe.validate_every = 20;
+  recipe.checkpoint_every = 3;
+  recipe.ema = 0.9;
+  recipe.average_last = 2;
+  return recipe;
+}
+
+TEST(Killed, DISABLED_Victim) {
+  const char* folder = std::getenv("HEED_TEST_FOLDER");
+  ASSERT_NE(folder, nullptr);
+  static_cast<void>(train(killed_recipe(folder), fs::path(folder) / "killed", true, {}));
+}
+
+pid_t start_victim(const fs::path& folder) {
+  const std::string variable = "HEED_TEST_FOLDER=" + folder.string();
+  const pid_t child = fork();
+  if (child != 0) return child;
+  std::string self = "/proc/self/exe", filter = "--gtest_filter=Killed.DISABLED_Victim",
+              disabled = "--gtest_also_run_disabled_tests", brief = "--gtest_brief=1", place = variable;
+  char* arguments[] = {self.data(), filter.data(), disabled.data(), brief.data(), nullptr};
+  putenv(place.data());
+  execv(self.c_str(), arguments);
+  _exit(127);
+}
+
+TEST(Killed, AtRandomMomentsEndsWithTheSameBits) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(train(killed_recipe(folder.path()), folder / "whole", false, {}), Outcome::finished);
+  std::mt19937 random(static_cast<unsigned>(std::chrono::steady_clock::now().time_since_epoch().count()));
+  int kills = 0;
+  bool finished = false;
+  while (!finished) {
+    const pid_t child = start_victim(folder.path());
+    ASSERT_GT(child, 0);
+    const int patience = std::uniform_int_distribution<int>(30, 500)(random) + 50 * kills;  // it ends at last
+    int status = 0;
+    for (int waited = 0; waited < patience && !finished; waited += 5) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      finished = waitpid(child, &status, WNOHANG) == child;
+    }
+    if (!finished) {
+      kill(child, SIGKILL);
+      waitpid(child, &status, 0);
+      finished = !WIFSIGNALED(status);  // it may have ended in the meantime
+      ++kills;
+    }
+    if (finished) {
+      EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << status;
+    }
+  }
+  RecordProperty("kills", kills);
+  EXPECT_GT(kills, 0);
+  EXPECT_TRUE(same_bytes(folder / "whole/model.safetensors", folder / "killed/model.safetensors"));
+  const std::string newest = "checkpoints/step-00000120/optimizer.safetensors";
+  EXPECT_TRUE(same_bytes(folder / "whole" / newest, folder / "killed" / newest));
+  int leftovers = 0;
+  for (const auto& entry : fs::directory_iterator(folder / "killed/checkpoints")) {
+    const std::string name = entry.path().filename().string();
+    leftovers += name.starts_with(".") || name.starts_with("damaged");
+  }
+  EXPECT_EQ(leftovers, 0);  // nothing half written counted, nothing whole was called damaged
+}
+
+}  // namespace
+}  // namespace heed::train
