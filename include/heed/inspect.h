@@ -28,6 +28,7 @@ struct Record {
   std::vector<std::string> target_tokens;    // what the decoder read; else empty
   std::vector<std::string> output_tokens;    // what it said at each of those positions
   std::vector<Map> encoder, decoder, cross;  // a layer each
+  std::vector<Map> arrays;                   // of no model: target tokens look at source tokens; a batch row each
 };
 
 // Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer heard more than once, the last

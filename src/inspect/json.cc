@@ -51,13 +51,13 @@ std::vector<std::string> tokens_or_numbers(const std::vector<std::string>& token
 
 std::string to_json(const Record& record) {
   int64_t weights = 0;
-  for (const auto* maps : {&record.encoder, &record.decoder, &record.cross})
+  for (const auto* maps : {&record.encoder, &record.decoder, &record.cross, &record.arrays})
     for (const Map& map : *maps) weights += map.weights.defined() ? map.weights.numel() : 0;
   require(weights > 0, "inspect::to_json", "a record with attention weights in it; found none");
   require(weights <= kMostWeights, "inspect::to_json", "at most ", kMostWeights, " weights in one page; found ",
           weights, ": a shorter text, or one head");
-  const auto source = tokens_or_numbers(record.source_tokens, {{&record.encoder, 1}, {&record.cross, 2}});
-  const auto target = tokens_or_numbers(record.target_tokens, {{&record.decoder, 1}, {&record.cross, 1}});
+  const auto source = tokens_or_numbers(record.source_tokens, {{&record.encoder, 1}, {&record.cross, 2}, {&record.arrays, 2}});
+  const auto target = tokens_or_numbers(record.target_tokens, {{&record.decoder, 1}, {&record.cross, 1}, {&record.arrays, 1}});
   require(record.output_tokens.empty() || record.output_tokens.size() == target.size(), "inspect::to_json",
           "an output token for each of the ", target.size(), " target tokens; found ", record.output_tokens.size());
   std::string out;
@@ -75,6 +75,8 @@ std::string to_json(const Record& record) {
   append_maps(out, record.decoder, {target, target});
   out += ",\n\"cross\":";
   append_maps(out, record.cross, {target, source});
+  out += ",\n\"arrays\":";
+  append_maps(out, record.arrays, {target, source});
   out += "}\n";
   return out;
 }

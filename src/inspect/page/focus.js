@@ -3,7 +3,7 @@
 const drawHeading = () => {
   const {layer, head} = shown();
   const heading = $('heading');
-  heading.textContent = `${longNames[state.part]} \u00b7 layer ${layer + 1} \u00b7 ${headName(head)}`;
+  heading.textContent = `${longNames[state.part]} \u00b7 ${layerName(state.part, layer)} \u00b7 ${headName(head)}`;
   heading.append(make('small', '', label(record[state.part][layer].path, 80)));
   $('mean').setAttribute('aria-pressed', head < 0);
   const short = current().length <= kLongestLines && (current()[0] || []).length <= kLongestLines;
@@ -17,7 +17,7 @@ const drawHeading = () => {
   return view;
 };
 const drawNumbers = () => {
-  const self = state.part !== 'cross';
+  const self = state.part === 'encoder' || state.part === 'decoder';
   const s = summary(current(), self);
   const list = [['Entropy', `${number(s.entropy, 2)} bits`, `of at most ${number(s.limit, 2)}`],
                 [self ? 'Mean distance' : 'Off the diagonal', `${number(s.distance, 2)} tokens`, ''],
@@ -54,7 +54,7 @@ const makeStrip = (box, tokens, saids, kind) => {
   }));
 };
 const drawStrips = () => {
-  $('rows-name').textContent = state.part === 'encoder' ? 'reading from' : 'read \u2192 said';
+  $('rows-name').textContent = said(state.part).length > 0 ? 'read \u2192 said' : 'reading from';
   $('columns-name').textContent = 'looks at';
   makeStrip($('rows'), rowTokens(state.part), said(state.part), 'row');
   makeStrip($('columns'), columnTokens(state.part), [], 'column');

@@ -4,9 +4,9 @@
 
 const record = JSON.parse(document.getElementById('record').textContent);
 const $ = (id) => document.getElementById(id);
-const names = {encoder: 'Encoder', decoder: 'Decoder', cross: 'Cross'};
-const longNames = {encoder: 'Encoder self-attention', decoder: 'Decoder self-attention', cross: 'Cross-attention'};
-const parts = ['encoder', 'decoder', 'cross'].filter((part) => record[part].length > 0);
+const names = {encoder: 'Encoder', decoder: 'Decoder', cross: 'Cross', arrays: 'Attention'};
+const longNames = {encoder: 'Encoder self-attention', decoder: 'Decoder self-attention', cross: 'Cross-attention', arrays: 'Attention'};
+const parts = ['encoder', 'decoder', 'cross', 'arrays'].filter((part) => record[part].length > 0);
 const kLongestLines = 64;  // tokens on a side beyond which lines are only a tangle
 
 // ---- Small things ------------------------------------------------------------------------------------------------
@@ -112,6 +112,7 @@ const weightsOf = (part, layer, head) => {
   return means.get(key);
 };
 const current = () => weightsOf(state.part, shown().layer, shown().head);
+const layerName = (part, layer) => `${part === 'arrays' ? 'batch row' : 'layer'} ${layer + 1}`;
 const headName = (head) => (head < 0 ? 'mean over heads' : `head ${head + 1}`);
 
 const summary = (w, self) => {

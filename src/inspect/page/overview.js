@@ -73,7 +73,7 @@ const drawGrid = () => {
   grid.append(make('span', 'label', 'mean'));
   layers.forEach((map, layer) => {
     const side = make('span', 'label side', String(layer + 1));
-    side.title = `layer ${layer + 1}: ${visible(map.path)}`;
+    side.title = `${layerName(state.part, layer)}: ${visible(map.path)}`;
     grid.append(side);
     for (let k = 0; k <= heads; ++k) {
       const head = k === heads ? -1 : k;
@@ -85,7 +85,7 @@ const drawGrid = () => {
       button.type = 'button';
       button.dataset.layer = layer;
       button.dataset.head = head;
-      button.setAttribute('aria-label', `Layer ${layer + 1}, ${headName(head)}`);
+      button.setAttribute('aria-label', `${layerName(state.part, layer)}, ${headName(head)}`);
       button.style.height = `${height + 4}px`;
       const canvas = make('canvas');
       paintThumb(canvas, weightsOf(state.part, layer, head));

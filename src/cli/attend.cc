@@ -1,0 +1,287 @@
+// heed attend: attention over arrays from files.
+#include <fmt/format.h>
+
+#include <cmath>
+#include <filesystem>
+
+#include "cli/command.h"
+#include "heed/attention.h"
+#include "heed/error.h"
+#include "heed/inspect.h"
+#include "heed/io.h"
+
+namespace heed::cli {
+namespace {
+
+enum class Alignment { none, top_left, bottom_right };
+
+struct AttendCommand {
+  std::string arrays;
+  std::string query, key, value, mask;
+  Alignment causal = Alignment::none;
+  std::optional<float> scale;
+  float softcap = 0;
+  int64_t left = -1, right = -1;
+  bool reference = false;
+  bool weights = false;
+  std::string output, svg, png, html;
+  int64_t batch = 1, head = 1;
+
+  [[nodiscard]] bool wants_picture() const { return !svg.empty() || !png.empty() || !html.empty(); }
+};
+
+std::string names_of(const io::Tensors& arrays) {
+  std::string out;
+  for (const auto& [name, tensor] : arrays)
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", inspect::escape_terminal(name), to_string(tensor.shape()));
+  return out.empty() ? "none" : out;
+}
+
+// The array called `given`, or the first of the usual names that there is.
+Tensor find(const AttendCommand& o, const io::Tensors& arrays, const std::string& given, const char* option,
+            std::initializer_list<const char*> usual) {
+  if (!given.empty()) {
+    const auto found = arrays.find(given);
+    if (found != arrays.end()) return found->second;
+    throw Error(fmt::format("{}: the array {} of {} was expected; found {}", inspect::escape_terminal(o.arrays),
+                            inspect::escape_terminal(given), option, names_of(arrays)));
+  }
+  if (arrays.size() == 1) return arrays.begin()->second;  // one array attends to itself
+  for (const char* name : usual)
+    if (const auto found = arrays.find(name); found != arrays.end()) return found->second;
+  throw Error(fmt::format("{}: an array named {} (or {} NAME) was expected; found {}",
+                          inspect::escape_terminal(o.arrays), *usual.begin(), option, names_of(arrays)));
+}
+
+bool is_floating(DType dtype) {
+  return dtype == DType::f32 || dtype == DType::f64 || dtype == DType::f16 || dtype == DType::bf16;
+}
+
+// (L, D) -> (1, 1, L, D); (B, L, D) -> (B, 1, L, D).
+Tensor with_four_axes(const Tensor& array) {
+  const Shape s = array.shape();
+  const Tensor plain = array.contiguous();
+  return s.rank() == 2   ? plain.reshape({1, 1, s[0], s[1]})
+         : s.rank() == 3 ? plain.reshape({s[0], 1, s[1], s[2]})
+                         : array;
+}
+
+Tensor with_rank(const Tensor& array, int rank) {
+  if (!array.defined() || rank == 4) return array;
+  return rank == 3 ? array.select(1, 0) : array.select(1, 0).select(0, 0);
+}
+
+struct Inputs {
+  Tensor query, key, value;  // (B, H, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv)
+  AttentionOptions options;
+  int rank = 4;  // of the arrays in the file
+};
+
+Inputs read_inputs(const AttendCommand& o, Context& context) {
+  const io::Tensors arrays = io::read_arrays(o.arrays);
+  Inputs in{.query = find(o, arrays, o.query, "--query", {"query", "q", "Q"}),
+            .key = find(o, arrays, o.key, "--key", {"key", "k", "K"}),
+            .value = find(o, arrays, o.value, "--value", {"value", "v", "V"}),
+            .options = {}};
+  in.rank = in.query.rank();
+  const std::string file = inspect::escape_terminal(o.arrays);
+  // The fused kernels compute in f32; the plain formula also in f64.
+  const DType dtype = o.reference && in.query.dtype() == DType::f64 ? DType::f64 : DType::f32;
+  for (const auto& [name, tensor] :
+       {std::pair<const char*, Tensor*>{"query", &in.query}, std::pair<const char*, Tensor*>{"key", &in.key},
+        std::pair<const char*, Tensor*>{"value", &in.value}}) {
+    if (!is_floating(tensor->dtype()))
+      throw Error(fmt::format("{}: {} of f32, f64, f16 or bf16 was expected; found {}", file, name,
+                              to_string(tensor->dtype())));
+    if (tensor->rank() < 2 || tensor->rank() > 4 || tensor->rank() != in.rank)
+      throw Error(
+          fmt::format("{}: query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike, "
+                      "were expected; found {}, {} and {}",
+                      file, to_string(in.query.shape()), to_string(in.key.shape()), to_string(in.value.shape())));
+    if (tensor->dtype() != dtype)
+      message(context, fmt::format("{} is {}, computed in {}", name, to_string(tensor->dtype()), to_string(dtype)));
+  }
+  for (Tensor* tensor : {&in.query, &in.key, &in.value}) *tensor = with_four_axes(tensor->to(dtype));
+
+  in.options.scale = o.scale;
+  in.options.softcap = o.softcap;
+  in.options.window = {.left = o.left, .right = o.right};
+  if (o.causal == Alignment::top_left) in.options.causal = Causal::top_left();
+  if (o.causal == Alignment::bottom_right) in.options.causal = Causal::bottom_right();
+  in.options.want = {.logsumexp = true, .weights = o.weights || o.wants_picture() || context.json};
+  if (!o.mask.empty()) {
+    Tensor mask = find(o, arrays, o.mask, "--mask", {""});
+    if (in.rank == 3 && mask.rank() == 3) mask = with_four_axes(mask);
+    if (mask.dtype() == DType::boolean) {
+      in.options.mask = mask;
+    } else if (mask.dtype() == DType::u8) {
+      in.options.mask = mask.to(DType::boolean);
+    } else if (is_floating(mask.dtype())) {
+      in.options.bias = mask.to(DType::f32);
+    } else {
+      throw Error(
+          fmt::format("{}: a mask of booleans (true: attends) or of floating-point numbers (added to the "
+                      "scores) was expected; found {}",
+                      file, to_string(mask.dtype())));
+    }
+  }
+  return in;
+}
+
+void append_numbers(std::string& out, const Tensor& tensor) {
+  if (tensor.rank() == 1) {
+    const Tensor row = tensor.to(DType::f64).contiguous();
+    for (int64_t i = 0; i < row.numel(); ++i) {
+      const double value = row.data<double>()[i];
+      out += i > 0 ? ", " : "";
+      out += std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
+    }
+    return;
+  }
+  for (int64_t i = 0; i < tensor.size(0); ++i) {
+    out += i > 0 ? ", [" : "[";
+    append_numbers(out, tensor.select(0, i));
+    out += ']';
+  }
+}
+
+std::string as_json(const Tensor& tensor) {
+  std::string out = "[";
+  append_numbers(out, tensor);
+  return out + "]";
+}
+
+// The rows of a tensor, each indented below its place in the leading axes.
+void print_numbers(const Tensor& tensor, const std::string& place) {
+  if (tensor.rank() > 2) {
+    for (int64_t i = 0; i < tensor.size(0); ++i)
+      print_numbers(tensor.select(0, i), fmt::format("{}{}{}", place, place.empty() ? "" : ", ", i));
+    return;
+  }
+  if (!place.empty()) print_line(fmt::format("[{}]", place));
+  const Tensor rows = tensor.to(DType::f64).contiguous();
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    std::string line;
+    for (int64_t j = 0; j < rows.size(1); ++j)
+      line += fmt::format("{}{:9.4f}", j > 0 ? " " : "", rows.data<double>()[i * rows.size(1) + j]);
+    print_line(line);
+  }
+}
+
+void print_results(const AttendCommand& o, const AttentionResult& result, int rank, Context& context) {
+  constexpr int64_t kMostPrinted = 4096;
+  const Tensor output = with_rank(result.output, rank), weights = with_rank(result.weights, rank);
+  if (context.json) {
+    print_line(fmt::format("{{\"shape\": {}, \"output\": {}, \"weights\": {}}}",
+                           fmt::format("[{}]", fmt::join(output.shape().begin(), output.shape().end(), ", ")),
+                           as_json(output), as_json(weights)));
+    return;
+  }
+  const auto show = [&](const char* name, const Tensor& tensor) {
+    print_line(fmt::format("{} {}", name, to_string(tensor.shape())));
+    if (tensor.numel() <= kMostPrinted) {
+      print_numbers(tensor, "");
+    } else {
+      message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them", tensor.numel()));
+    }
+  };
+  show("output", output);
+  if (o.weights) show("weights", weights);
+}
+
+void write_arrays(const AttendCommand& o, const AttentionResult& result, int rank) {
+  const std::string ending = std::filesystem::path(o.output).extension().string();
+  const Tensor output = with_rank(result.output, rank).contiguous();
+  io::Tensors arrays = {{"output", output}};
+  if (o.weights) arrays["weights"] = with_rank(result.weights, rank).contiguous();
+  if (ending == ".npy" && !o.weights) {
+    io::write_npy(o.output, output);
+  } else if (ending == ".npz") {
+    io::write_npz(o.output, arrays);
+  } else if (ending == ".safetensors") {
+    io::write_safetensors(o.output, arrays);
+  } else {
+    throw UsageError(fmt::format("--output ends in .npz or .safetensors (or .npy without --weights); found {}",
+                                 inspect::escape_terminal(o.output)));
+  }
+}
+
+void draw(const AttendCommand& o, const Tensor& weights) {
+  const auto check = [](const char* option, int64_t found, int64_t count) {
+    if (found < 1 || found > count)
+      throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, found));
+  };
+  check("--batch", o.batch, weights.size(0));
+  check("--head", o.head, weights.size(1));
+  const Tensor one = weights.select(0, o.batch - 1).select(0, o.head - 1);
+  const std::string name = std::filesystem::path(o.arrays).filename().string();
+  if (!o.svg.empty())
+    io::write_file_atomically(
+        o.svg, inspect::to_svg(one, {}, {}, fmt::format("{}: batch row {}, head {}", name, o.batch, o.head)));
+  if (!o.png.empty()) io::write_file_atomically(o.png, inspect::to_png(one));
+  if (o.html.empty()) return;
+  inspect::Record record;
+  record.title = name;
+  record.source = fmt::format("{} queries, {} keys", weights.size(2), weights.size(3));
+  for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i));
+  for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j));
+  for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
+  io::write_file_atomically(o.html, inspect::to_html(record));
+}
+
+int run_attend(const AttendCommand& o, Context& context) {
+  if (o.left < -1 || o.right < -1) throw UsageError("--left and --right take 0 or more (-1: no bound)");
+  const Inputs in = read_inputs(o, context);
+  const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
+                                             : attention(in.query, in.key, in.value, in.options);
+  if (!o.output.empty()) write_arrays(o, result, in.rank);
+  if (o.wants_picture()) draw(o, result.weights);
+  if (o.output.empty() || context.json) print_results(o, result, in.rank, context);
+  for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
+    if (!file->empty()) message(context, "written: " + inspect::escape_terminal(*file));
+  return kSuccess;
+}
+
+}  // namespace
+
+void add_attend_command(CLI::App& command, Context& context) {
+  auto o = std::make_shared<AttendCommand>();
+  command
+      .add_option("arrays", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
+      ->required()
+      ->type_name("FILE");
+  command.add_option("--query", o->query, "Name of the queries (default: query, q or Q)")->type_name("NAME");
+  command.add_option("--key", o->key, "Name of the keys (default: key, k or K)")->type_name("NAME");
+  command.add_option("--value", o->value, "Name of the values (default: value, v or V)")->type_name("NAME");
+  command.add_option("--mask", o->mask, "Name of a mask: booleans, true attends; or numbers added to the scores")
+      ->type_name("NAME");
+  command.add_option("--causal", o->causal, "Queries see no later keys; where row 0 or the last row meets the end")
+      ->transform(CLI::CheckedTransformer(std::map<std::string, Alignment>{{"none", Alignment::none},
+                                                                           {"top-left", Alignment::top_left},
+                                                                           {"bottom-right", Alignment::bottom_right}})
+                      .description(""))
+      ->type_name("top-left|bottom-right");
+  command.add_option("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
+  command.add_option("--softcap", o->softcap, "Scores s become c tanh(s/c); 0: off")->capture_default_str();
+  command.add_option("--left", o->left, "Keys seen before a query's own position; -1: all")->capture_default_str();
+  command.add_option("--right", o->right, "Keys seen behind it; -1: all")->capture_default_str();
+  command.add_flag("--reference", o->reference, "The plain formula instead of the fused kernel; f64 stays f64");
+  command.add_option("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
+      ->type_name("FILE");
+  command.add_flag("--weights", o->weights, "The weights too");
+  const char* group = "Pictures of the weights";
+  command.add_option("--svg", o->svg, "Draw one head")->type_name("FILE")->group(group);
+  command.add_option("--png", o->png, "Draw one head's cells")->type_name("FILE")->group(group);
+  command.add_option("--html", o->html, "A page with all heads")->type_name("FILE")->group(group);
+  command.add_option("--batch", o->batch, "Of which batch row, counted from 1")->capture_default_str()->group(group);
+  command.add_option("--head", o->head, "Which head, counted from 1")->capture_default_str()->group(group);
+  command.footer(
+      "Arrays are (L, D), (B, L, D) or (B, H, L, D). With --json, output and weights go to standard output.\n"
+      "Examples:\n"
+      "  heed attend arrays.npz\n"
+      "  heed attend arrays.npz --causal top-left --weights --output out.npz --svg weights.svg\n"
+      "  heed attend layer.safetensors --query q_proj --key k_proj --value v_proj --html page.html\n");
+  context.on_run(command, [o](Context& c) { return run_attend(*o, c); });
+}
+
+}  // namespace heed::cli
