@@ -163,6 +163,20 @@ TEST(MultiHeadAttention, TellsItsObserverTheWeightsAndNothingChanges) {
   expect_near(listener.last.select(0, 0).select(0, 0), plain.seen.at("mha"), 1e-6, "weights of head 0");
 }
 
+// Glorot's bound for query, key and value as one matrix (3E, E), and for the output alone.
+TEST(MultiHeadAttention, StartsWithTheBoundsOfOneProjection) {
+  Initializer init(1);
+  const MultiHeadAttention attention({.width = 64, .heads = 4}, init);
+  for (const auto& [name, value] : attention.named_parameters()) {
+    double largest = 0;
+    for (int64_t i = 0; i < value.data().numel(); ++i) {
+      largest = std::max(largest, std::abs(double{value.data().data<float>()[i]}));
+    }
+    const double bound = std::sqrt(6.0 / (name.starts_with("output") ? 2 * 64 : 4 * 64));
+    EXPECT_NEAR(largest, name.ends_with("bias") ? 0 : bound, 0.01 * bound) << name;
+  }
+}
+
 // Central differences of the oracle, in double, for every element of every parameter.
 TEST(MultiHeadAttention, HasTheGradientsOfAllItsParameters) {
   for (const Case& c : kCases) {
