@@ -52,7 +52,7 @@ void add_average_command(CLI::App& command, Context& context) {
   command.add_option("folders", o->folders, "Folders of models or checkpoints")->required()->type_name("MODEL");
   command.add_option("--output", o->output, "Folder that gets the mean")->required()->type_name("DIR");
   command.add_option("--last", o->last, "Instead: this many of the last checkpoints of one training")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 20));
+      ->check(between(int64_t{1}, kMany));
   command.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"

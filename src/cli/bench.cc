@@ -1,9 +1,27 @@
 // heed bench: what the machine can do and what the kernels make of it.
+#include "cli/bench_attention.h"
 #include "cli/bench_training.h"
 #include "cli/command.h"
 
 namespace heed::cli {
 namespace {
+
+void add_attention(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* command = bench.add_subcommand("attention", "The fused attention, share of the multiply-add peak");
+  command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
+      ->type_name("SHAPE")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--repeats", o->repeats, "Timings of each line")
+      ->check(between(1, 100000))
+      ->capture_default_str();
+  context.on_run(*command, [o](Context& c) {
+    o->json = c.json;
+    print(bench_attention(*o));
+    return kSuccess;
+  });
+}
 
 void add_training(CLI::App& bench, Context& context) {
   auto o = std::make_shared<TrainingBenchOptions>();
@@ -11,7 +29,7 @@ void add_training(CLI::App& bench, Context& context) {
   command->add_option("--model", o->model, "gpt, transformer or all")
       ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
       ->capture_default_str();
-  command->add_option("--steps", o->steps, "Steps that are timed")->check(CLI::Range(1, 100000))->capture_default_str();
+  command->add_option("--steps", o->steps, "Steps that are timed")->check(between(1, 100000))->capture_default_str();
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_training(*o));
@@ -24,6 +42,7 @@ void add_training(CLI::App& bench, Context& context) {
 void add_bench_command(CLI::App& command, Context& context) {
   command.require_subcommand(1);
   command.fallthrough();
+  add_attention(command, context);
   add_training(command, context);
   command.footer(
       "Examples:\n"

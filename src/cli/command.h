@@ -65,6 +65,13 @@ void install_signal_handlers();
 // 130 or 143 once a signal has come.
 [[nodiscard]] int interrupted_status();
 
+// A number from `least` to `most`; unlike CLI::Range it does not repeat that in the help.
+template <class T>
+[[nodiscard]] CLI::Validator between(T least, T most) {
+  return CLI::Range(least, most).description("");
+}
+inline constexpr int64_t kMany = int64_t{1} << 30;  // more than anyone means
+
 // "12,345,678"; "1.5 GB"; "2:03:04" or "3:04".
 [[nodiscard]] std::string with_commas(int64_t number);
 [[nodiscard]] std::string bytes_text(int64_t bytes);

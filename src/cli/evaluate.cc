@@ -170,7 +170,7 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
 
 void add_evaluate_command(CLI::App& command, Context& context) {
   auto o = std::make_shared<EvaluateCommand>();
-  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 30);
+  const auto positive = between(int64_t{1}, kMany);
   command.add_option("model", o->model, "Folder of a model (not with --hypotheses)")->type_name("MODEL");
   command.add_option("--source", o->source, "Sentences, one a line")->type_name("FILE");
   command.add_option("--target", o->targets, "Their translations; several times: several references")
@@ -189,7 +189,7 @@ void add_evaluate_command(CLI::App& command, Context& context) {
                    "Join \"@@ \" in translations and references (a model of pieces does)");
   command.add_flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
   command.add_option("--beam", o->translate.search.beam, "Of the translations that BLEU scores")
-      ->check(CLI::Range(1, 1000))
+      ->check(between(1, 1000))
       ->capture_default_str();
   command.add_option("--length-penalty", o->translate.search.length_penalty, "Scores are divided by length^this")
       ->capture_default_str();
@@ -197,7 +197,7 @@ void add_evaluate_command(CLI::App& command, Context& context) {
       ->check(positive)
       ->capture_default_str();
   command.add_option("--context", o->loss.context, "Window of a language model; 0: the model's longest")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->check(between(int64_t{0}, kMany))
       ->capture_default_str();
   command.footer(
       "Examples:\n"

@@ -46,7 +46,7 @@ class Stream {
 };
 
 std::vector<int32_t> encode_prompt(const TextModel& m, const std::string& prompt) {
-  std::vector<int32_t> ids = encode_line(*m.tokenizer, prompt, int64_t{1} << 30, TooLong::refuse, "the prompt");
+  std::vector<int32_t> ids = encode_line(*m.tokenizer, prompt, kMany, TooLong::refuse, "the prompt");
   if (!ids.empty()) return ids;
   // Nothing to go on from: what stands between two texts of the training.
   if (m.tokenizer->kind() == "characters") ids = m.tokenizer->encode("\n");
@@ -97,23 +97,23 @@ int run_generate(const GenerateCommand& o, Context& context) {
 void add_generate_command(CLI::App& command, Context& context) {
   auto o = std::make_shared<GenerateCommand>();
   generate::SamplingOptions& s = o->sampling;
-  const auto count = CLI::Range(int64_t{0}, int64_t{1} << 30);
+  const auto count = between(int64_t{0}, kMany);
   command.add_option("model", o->model, "Folder of a decoder-only model")->required()->type_name("MODEL");
   auto* prompt = command.add_option("--prompt", o->prompt, "Text to continue");
   command.add_option("--prompt-file", o->prompt_file, "A file that holds it")->type_name("FILE")->excludes(prompt);
   command.add_option("--max-tokens", s.max_tokens, "Tokens to add at most")->check(count)->capture_default_str();
   command.add_option("--temperature", s.temperature, "Below 1: more likely tokens; 0: always the likeliest")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(between(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--top-k", s.top_k, "Choose among this many tokens; 0: all")->check(count)->capture_default_str();
   command.add_option("--top-p", s.top_p, "Choose among the likeliest tokens with this probability together")
-      ->check(CLI::Range(1e-12, 1.0))
+      ->check(between(1e-12, 1.0))
       ->capture_default_str();
   command.add_option("--min-p", s.min_p, "And with at least this share of the likeliest one's probability")
-      ->check(CLI::Range(0.0, 1.0))
+      ->check(between(0.0, 1.0))
       ->capture_default_str();
   command.add_option("--count", o->count, "Texts to make; each has the next seed")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(between(int64_t{1}, kMany))
       ->capture_default_str();
   command.add_flag("--ignore-end", o->ignore_end, "Go on where the model ends the text");
   command.footer(

@@ -151,7 +151,7 @@ int run_info(const InfoCommand& o, Context& context) {
 
 void add_info_command(CLI::App& command, Context& context) {
   auto o = std::make_shared<InfoCommand>();
-  const auto positive = CLI::Range(int64_t{1}, int64_t{1} << 30);
+  const auto positive = between(int64_t{1}, kMany);
   command.add_option("model", o->model, "Folder of a model, a config.json, or a preset: tiny, small, base, big")
       ->type_name("MODEL");
   command.add_option("--batch", o->batch, "Sentences of the shape whose cost is told")

@@ -146,7 +146,8 @@ int run(int argc, char** argv) {
 
 // What to do about it, where that can be told from the message.
 std::string_view hint_for(std::string_view text) {
-  if (text.find("o space left") != std::string_view::npos) return "free some space and use --resume to go on";
+  if (text.find("o space left") != std::string_view::npos && !text.starts_with("standard output"))
+    return "free some space and use --resume to go on";
   if (text.find("HEED_ISA") != std::string_view::npos) return "heed info lists what this machine has";
   return {};
 }

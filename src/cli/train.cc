@@ -139,18 +139,19 @@ void add_train_command(CLI::App& command, Context& context) {
   command.add_flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
-    std::string names = "--" + field.key;
-    if (field.key.find('_') != std::string::npos) {  // --batch-tokens as well as --batch_tokens
-      std::string dashed = names;
-      std::replace(dashed.begin(), dashed.end(), '_', '-');
-      names = dashed + "," + names;
-    }
-    command
-        .add_option_function<std::string>(
-            names, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); }, field.help)
-        ->type_name(field.type)
-        ->default_str(field.default_text)
-        ->group("Keys of the recipe");
+    const auto add = [&](const std::string& name, const char* group) {
+      command
+          .add_option_function<std::string>(
+              "--" + name, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); },
+              field.help)
+          ->type_name(field.type)
+          ->default_str(field.default_text)
+          ->group(group);
+    };
+    std::string dashed = field.key;  // --batch-tokens, and --batch_tokens as recipes write it
+    std::replace(dashed.begin(), dashed.end(), '_', '-');
+    add(dashed, "Keys of the recipe");
+    if (dashed != field.key) add(field.key, "");
   }
   command.footer(
       "Examples:\n"

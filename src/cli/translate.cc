@@ -89,27 +89,27 @@ void add_translate_command(CLI::App& command, Context& context) {
   command.add_option("model", o->model, "Folder of an encoder-decoder model")->required()->type_name("MODEL");
   command.add_option("--input", o->input, "Read this file instead of standard input")->type_name("FILE");
   command.add_option("--beam", search.beam, "Hypotheses kept; 1: greedy")
-      ->check(CLI::Range(1, 1000))
+      ->check(between(1, 1000))
       ->capture_default_str();
   command.add_option("--n-best", search.n_best, "Write this many translations: rank, score and text, tabs between")
-      ->check(CLI::Range(1, 1000))
+      ->check(between(1, 1000))
       ->capture_default_str();
   command.add_flag("--scores", o->scores, "Write the score before the text, a tab between");
   command.add_option("--length-penalty", search.length_penalty, "Scores are divided by length^this")
       ->capture_default_str();
   command.add_flag("--gnmt", search.gnmt, "Divide by ((5 + length) / 6)^penalty instead");
   command.add_option("--max-length", search.max_length, "Longest translation, tokens")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(between(int64_t{1}, kMany))
       ->capture_default_str();
   command.add_option("--min-length", search.min_length, "Shortest translation, tokens")
-      ->check(CLI::Range(int64_t{0}, int64_t{1} << 30))
+      ->check(between(int64_t{0}, kMany))
       ->capture_default_str();
   command
       .add_option("--length-factor", search.length_factor, "And at most this times the source's tokens + 20; 0: any")
-      ->check(CLI::Range(0.0, 1e6))
+      ->check(between(0.0, 1e6))
       ->capture_default_str();
   command.add_option("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included")
-      ->check(CLI::Range(int64_t{1}, int64_t{1} << 30))
+      ->check(between(int64_t{1}, kMany))
       ->capture_default_str();
   command.add_option("--too-long", o->too_long, "Lines longer than the model can read: cut or refuse")
       ->transform(

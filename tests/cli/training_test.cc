@@ -31,7 +31,7 @@ struct Corpus {
   }
   [[nodiscard]] std::vector<std::string> train(const std::string& output, const std::string& updates) const {
     return {"train",
-            "--train_source",
+            "--train-source",
             source_file,
             "--train_target",
             target_file,
@@ -214,7 +214,7 @@ TEST(Training, ALanguageModelGenerates) {
   const Result trained = run({"train",
                               "--task",
                               "language_model",
-                              "--train_source",
+                              "--train-source",
                               file,
                               "--valid_fraction",
                               "0.1",
