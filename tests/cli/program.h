@@ -69,13 +69,13 @@ inline Result run(std::vector<std::string> arguments, const Setting& setting = {
   const pid_t child = fork();
   if (child == 0) {
     dup2(open(in.c_str(), O_RDONLY), 0);
-    if (setting.output_file == "closed") {
+    dup2(open(err.c_str(), O_WRONLY | O_APPEND), 2);
+    if (setting.output_file == "closed") {  // last: the next file opened would take its place
       close(1);
     } else {
       const std::string& to = setting.output_file.empty() ? out : setting.output_file;
       dup2(open(to.c_str(), O_WRONLY), 1);
     }
-    dup2(open(err.c_str(), O_WRONLY | O_APPEND), 2);
     for (const std::string& variable : setting.environment) putenv(strdup(variable.c_str()));
     std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
     for (std::string& argument : arguments) argv.push_back(argument.data());
