@@ -148,7 +148,6 @@ Json parse_option(std::string_view key, std::string_view text, std::string_view 
   if (type == "text") return std::string(text);
   Json value = Json::parse(text, nullptr, false);
   if (value.is_discarded() || value.is_structured() || value.is_null()) {
-    // "1." and ".5" are numbers to people, not to JSON.
     fail("set_option", key, ": ",
          type == "true|false" ? "true or false"
          : type == "integer"  ? "a whole number"

@@ -27,6 +27,16 @@ std::vector<Json> log_of(const fs::path& folder, const std::string& type = "") {
   return lines;
 }
 
+// On one thread, but where threads are the point: these models are too small to share, and the machine may be busy.
+class Training : public ::testing::Test {
+ protected:
+  void SetUp() override { set_num_threads(1); }
+  void TearDown() override { set_num_threads(before_); }
+
+ private:
+  int before_ = num_threads();
+};
+
 // What two runs must have in common: everything but times.
 std::vector<Json> timeless(const fs::path& folder) {
   std::vector<Json> lines;
@@ -58,7 +68,7 @@ Outcome run_in_parts(const Recipe& recipe, const fs::path& folder, std::vector<i
   return train(talkative, folder, true, {});
 }
 
-TEST(Training, LearnsToCopy) {
+TEST_F(Training, LearnsToCopy) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.label_smoothing = 0;
@@ -94,7 +104,7 @@ TEST(Training, LearnsToCopy) {
   EXPECT_NEAR(evaluation.perplexity, std::exp(evaluation.loss), 1e-12);
 }
 
-TEST(Training, IsTheSameBitsHoweverOftenItIsInterrupted) {
+TEST_F(Training, IsTheSameBitsHoweverOftenItIsInterrupted) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.ema = 0.9;
@@ -111,7 +121,7 @@ TEST(Training, IsTheSameBitsHoweverOftenItIsInterrupted) {
   EXPECT_EQ(timeless(folder / "whole"), timeless(folder / "parts"));
 }
 
-TEST(Training, IsTheSameBitsWithoutAveragesToo) {
+TEST_F(Training, IsTheSameBitsWithoutAveragesToo) {
   const TemporaryFolder folder;
   const Recipe recipe = copy_recipe(folder.path());
   EXPECT_EQ(run(recipe, folder / "whole"), Outcome::finished);
@@ -119,19 +129,17 @@ TEST(Training, IsTheSameBitsWithoutAveragesToo) {
   EXPECT_TRUE(same_bytes(folder / "whole/model.safetensors", folder / "parts/model.safetensors"));
 }
 
-TEST(Training, DoesNotDependOnTheNumberOfThreads) {
+TEST_F(Training, DoesNotDependOnTheNumberOfThreads) {
   const TemporaryFolder folder;
   const Recipe recipe = copy_recipe(folder.path());
-  const int before = num_threads();
   for (const int threads : {1, 2, 3}) {
     set_num_threads(threads);
     EXPECT_EQ(run(recipe, folder / std::to_string(threads)), Outcome::finished);
     EXPECT_TRUE(same_bytes(folder / "1/model.safetensors", folder / std::to_string(threads) / "model.safetensors"));
   }
-  set_num_threads(before);
 }
 
-TEST(Training, DependsOnTheSeed) {
+TEST_F(Training, DependsOnTheSeed) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 2;
@@ -141,7 +149,7 @@ TEST(Training, DependsOnTheSeed) {
   EXPECT_FALSE(same_bytes(folder / "a/model.safetensors", folder / "b/model.safetensors"));
 }
 
-TEST(Training, FallsBackFromADamagedCheckpointAndEndsWithTheSameBits) {
+TEST_F(Training, FallsBackFromADamagedCheckpointAndEndsWithTheSameBits) {
   const TemporaryFolder folder;
   const Recipe recipe = copy_recipe(folder.path());
   EXPECT_EQ(run(recipe, folder / "whole"), Outcome::finished);
@@ -157,7 +165,7 @@ TEST(Training, FallsBackFromADamagedCheckpointAndEndsWithTheSameBits) {
   EXPECT_TRUE(same_bytes(folder / "whole/model.safetensors", folder / "damaged/model.safetensors"));
 }
 
-TEST(Training, StopsBeforeTheStepWhereTheLossIsNotFinite) {
+TEST_F(Training, StopsBeforeTheStepWhereTheLossIsNotFinite) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.schedule = {.kind = ScheduleKind::constant, .peak = 1e-3, .warmup = 0};
@@ -177,7 +185,7 @@ TEST(Training, StopsBeforeTheStepWhereTheLossIsNotFinite) {
   EXPECT_EQ(read_text(folder / "m/checkpoints/step-00000010/model.safetensors"), good);
 }
 
-TEST(Training, AFullDiskIsAnErrorAndTheLastCheckpointStays) {
+TEST_F(Training, AFullDiskIsAnErrorAndTheLastCheckpointStays) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   EXPECT_EQ(run(recipe, folder / "whole"), Outcome::finished);
@@ -199,7 +207,7 @@ TEST(Training, AFullDiskIsAnErrorAndTheLastCheckpointStays) {
   EXPECT_TRUE(same_bytes(folder / "whole/model.safetensors", folder / "full/model.safetensors"));
 }
 
-TEST(Training, StopsEarlyAndKeepsTheBest) {
+TEST_F(Training, StopsEarlyAndKeepsTheBest) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   write_text(folder / "noise.txt", letters(24, 3));
@@ -222,7 +230,7 @@ TEST(Training, StopsEarlyAndKeepsTheBest) {
   EXPECT_EQ(run(recipe, folder / "m", true), Outcome::stopped_early);
 }
 
-TEST(Training, AveragesTheLastCheckpoints) {
+TEST_F(Training, AveragesTheLastCheckpoints) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.average_last = 2;
@@ -247,7 +255,7 @@ TEST(Training, AveragesTheLastCheckpoints) {
   EXPECT_NO_THROW(static_cast<void>(text::Tokenizer::load(folder / "mean", text::Side::target)));
 }
 
-TEST(Training, AMovingAverageIsWhatItSays) {
+TEST_F(Training, AMovingAverageIsWhatItSays) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 3;
@@ -272,7 +280,7 @@ TEST(Training, AMovingAverageIsWhatItSays) {
   }
 }
 
-TEST(Training, AccumulationIsOneLargerBatch) {
+TEST_F(Training, AccumulationIsOneLargerBatch) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   write_text(folder / "train.txt", "a b c d\nb c d e\nc d e f\nd e f g\n");
@@ -293,7 +301,7 @@ TEST(Training, AccumulationIsOneLargerBatch) {
   }
 }
 
-TEST(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
+TEST_F(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 2;
@@ -311,7 +319,7 @@ TEST(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
   EXPECT_CONTAINS(error_of([&] { static_cast<void>(run(recipe, folder / "m", true)); }), "found other text");
 }
 
-TEST(Training, SaysWhatIsWrongWithTheText) {
+TEST_F(Training, SaysWhatIsWrongWithTheText) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   const auto error = [&](const Recipe& r) { return error_of([&] { static_cast<void>(run(r, folder / "m")); }); };
@@ -329,7 +337,7 @@ TEST(Training, SaysWhatIsWrongWithTheText) {
   EXPECT_CONTAINS(error(r), "longer than 1");
 }
 
-TEST(Training, HoldsPairsBackAndWritesThemDown) {
+TEST_F(Training, HoldsPairsBackAndWritesThemDown) {
   const TemporaryFolder folder;
   std::string tsv;
   std::istringstream sources(letters(300, 5));
@@ -351,7 +359,7 @@ TEST(Training, HoldsPairsBackAndWritesThemDown) {
   EXPECT_TRUE(log_of(folder / "m", "valid")[0].contains("bleu"));
 }
 
-TEST(Training, TrainsALanguageModelOfCharacters) {
+TEST_F(Training, TrainsALanguageModelOfCharacters) {
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 200; ++i) text += "to be or not\nto be\n";
@@ -387,7 +395,7 @@ TEST(Training, TrainsALanguageModelOfCharacters) {
   EXPECT_LT(evaluation.loss, 0.6);
 }
 
-TEST(Training, TrainsAMaskedLanguageModel) {
+TEST_F(Training, TrainsAMaskedLanguageModel) {
   const TemporaryFolder folder;
   std::string text;
   for (int i = 0; i < 120; ++i) text += i % 2 ? "a b c d e f\n" : "f e d c b a\n";

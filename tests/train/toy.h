@@ -11,6 +11,7 @@
 #include <string>
 
 #include "base/philox.h"
+#include "heed/error.h"
 #include "heed/io.h"
 #include "heed/train.h"
 
