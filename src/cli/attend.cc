@@ -1,6 +1,7 @@
 // heed attend: attention over arrays from files.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <filesystem>
 
@@ -77,6 +78,23 @@ struct Inputs {
   int rank = 4;  // of the arrays in the file
 };
 
+// With the shapes as they are in the file; what is left (masks) the operator checks.
+void check_sizes(const std::string& file, const Inputs& in) {
+  const Tensor &q = in.query, &k = in.key, &v = in.value;
+  const auto expect = [&](bool ok, const char* what) {
+    if (!ok)
+      throw Error(fmt::format("{}: {} was expected; found query {}, key {} and value {}", file, what,
+                              to_string(q.shape()), to_string(k.shape()), to_string(v.shape())));
+  };
+  expect(q.size(-1) == k.size(-1), "one head size D of query and key");
+  expect(k.size(-2) == v.size(-2), "a value for each key");
+  if (in.rank == 2) return;
+  expect(q.size(0) == k.size(0) && k.size(0) == v.size(0), "one batch size B");
+  if (in.rank == 3) return;
+  expect(k.size(1) == v.size(1), "as many key heads as value heads");
+  expect(k.size(1) > 0 && q.size(1) % k.size(1) == 0, "a number of query heads that the key heads divide");
+}
+
 Inputs read_inputs(const AttendCommand& o, Context& context) {
   const io::Tensors arrays = io::read_arrays(o.arrays);
   Inputs in{.query = find(o, arrays, o.query, "--query", {"query", "q", "Q"}),
@@ -101,6 +119,7 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
     if (tensor->dtype() != dtype)
       message(context, fmt::format("{} is {}, computed in {}", name, to_string(tensor->dtype()), to_string(dtype)));
   }
+  check_sizes(file, in);
   for (Tensor* tensor : {&in.query, &in.key, &in.value}) *tensor = with_four_axes(tensor->to(dtype));
 
   in.options.scale = o.scale;
@@ -189,30 +208,40 @@ void print_results(const AttendCommand& o, const AttentionResult& result, int ra
   if (o.weights) show("weights", weights);
 }
 
+std::string ending_of(const std::string& file) { return std::filesystem::path(file).extension().string(); }
+
 void write_arrays(const AttendCommand& o, const AttentionResult& result, int rank) {
-  const std::string ending = std::filesystem::path(o.output).extension().string();
   const Tensor output = with_rank(result.output, rank).contiguous();
   io::Tensors arrays = {{"output", output}};
   if (o.weights) arrays["weights"] = with_rank(result.weights, rank).contiguous();
-  if (ending == ".npy" && !o.weights) {
+  if (ending_of(o.output) == ".npy") {
     io::write_npy(o.output, output);
-  } else if (ending == ".npz") {
+  } else if (ending_of(o.output) == ".npz") {
     io::write_npz(o.output, arrays);
-  } else if (ending == ".safetensors") {
-    io::write_safetensors(o.output, arrays);
   } else {
-    throw UsageError(fmt::format("--output ends in .npz or .safetensors (or .npy without --weights); found {}",
-                                 inspect::escape_terminal(o.output)));
+    io::write_safetensors(o.output, arrays);
   }
 }
 
-void draw(const AttendCommand& o, const Tensor& weights) {
+// Before anything is computed or written.
+void check_options(const AttendCommand& o, const Inputs& in) {
+  const std::string ending = ending_of(o.output);
+  if (!o.output.empty() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || o.weights))
+    throw UsageError(fmt::format("--output ends in .npz or .safetensors (or .npy without --weights); found {}",
+                                 inspect::escape_terminal(o.output)));
   const auto check = [](const char* option, int64_t found, int64_t count) {
     if (found < 1 || found > count)
       throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, found));
   };
-  check("--batch", o.batch, weights.size(0));
-  check("--head", o.head, weights.size(1));
+  check("--batch", o.batch, std::max<int64_t>(1, in.query.size(0)));
+  check("--head", o.head, std::max<int64_t>(1, in.query.size(1)));
+  if (o.wants_picture() && (in.query.numel() == 0 || in.key.size(2) == 0))
+    throw Error(fmt::format("{}: queries and keys to draw were expected; found query {} and key {}",
+                            inspect::escape_terminal(o.arrays), to_string(in.query.shape()),
+                            to_string(in.key.shape())));
+}
+
+void draw(const AttendCommand& o, const Tensor& weights) {
   const Tensor one = weights.select(0, o.batch - 1).select(0, o.head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
   if (!o.svg.empty())
@@ -232,6 +261,7 @@ void draw(const AttendCommand& o, const Tensor& weights) {
 int run_attend(const AttendCommand& o, Context& context) {
   if (o.left < -1 || o.right < -1) throw UsageError("--left and --right take 0 or more (-1: no bound)");
   const Inputs in = read_inputs(o, context);
+  check_options(o, in);
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
   if (!o.output.empty()) write_arrays(o, result, in.rank);

@@ -44,7 +44,8 @@ inline Record sample_record(std::vector<std::string> source, std::vector<std::st
                 .output_tokens = std::move(output),
                 .encoder = {},
                 .decoder = {},
-                .cross = {}};
+                .cross = {},
+                .arrays = {}};
   const auto s = static_cast<int64_t>(record.source_tokens.size()),
              l = static_cast<int64_t>(record.target_tokens.size());
   for (int64_t layer = 0; layer < layers; ++layer) {

@@ -1,0 +1,173 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "heed/attention.h"
+#include "heed/io.h"
+
+namespace heed::cli::test {
+namespace {
+
+// The fruit of the worked example: one query, three keys, four components.
+io::Tensors fruit() {
+  return {{"query", Tensor::from({1.0f, 0.5f, -0.3f, 0.8f}, {1, 4})},
+          {"key", Tensor::from({0.9f, 0.4f, -0.2f, 0.7f, 0.8f, 0.6f, -0.1f, 0.6f, -0.5f, 0.2f, 0.9f, -0.4f}, {3, 4})},
+          {"value", Tensor::from({1.2f, 0.3f, 0.5f, 0.9f, 1.0f, 0.4f, 0.6f, 0.8f, 0.2f, 0.9f, 1.1f, 0.1f}, {3, 4})}};
+}
+
+io::Tensors four_axes() {
+  io::Tensors out;
+  for (const auto& [name, length] : {std::pair<const char*, int64_t>{"q", 5}, {"k", 7}, {"v", 7}}) {
+    Tensor tensor = Tensor::zeros({2, 3, length, 4});
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      tensor.data<float>()[i] = static_cast<float>((i * 37 + static_cast<int64_t>(name[0])) % 19) / 10 - 0.9f;
+    out[name] = tensor;
+  }
+  return out;
+}
+
+TEST(Attend, TheFruit) {
+  const Folder folder;
+  const std::string file = folder / "fruit.npz";
+  io::write_npz(file, fruit());
+  const Result result = run({"attend", file, "--weights"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out,
+            "output (1, 4)\n"
+            "   0.9971    0.4131    0.6131    0.7635\n"
+            "weights (1, 3)\n"
+            "   0.4536    0.4294    0.1170\n");
+  const auto unscaled = nlohmann::json::parse(run({"attend", file, "--scale", "1", "--json"}).out);
+  EXPECT_NEAR(unscaled["weights"][0][0].get<double>(), 0.51, 0.005);
+  EXPECT_EQ(unscaled["shape"], (std::vector<int>{1, 4}));
+  EXPECT_EQ(run({"attend", file, "--weights", "--reference"}).out, result.out);
+}
+
+TEST(Attend, WritesArraysAndPictures) {
+  const Folder folder;
+  const std::string in = folder / "in.safetensors", out = folder / "out.npz";
+  io::write_safetensors(in, four_axes());
+  const Result result = run({"attend", in, "--causal", "bottom-right", "--weights", "--output", out, "--svg",
+                             folder / "a.svg", "--png", folder / "a.png", "--html", folder / "a.html", "--head", "3"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, "");
+  const io::Tensors arrays = four_axes();
+  const auto expected = reference::attention(arrays.at("q"), arrays.at("k"), arrays.at("v"),
+                                             {.causal = Causal::bottom_right(), .want = {.weights = true}});
+  const io::Tensors found = io::read_arrays(out);
+  ASSERT_EQ(found.at("output").shape(), (Shape{2, 3, 5, 4}));
+  ASSERT_EQ(found.at("weights").shape(), (Shape{2, 3, 5, 7}));
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t h = 0; h < 3; ++h) {
+      for (int64_t i = 0; i < 5; ++i) {
+        for (int64_t d = 0; d < 4; ++d)
+          ASSERT_NEAR(found.at("output").at({b, h, i, d}), expected.output.at({b, h, i, d}), 1e-5);
+        for (int64_t j = 0; j < 7; ++j)
+          ASSERT_NEAR(found.at("weights").at({b, h, i, j}), expected.weights.at({b, h, i, j}), 1e-5);
+      }
+    }
+  }
+  EXPECT_EQ(read(folder / "a.svg").substr(0, 4), "<svg");
+  EXPECT_EQ(read(folder / "a.png").substr(1, 3), "PNG");
+  EXPECT_NE(read(folder / "a.html").find("\"arrays\":"), std::string::npos);
+}
+
+TEST(Attend, AlignmentsDiffer) {
+  const Folder folder;
+  const std::string file = folder / "in.npz";
+  io::write_npz(file, four_axes());
+  const auto weights = [&](const char* causal) {
+    return nlohmann::json::parse(run({"attend", file, "--causal", causal, "--json"}).out)["weights"][0][0][0];
+  };
+  EXPECT_EQ(weights("top-left")[0], 1);
+  EXPECT_EQ(weights("top-left")[1], 0);
+  EXPECT_GT(weights("bottom-right")[2], 0);
+  EXPECT_EQ(weights("bottom-right")[3], 0);
+}
+
+TEST(Attend, OneArrayAttendsToItselfAndMasksAreNamed) {
+  const Folder folder;
+  const std::string one = folder / "x.npy", masked = folder / "masked.npz";
+  io::write_npy(one, Tensor::from({1.0f, 0.0f, 0.0f, 1.0f}, {2, 2}));
+  EXPECT_NE(run({"attend", one}).out.find("output (2, 2)"), std::string::npos);
+
+  io::Tensors arrays = fruit();
+  const Tensor mask = Tensor::zeros({1, 3}, DType::boolean);
+  mask.data<bool>()[1] = true;
+  arrays["keep"] = mask;
+  arrays["add"] = Tensor::from({0.0f, -INFINITY, 0.0f}, {1, 3});
+  arrays["ids"] = Tensor::zeros({1, 3}, DType::i64);
+  io::write_npz(masked, arrays);
+  const auto weights = [&](const char* name) {
+    return nlohmann::json::parse(run({"attend", masked, "--mask", name, "--json"}).out)["weights"][0];
+  };
+  EXPECT_EQ(weights("keep"), nlohmann::json::parse("[0, 1, 0]"));
+  EXPECT_EQ(weights("add")[1], 0);
+  EXPECT_EQ(run({"attend", masked, "--mask", "ids"}).status, 1);
+}
+
+TEST(Attend, ThreeAxesAreABatch) {
+  const Folder folder;
+  const std::string file = folder / "in.npz";
+  io::Tensors arrays = four_axes();
+  for (auto& [name, tensor] : arrays) tensor = tensor.select(1, 0).contiguous();
+  io::write_npz(file, arrays);
+  const auto json = nlohmann::json::parse(run({"attend", file, "--json"}).out);
+  EXPECT_EQ(json["shape"], (std::vector<int>{2, 5, 4}));
+}
+
+TEST(Attend, DoublesStayDoublesInTheReference) {
+  const Folder folder;
+  const std::string file = folder / "in.npz", out = folder / "out.npy";
+  io::Tensors arrays = fruit();
+  for (auto& [name, tensor] : arrays) tensor = tensor.to(DType::f64);
+  io::write_npz(file, arrays);
+  ASSERT_EQ(run({"attend", file, "--reference", "--output", out}).status, 0);
+  EXPECT_EQ(io::read_npy(out).dtype(), DType::f64);
+  const Result fused = run({"attend", file, "--output", out});
+  ASSERT_EQ(fused.status, 0);
+  EXPECT_NE(fused.err.find("query is f64, computed in f32"), std::string::npos) << fused.err;
+  EXPECT_EQ(io::read_npy(out).dtype(), DType::f32);
+}
+
+// One line, the right status, and nothing written.
+void expect_error(const Folder& folder, int status, const std::string& says, std::vector<std::string> arguments) {
+  const std::string out = folder / "out.npz";
+  arguments.insert(arguments.end(), {"--output", out});
+  const Result result = run(arguments);
+  EXPECT_EQ(result.status, status) << result.err;
+  EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+  EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+  EXPECT_FALSE(fs::exists(out));
+}
+
+TEST(Attend, SaysWhatIsWrong) {
+  const Folder folder;
+  const auto with = [&](const char* name, const io::Tensors& changes) {
+    io::Tensors arrays = fruit();
+    for (const auto& [key, tensor] : changes) arrays[key] = tensor;
+    io::write_npz(folder / name, arrays);
+    return (folder / name).string();
+  };
+  expect_error(folder, 1, "missing.npz", {"attend", folder / "missing.npz"});
+  expect_error(folder, 1, "broken.npz", {"attend", folder.write("broken.npz", "PK no archive")});
+  expect_error(folder, 1, "array.txt", {"attend", folder.write("array.txt", "1 2 3")});
+  expect_error(folder, 1, "(1, 5)", {"attend", with("d.npz", {{"query", Tensor::zeros({1, 5})}})});
+  expect_error(folder, 1, "(4, 4)", {"attend", with("s.npz", {{"value", Tensor::zeros({4, 4})}})});
+  expect_error(folder, 1, "all alike", {"attend", with("rank.npz", {{"key", Tensor::zeros({1, 3, 4})}})});
+  expect_error(folder, 1, "all alike", {"attend", with("one.npz", {{"query", Tensor::zeros({4})}})});
+  expect_error(folder, 1, "i64", {"attend", with("dtype.npz", {{"value", Tensor::zeros({3, 4}, DType::i64)}})});
+  const std::string good = with("good.npz", {});
+  expect_error(folder, 1, "key (3, 4), query (1, 4), value (3, 4)", {"attend", good, "--query", "nothing"});
+  expect_error(folder, 1, "mask", {"attend", good, "--mask", "nothing"});
+  expect_error(folder, 2, "--causal", {"attend", good, "--causal", "sideways"});
+  expect_error(folder, 2, "--head takes a number from 1 to 1",
+               {"attend", good, "--head", "2", "--svg", folder / "a.svg"});
+  EXPECT_EQ(run({"attend", good, "--output", folder / "out.txt"}).status, 2);
+  EXPECT_EQ(run({"attend", good, "--left", "-2"}).status, 2);
+  EXPECT_EQ(run({"attend"}).status, 2);
+}
+
+}  // namespace
+}  // namespace heed::cli::test

@@ -1,0 +1,180 @@
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "heed/inspect.h"
+#include "heed/io.h"
+#include "heed/models.h"
+#include "heed/text.h"
+
+namespace heed::cli::test {
+namespace {
+
+// Untrained models of each kind: what they say is noise, who attends to whom is real.
+models::Config small(models::Architecture architecture, int64_t source, int64_t target) {
+  models::Config config = models::preset("tiny", architecture);
+  config.source_vocabulary = architecture == models::Architecture::decoder_only ? 0 : source;
+  config.target_vocabulary = architecture == models::Architecture::encoder_only ? 0 : target;
+  config.encoder_layers = 2;
+  config.decoder_layers = 3;
+  config.width = 16;
+  config.heads = 2;
+  config.feed_forward = 32;
+  config.max_length = 24;
+  return config;
+}
+
+std::string make_model(const Folder& folder, models::Architecture architecture) {
+  const std::vector<std::string> english = {"where is the station <script>alert(1)</script>"}, chinese = {"车站在哪里"};
+  const auto source = text::train_pieces(english);
+  const auto target = text::train_characters(chinese);
+  const fs::path path = folder / "model";
+  models::save(*models::create(small(architecture, source->vocabulary(), target->vocabulary()), 3), path);
+  if (architecture != models::Architecture::decoder_only) source->save(path, text::Side::source);
+  if (architecture != models::Architecture::encoder_only) target->save(path, text::Side::target);
+  return path;
+}
+
+nlohmann::json record_of(const std::string& page) {
+  const std::string open = "id=\"record\">";
+  const size_t begin = page.find(open) + open.size();
+  return nlohmann::json::parse(page.substr(begin, page.find("</script>", begin) - begin));
+}
+
+TEST(Inspect, ATranslation) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  const Result result =
+      run({"inspect", model, "--source", "where is <script>alert(1)</script>", "--target", "车站", "--output", page});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, page + "\n");
+  const auto record = record_of(read(page));
+  EXPECT_EQ(record["source_tokens"], (std::vector<std::string>{"where", "is", "<script>alert(1)</script>", "</s>"}));
+  EXPECT_EQ(record["target_tokens"], (std::vector<std::string>{"<s>", "车", "站"}));
+  EXPECT_EQ(record["output_tokens"], (std::vector<std::string>{"车", "站", "</s>"}));
+  EXPECT_EQ(record["output"], "车站");
+  ASSERT_EQ(record["encoder"].size(), 2u);
+  ASSERT_EQ(record["decoder"].size(), 3u);
+  ASSERT_EQ(record["cross"].size(), 3u);
+  EXPECT_EQ(record["cross"][1]["weights"].size(), 2u);
+  // Rows sum to one, and no token of the decoder looks ahead.
+  for (const char* part : {"encoder", "decoder", "cross"}) {
+    for (const auto& layer : record[part]) {
+      for (const auto& head : layer["weights"]) {
+        for (const auto& row : head) {
+          double sum = 0;
+          for (const auto& weight : row) sum += weight.get<double>();
+          EXPECT_NEAR(sum, 1, 1e-3);
+        }
+        if (std::string(part) == "decoder") {
+          EXPECT_EQ(head[0][1], 0);
+        }
+      }
+    }
+  }
+}
+
+TEST(Inspect, TranslatesWhereNoTargetIsGiven) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  ASSERT_EQ(run({"inspect", model, "--source", "the station", "--output", page}).status, 0);
+  const Result translated = run({"translate", model}, {.input = "the station\n"});
+  EXPECT_EQ(record_of(read(page))["output"].get<std::string>() + "\n", translated.out);
+}
+
+TEST(Inspect, OneHead) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const std::vector<std::string> common = {"inspect", model, "--source", "where is the station", "--target", "车站在"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return run(more);
+  };
+  const Result files = with({"--part", "cross", "--layer", "2", "--head", "2", "--svg", folder / "a.svg", "--png",
+                             folder / "a.png", "--head-json", folder / "a.json"});
+  ASSERT_EQ(files.status, 0) << files.err;
+  EXPECT_FALSE(fs::exists("attention.html"));
+  const auto head = nlohmann::json::parse(read(folder / "a.json"));
+  EXPECT_EQ(head["title"], "cross attention, layer 2, head 2");
+  const auto record = nlohmann::json::parse(with({"--json"}).out);
+  EXPECT_EQ(head["weights"], record["cross"][1]["weights"][1]);
+  EXPECT_EQ(head["rows"], record["target_tokens"]);
+  EXPECT_EQ(head["columns"], record["source_tokens"]);
+  EXPECT_NE(read(folder / "a.svg").find(">车</text>"), std::string::npos);
+  EXPECT_EQ(read(folder / "a.png").substr(1, 3), "PNG");
+
+  const Result text = with({"--part", "decoder", "--head", "mean", "--text"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 4);
+  EXPECT_EQ(text.out.find("<s>  1.000 <s>"), 0u) << text.out;
+
+  EXPECT_EQ(with({"--layer", "4", "--text"}).status, 2);
+  EXPECT_EQ(with({"--layer", "0", "--text"}).status, 2);
+  EXPECT_EQ(with({"--head", "3", "--text"}).status, 2);
+  EXPECT_EQ(with({"--head", "x", "--text"}).status, 2);
+  EXPECT_EQ(with({"--part", "middle", "--text"}).status, 2);
+}
+
+TEST(Inspect, DecoderOnly) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only), page = folder / "page.html";
+  const Result result = run({"inspect", model, "--source", "车站在哪", "--output", page});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto record = record_of(read(page));
+  EXPECT_EQ(record["decoder"].size(), 3u);
+  EXPECT_EQ(record["encoder"].size() + record["cross"].size(), 0u);
+  EXPECT_EQ(record["target_tokens"], (std::vector<std::string>{"车", "站", "在", "哪"}));
+  EXPECT_EQ(record["output_tokens"].size(), 4u);
+  EXPECT_EQ(run({"inspect", model, "--source", "车", "--target", "站"}).status, 2);
+}
+
+TEST(Inspect, EncoderOnly) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_only), page = folder / "page.html";
+  const Result result = run({"inspect", model, "--source", "the station", "--output", page});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const auto record = record_of(read(page));
+  EXPECT_EQ(record["encoder"].size(), 2u);
+  EXPECT_EQ(record["decoder"].size() + record["cross"].size(), 0u);
+  EXPECT_EQ(record["source_tokens"], (std::vector<std::string>{"<s>", "the", "station", "</s>"}));
+}
+
+TEST(Inspect, SaysWhatIsWrong) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  const auto status = [&](std::vector<std::string> arguments, const std::string& says) {
+    arguments.insert(arguments.end(), {"--output", page});
+    const Result result = run(arguments);
+    EXPECT_NE(result.err.find(says), std::string::npos) << result.err;
+    EXPECT_EQ(std::count(result.err.begin(), result.err.end(), '\n'), 1) << result.err;
+    EXPECT_FALSE(fs::exists(page));
+    return result.status;
+  };
+  EXPECT_EQ(status({"inspect", folder / "none", "--source", "a"}, "none"), 1);
+  EXPECT_EQ(status({"inspect", model}, "--source"), 2);
+  EXPECT_EQ(status({"inspect", model, "--source", ""}, "--source"), 2);
+  EXPECT_EQ(status({"inspect", model, "--source", "\xff"}, "UTF-8"), 1);
+  std::string long_text;
+  for (int i = 0; i < 40; ++i) long_text += "the ";
+  EXPECT_EQ(status({"inspect", model, "--source", long_text}, "23"), 1);
+  EXPECT_EQ(run({"inspect", model, "--source", "the", "--output", folder / "no/such/page.html"}).status, 1);
+}
+
+TEST(Plot, DrawsALog) {
+  const Folder folder;
+  const std::string log = folder.write("log.jsonl", "{\"update\":1,\"loss\":3.5}\n{\"update\":2,\"loss\":3.25}\n");
+  const std::string page = folder / "c.html", picture = folder / "c.svg";
+  const Result result = run({"plot", log, "--output", page});
+  ASSERT_EQ(result.status, 0) << result.err;
+  EXPECT_EQ(result.out, page + "\n");
+  EXPECT_EQ(record_of(read(page))["series"]["loss"], nlohmann::json::parse("[[1,3.5],[2,3.25]]"));
+  EXPECT_EQ(run({"plot", fs::path(log).parent_path(), "--output", picture}).status, 0);
+  EXPECT_EQ(read(picture).substr(0, 4), "<svg");
+  EXPECT_EQ(run({"plot", log, "--output", folder / "c.png"}).status, 2);
+  EXPECT_EQ(run({"plot", folder / "none.jsonl", "--output", page}).status, 1);
+  EXPECT_EQ(run({"plot", folder.write("bad.jsonl", "{\n{}\n"), "--output", page}).status, 1);
+}
+
+}  // namespace
+}  // namespace heed::cli::test
