@@ -136,8 +136,8 @@ struct Progress {
 enum class Outcome { finished, stopped_early, interrupted };
 
 struct Callbacks {
-  std::function<void(const Progress&)> progress;
-  std::function<void(std::string_view)> message;
+  std::function<void(const Progress&)> progress = {};
+  std::function<void(std::string_view)> message = {};
   const std::atomic<bool>* stop = nullptr;  // set by a signal handler: save at the end of this update and return
 };
 

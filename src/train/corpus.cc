@@ -44,8 +44,7 @@ std::string joined(std::span<const std::string> lines) {
 std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std::span<const std::string> lines) {
   if (recipe.tokenizer == "characters") return text::train_characters(lines);
   if (recipe.tokenizer == "pieces") return text::train_pieces(lines);
-  return text::train_sentencepiece(
-      lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed});
+  return text::train_sentencepiece(lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed});
 }
 
 void train_tokenizers(const Recipe& recipe, const Text& train, Corpus& corpus) {
