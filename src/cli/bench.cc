@@ -16,6 +16,8 @@ void add_attention(CLI::App& bench, Context& context) {
   command->add_option("--repeats", o->repeats, "Timings of each line")
       ->check(between(1, 100000))
       ->capture_default_str();
+  command->footer(
+      "Examples:\n  heed bench attention\n  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n");
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_attention(*o));
@@ -30,6 +32,7 @@ void add_training(CLI::App& bench, Context& context) {
       ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
       ->capture_default_str();
   command->add_option("--steps", o->steps, "Steps that are timed")->check(between(1, 100000))->capture_default_str();
+  command->footer("Examples:\n  heed bench training\n  heed bench training --model gpt --steps 20 --json\n");
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_training(*o));
@@ -47,7 +50,6 @@ void add_bench_command(CLI::App& command, Context& context) {
   command.footer(
       "Examples:\n"
       "  heed bench attention\n"
-      "  heed bench matmul --json\n"
       "  heed bench training --threads 1\n");
 }
 

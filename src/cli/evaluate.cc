@@ -110,7 +110,7 @@ std::vector<std::string> translate_all(const EvaluateCommand& o, const Translati
 
 void evaluate_translation(const EvaluateCommand& o, Context& context) {
   if (o.pairs.empty() && (o.source.empty() || o.targets.empty()))
-    throw UsageError("heed evaluate needs --source and --target, or --pairs, for this model");
+    throw UsageError("evaluate needs --source and --target, or --pairs, for this model");
   const TranslationModel m = load_translation_model(o.model);
   const TestSet set = read_test_set(o);
   Report report;
@@ -136,11 +136,11 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
 
 int run_evaluate(const EvaluateCommand& o, Context& context) {
   if (o.pairs.empty() == (o.source.empty() && o.text.empty() && o.targets.empty()))
-    throw UsageError("heed evaluate needs either --pairs, or --source and --target, or --text");
+    throw UsageError("evaluate needs either --pairs, or --source and --target, or --text");
   if (!o.hypotheses.empty()) {
-    if (!o.model.empty()) throw UsageError("heed evaluate takes a model or --hypotheses, not both");
+    if (!o.model.empty()) throw UsageError("evaluate takes a model or --hypotheses, not both");
     const TestSet set = read_test_set(o);
-    if (set.references.empty()) throw UsageError("heed evaluate --hypotheses needs --target or --pairs");
+    if (set.references.empty()) throw UsageError("evaluate --hypotheses needs --target or --pairs");
     std::vector<std::string> system = text::read_lines(o.hypotheses);
     if (system.size() != set.references[0].size())
       throw Error(fmt::format("{}: {} lines were expected, as many as references; found {}", o.hypotheses,
@@ -150,7 +150,7 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
     report.write(context);
     return kSuccess;
   }
-  if (o.model.empty()) throw UsageError("heed evaluate needs a model or --hypotheses");
+  if (o.model.empty()) throw UsageError("evaluate needs a model or --hypotheses");
   if (o.text.empty()) {
     evaluate_translation(o, context);
     return kSuccess;

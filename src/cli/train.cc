@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/command.h"
@@ -13,7 +14,7 @@ namespace heed::cli {
 namespace {
 
 struct TrainCommand {
-  std::string config, output;
+  std::string config, output, data;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> keys;  // given as options of their own
   bool resume = false;
@@ -22,10 +23,14 @@ struct TrainCommand {
 
 train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   train::Recipe recipe;
-  if (o.config.empty()) {
-    train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
+  const auto recorded = std::filesystem::path(o.output) / "recipe.json";
+  std::error_code ignored;
+  if (!o.config.empty()) {
+    recipe = train::read_recipe(o.config, o.data);
+  } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
+    recipe = train::read_recipe(recorded, ".");  // its paths are as they were given, from here
   } else {
-    recipe = train::read_recipe(o.config);
+    train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
   }
   std::vector<std::pair<std::string, std::string>> changes;
   for (const std::string& assignment : o.set) {
@@ -83,7 +88,7 @@ int run_train(const TrainCommand& o, Context& context) {
     print_line(train::to_json(recipe));
     return kSuccess;
   }
-  if (o.output.empty()) throw UsageError("heed train needs --output, the folder to train into");
+  if (o.output.empty()) throw UsageError("train needs --output, the folder to train into");
   install_signal_handlers();
   ProgressBar bar(recipe.max_updates, context.quiet);
   train::Progress last;
@@ -104,9 +109,8 @@ int run_train(const TrainCommand& o, Context& context) {
   };
   const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks);
   if (outcome == train::Outcome::interrupted) {
-    message(context,
-            fmt::format("interrupted at update {}; go on with: heed train --config {} --output {} --resume",
-                        with_commas(last.update), o.config.empty() ? o.output + "/recipe.json" : o.config, o.output));
+    message(context, fmt::format("interrupted at update {}; go on with: heed train --output {} --resume",
+                                 with_commas(last.update), o.output));
     return interrupted_status();
   }
   if (context.json) {
@@ -130,6 +134,8 @@ void add_train_command(CLI::App& command, Context& context) {
   auto o = std::make_shared<TrainCommand>();
   command.add_option("--config", o->config, "Recipe, .toml or .json")->type_name("FILE");
   command.add_option("--output", o->output, "Folder that gets the model, its log and its checkpoints")
+      ->type_name("DIR");
+  command.add_option("--data", o->data, "Folder that relative paths in the recipe start from (default: the recipe's)")
       ->type_name("DIR");
   command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the folder");
   command.add_option("--set", o->set, "Change a key of the recipe; may be repeated")
@@ -156,7 +162,7 @@ void add_train_command(CLI::App& command, Context& context) {
   command.footer(
       "Examples:\n"
       "  heed train --config recipes/multi30k-en-de-tiny.toml --output runs/en-de\n"
-      "  heed train --config recipe.toml --output runs/en-de --resume\n"
+      "  heed train --output runs/en-de --resume\n"
       "  heed train --pairs cmn-eng.tsv --valid-fraction 0.02 --preset small --output runs/en-zh\n"
       "  heed train --config recipe.toml --output runs/b --schedule.peak 0.001 --set max_updates=500\n"
       "Ctrl-C saves and leaves; --resume goes on with the same bits.\n");
