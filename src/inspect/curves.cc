@@ -1,4 +1,4 @@
-// A training's log.jsonl as curves: one JSON object a line, with the names of train::Progress.
+// A training's log.jsonl as curves: one JSON object a line, of type "start", "train", "valid" or "end".
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -27,6 +27,7 @@ struct Log {
   std::map<std::string, Series> series;
   double first = 0, last = 0;  // updates
   double seconds = 0;
+  double final_loss = NAN, final_bleu = NAN;  // of the model as it was saved at the end
 };
 
 // Levels of [ and { in a line of a log; a deeper one is no log, and must not be recursed into.
@@ -59,18 +60,27 @@ Log read_log(const std::filesystem::path& file) {
     };
     const double update = number("update");
     if (!std::isfinite(update)) continue;
-    for (const char* key : kKeys) {
-      const double value = number(key);
-      if (!std::isfinite(value)) continue;
+    const auto add = [&](const char* key, double value) {
+      if (!std::isfinite(value)) return;
       Series& series = log.series[key];
       // A run that was resumed repeats the updates since its checkpoint: the later account holds.
       while (!series.empty() && series.back().first >= update) series.pop_back();
       series.emplace_back(update, value);
       ++points;
+    };
+    const auto type = entry.find("type");
+    if (type != entry.end() && *type == "valid") {
+      add("valid_loss", number("loss"));
+      add("valid_bleu", number("bleu"));
+    } else if (type != entry.end() && *type == "end") {
+      log.final_loss = number("loss");
+      log.final_bleu = number("bleu");
+    } else {
+      for (const char* key : {"loss", "learning_rate", "tokens_per_second", "gradient_norm"}) add(key, number(key));
     }
     if (const double seconds = number("seconds"); std::isfinite(seconds)) log.seconds = seconds;
   }
-  require(points > 0, "plot_log", "lines with \"update\" and \"loss\", \"valid_loss\", ... in ", name, "; found none");
+  require(points > 0, "plot_log", "lines with \"update\" and \"loss\" in ", name, "; found none");
   log.first = INFINITY;
   for (const auto& [key, series] : log.series) {
     log.first = std::min(log.first, series.front().first);
@@ -236,6 +246,8 @@ std::string headline(const Log& log) {
   }
   if (const auto found = log.series.find("valid_bleu"); found != log.series.end())
     add("best BLEU " + number(std::max_element(found->second.begin(), found->second.end(), less)->second, 4));
+  if (std::isfinite(log.final_loss)) add("in the end " + number(log.final_loss, 4));
+  if (std::isfinite(log.final_bleu)) add("BLEU " + number(log.final_bleu, 4));
   if (log.seconds > 0)
     add(log.seconds < 120 ? number(log.seconds, 3) + " seconds" : number(log.seconds / 60, 3) + " minutes");
   if (!out.empty()) out[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(out[0])));

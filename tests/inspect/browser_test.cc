@@ -186,8 +186,8 @@ TEST_F(Browser, LooksLikeSomethingInBothThemes) {
 }
 
 TEST_F(Browser, DrawsTheCurves) {
-  std::ofstream(folder_ / "log.jsonl")
-      << "{\"update\":10,\"loss\":5.5}\n{\"update\":20,\"loss\":4.5,\"valid_loss\":4.75}\n";
+  std::ofstream(folder_ / "log.jsonl") << "{\"update\":10,\"loss\":5.5}\n{\"update\":20,\"loss\":4.5}\n{\"type\":"
+                                          "\"valid\",\"update\":20,\"loss\":4.75}\n";
   write(plot_log(folder_ / "log.jsonl"));
   const std::string found = dom("");
   EXPECT_NE(element(found, "headline", "</h1>").find("Loss 4.5, best validation loss 4.75 at update 20"),

@@ -39,13 +39,15 @@ std::string line(int update, double loss) {
 
 TEST_F(Curves, DrawsWhatTheLogHolds) {
   const auto log = write("{\"type\":\"start\"}\n" + line(10, 5.5) + line(20, 4.25) +
-                         "{\"update\":20,\"valid_loss\":4.5,\"valid_bleu\":1.5}\n");
+                         "{\"type\":\"valid\",\"update\":20,\"loss\":4.5,\"bleu\":1.5}\n" +
+                         "{\"type\":\"end\",\"update\":20,\"loss\":4.125,\"bleu\":2.5,\"seconds\":21}\n");
   const auto data = data_of(plot_log(log));
   EXPECT_EQ(data["series"]["loss"], nlohmann::json::parse("[[10,5.5],[20,4.25]]"));
   EXPECT_EQ(data["series"]["valid_loss"], nlohmann::json::parse("[[20,4.5]]"));
   EXPECT_EQ(data["first"], 10);
   EXPECT_EQ(data["last"], 20);
-  EXPECT_EQ(data["headline"], "Loss 4.25, best validation loss 4.5 at update 20, best BLEU 1.5, 20 seconds");
+  EXPECT_EQ(data["headline"],
+            "Loss 4.25, best validation loss 4.5 at update 20, best BLEU 1.5, in the end 4.125, BLEU 2.5, 21 seconds");
 }
 
 TEST_F(Curves, ThePictureIsWellFormed) {

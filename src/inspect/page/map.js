@@ -18,7 +18,7 @@ const layoutMap = (w, part, room) => {
   const font = `13px ${family()}`;
   const left = Math.min(230, 14 + Math.max(20, ...w.map((_, i) => textWidth(rowLabel(part, i), font))));
   const longest = Math.min(170, Math.max(10, ...columnTokens(part).map((token) => textWidth(label(token, 24), font))));
-  const cellRoom = Math.min((room.width - left - 8) / Math.max(1, columns), Math.max(15, (room.height - 60) / Math.max(1, rows)));
+  const cellRoom = Math.min((room.width - left - 8) / Math.max(1, columns), Math.max(15, (room.height - 70) / Math.max(1, rows)));
   const cell = Math.max(2, Math.floor(Math.max(3, Math.min(48, cellRoom)) * room.zoom));
   const flat = longest + 4 <= cell;
   const top = flat ? 24 : Math.ceil(longest * Math.sin(kAngle)) + 16;
@@ -48,7 +48,7 @@ const paintCells = (context, w, g, x0, y0, table = ramp) => {
 const drawMap = () => {
   const w = current();
   const stage = $('stage');
-  const room = {width: Math.max(240, stage.clientWidth - 4), height: Math.max(300, window.innerHeight * 0.66), zoom: state.zoom};
+  const room = {width: Math.max(240, stage.clientWidth - 4), height: Math.max(320, window.innerHeight - stage.getBoundingClientRect().top - window.scrollY - 44), zoom: state.zoom};
   const g = layoutMap(w, state.part, room);
   const box = make('div', 'map');
   box.tabIndex = 0;
