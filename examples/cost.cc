@@ -6,10 +6,10 @@
 // Prints:
 //   attention of the base model, 1 sentence of 512: 1.61 GFLOP; with 1 or 64 heads: the same
 //   preset       parameters   forward   training   (37,000 shared tokens, 25 sentences of 40 + 40)
-//   tiny              5.8 M     13.5       40.5 GFLOP
-//   small            15.1 M     35.1      105.4 GFLOP
-//   base             63.1 M    135.0      405.0 GFLOP
-//   big             214.4 M    446.0     1338.0 GFLOP
+//   tiny              6.1 M     12.3       37.0 GFLOP
+//   small            15.0 M     30.3       91.0 GFLOP
+//   base             63.1 M    127.4      382.3 GFLOP
+//   big             214.2 M    431.0     1293.1 GFLOP
 #include <heed/heed.h>
 
 #include <cstdio>

@@ -52,7 +52,8 @@ int main() {
   const Tensor causal = attention(x, x, x, {.causal = Causal::top_left(), .want = {.weights = true}}).weights;
   print(causal, 0, 4);
   Tensor additive = Tensor::zeros({1, 4, 4});  // broadcast over (B, H, L, L)
-  for (int64_t i = 0; i < 4; ++i) std::fill(additive.data<float>() + 4 * i + i + 1, additive.data<float>() + 4 * i + 4, -INFINITY);
+  for (int64_t i = 0; i < 4; ++i)
+    std::fill(additive.data<float>() + 4 * i + i + 1, additive.data<float>() + 4 * i + 4, -INFINITY);
   const Tensor added = attention(x, x, x, {.bias = additive, .want = {.weights = true}}).weights;
   const bool same = std::memcmp(causal.data<float>(), added.data<float>(), static_cast<size_t>(causal.nbytes())) == 0;
   std::printf("the same as an additive mask of 0 and -inf: %s\n", same ? "same bits" : "different");
@@ -62,19 +63,22 @@ int main() {
 
   std::printf("padding: the second sentence has 2 keys\n");
   const std::vector<int32_t> lengths = {4, 2};
-  const Tensor padded = attention(two, two, two,
-                                  {.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2}),
-                                   .want = {.weights = true}}).weights;
+  const Tensor padded =
+      attention(two, two, two,
+                {.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2}), .want = {.weights = true}})
+          .weights;
   print(padded, 0, 1);
   print(padded, 1, 1);
 
   std::printf("window of 2 to the left\n");
-  print(attention(x, x, x, {.causal = Causal::top_left(), .window = {.left = 2}, .want = {.weights = true}}).weights, 0, 4);
+  print(attention(x, x, x, {.causal = Causal::top_left(), .window = {.left = 2}, .want = {.weights = true}}).weights, 0,
+        4);
 
   const Tensor poisoned = x.clone();
   std::fill_n(poisoned.data<float>() + 6, 2, NAN);  // the last key and value
   const AttentionResult clean = attention(x.slice(2, 0, 1), poisoned, poisoned, {.causal = Causal::top_left()});
   std::printf("NaN behind the mask: output %.2f\n", clean.output.at({0, 0, 0, 0}));
   const AttentionResult nothing = attention(x, x, x, {.causal = Causal::offset(-4), .want = {.logsumexp = true}});
-  std::printf("no key at all: output %.2f, logsumexp %g\n", nothing.output.at({0, 0, 3, 0}), nothing.logsumexp.at({0, 0, 3}));
+  std::printf("no key at all: output %.2f, logsumexp %g\n", nothing.output.at({0, 0, 3, 0}),
+              nothing.logsumexp.at({0, 0, 3}));
 }

@@ -1,17 +1,17 @@
 // Why attention divides by sqrt(d_k): measured for d_k from 4 to 1024.
 //
 // For independent components of variance 1 the dot product q.k has variance d_k. Without the scale the softmax of such
-// scores is almost one-hot (entropy near 0) and its gradient vanishes; with it neither depends on d_k. Entropy is in nats
-// over 64 keys (at most ln 64 = 4.159); the gradient is the mean of p (1 - p), the diagonal of the softmax's derivative.
-// Also writes scale.svg: the weights of one query, unscaled above and scaled below, for each d_k.
+// scores is almost one-hot (entropy near 0) and its gradient vanishes; with it neither depends on d_k. Entropy is in
+// nats over 64 keys (at most ln 64 = 4.159); the gradient is the mean of p (1 - p), the diagonal of the softmax's
+// derivative. Also writes scale.svg: the weights of one query, unscaled above and scaled below, for each d_k.
 //
 // Prints:
 //    d_k   var(q.k)   entropy  gradient   | scaled: variance  entropy  gradient
-//      4        4.1     2.647   0.01290   |            1.024    3.668   0.01492
-//     16       16.0     1.365   0.00939   |            1.000    3.678   0.01493
-//     64       64.9     0.637   0.00530   |            1.015    3.671   0.01492
-//    256      256.2     0.316   0.00281   |            1.001    3.678   0.01493
-//   1024     1014.1     0.158   0.00144   |            0.990    3.682   0.01493
+//      4        4.7     2.683   0.01305   |            1.174    3.642   0.01494
+//     16       15.5     1.433   0.00903   |            0.967    3.704   0.01503
+//     64       64.0     0.540   0.00421   |            1.001    3.681   0.01501
+//    256      255.6     0.260   0.00226   |            0.998    3.677   0.01500
+//   1024     1016.9     0.137   0.00124   |            0.993    3.688   0.01502
 #include <heed/heed.h>
 
 #include <cmath>
@@ -64,5 +64,6 @@ int main() {
     rows.push_back("d=" + std::to_string(d));
     rows.push_back("scaled");
   }
-  io::write_file_atomically("scale.svg", inspect::to_svg(picture, rows, columns, "softmax of q.k, and of q.k / sqrt(d)"));
+  io::write_file_atomically("scale.svg",
+                            inspect::to_svg(picture, rows, columns, "softmax of q.k, and of q.k / sqrt(d)"));
 }

@@ -5,15 +5,15 @@
 //
 // Prints:
 //   1. without weights, for "journey"
-//     scores              0.9544 1.4950 1.4754 0.8434 0.7070 1.0865
-//     divided by the sum  0.1455 0.2278 0.2249 0.1285 0.1077 0.1656
-//     softmax             0.1385 0.2379 0.2333 0.1240 0.1082 0.1581
-//     Your                0.4421 0.5931 0.5790
-//     journey             0.4419 0.6515 0.5683
-//     starts              0.4431 0.6496 0.5671
-//     with                0.4304 0.6298 0.5510
-//     one                 0.4671 0.5910 0.5266
-//     step                0.4177 0.6503 0.5645
+//     scores             0.9544 1.4950 1.4754 0.8434 0.7070 1.0865
+//     divided by the sum 0.1455 0.2278 0.2249 0.1285 0.1077 0.1656
+//     softmax            0.1385 0.2379 0.2333 0.1240 0.1082 0.1581
+//     Your               0.4421 0.5931 0.5790
+//     journey            0.4419 0.6515 0.5683
+//     starts             0.4431 0.6496 0.5671
+//     with               0.4304 0.6298 0.5510
+//     one                0.4671 0.5910 0.5266
+//     step               0.4177 0.6503 0.5645
 //   2. with trainable weights: output (1, 1, 6, 2), weights of each row sum to 1.0000
 //   3. causal: "Your" sees itself alone with weight 1.0000; "journey" gives "starts" 0.0000
 //      dropout 0.5: of the 21 weights a token may have, some are 0, the others doubled: 1.0000 -> 2.0000 or 0
@@ -75,15 +75,17 @@ int main() {
   const Tensor dropped = attention(q, k, v, options).weights;
   bool exact = true;
   for (int i = 0; i < 6; ++i) {
-    for (int j = 0; j < 6; ++j) exact = exact && (dropped.at({0, 0, i, j}) == 0 || dropped.at({0, 0, i, j}) == 2 * causal.at({0, 0, i, j}));
+    for (int j = 0; j < 6; ++j)
+      exact = exact && (dropped.at({0, 0, i, j}) == 0 || dropped.at({0, 0, i, j}) == 2 * causal.at({0, 0, i, j}));
   }
   std::printf("   dropout 0.5: of the 21 weights a token may have, some are 0, the others doubled: %s\n",
               exact ? "1.0000 -> 2.0000 or 0" : "not so");
 
   // 4. Each head has projections of its own; their outputs side by side go through Wo.
   nn::MultiHeadAttention heads({.width = 4, .heads = 2, .bias = false}, init);
-  const Value wide(Tensor::from({.1f, .2f, .3f, .4f, .5f, .6f, .7f, .8f, .9f, .1f, .2f, .3f, .4f, .5f, .6f, .7f, .8f, .9f,
-                                 .1f, .2f, .3f, .4f, .5f, .6f}, {1, 6, 4}));
+  const Value wide(Tensor::from({.1f, .2f, .3f, .4f, .5f, .6f, .7f, .8f, .9f, .1f, .2f, .3f,
+                                 .4f, .5f, .6f, .7f, .8f, .9f, .1f, .2f, .3f, .4f, .5f, .6f},
+                                {1, 6, 4}));
   std::printf("4. multi-head: 2 heads of size 2, output %s\n",
               to_string(heads.self(wide, {.causal = Causal::top_left()}).shape()).c_str());
 }

@@ -1,7 +1,8 @@
 // Multi-head attention from three functions: softmax(x, axis), linear(x, w, bias) and scaled_dot_product_attention.
 //
-// SimpleMultiHeadAttention(hidden_size, num_heads, wq, wk, wv, wo), called as (query, key, value, mask): linear, split into
-// heads (N, L, H, D) -> (N, H, L, D), attention, merge (N, L, H*D), linear. The same result as nn::MultiHeadAttention.
+// SimpleMultiHeadAttention(hidden_size, num_heads, wq, wk, wv, wo), called as (query, key, value, mask): linear, split
+// into heads (N, L, H, D) -> (N, H, L, D), attention, merge (N, L, H*D), linear. The same result as
+// nn::MultiHeadAttention.
 //
 // Prints:
 //   softmax over axis 0 of [[0, 1], [0, 1]]: 0.5000 0.5000 0.5000 0.5000
@@ -24,6 +25,9 @@ Tensor softmax(const Tensor& x, int axis) {
   return ops::softmax(x.transpose(axis, -1).contiguous()).transpose(axis, -1).contiguous();
 }
 
+// x w^T + bias.
+Tensor linear(const Tensor& x, const Tensor& w, const Tensor& bias = {}) { return ops::linear(x, w, bias, {}).output; }
+
 class SimpleMultiHeadAttention {
  public:
   SimpleMultiHeadAttention(int64_t hidden_size, int64_t num_heads, Tensor wq, Tensor wk, Tensor wv, Tensor wo)
@@ -31,10 +35,10 @@ class SimpleMultiHeadAttention {
 
   // query, key, value (N, L, hidden); mask: an additive one (L, L), or none.
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {}) const {
-    const Tensor out = scaled_dot_product_attention(split(ops::linear(query, wq_)), split(ops::linear(key, wk_)),
-                                                    split(ops::linear(value, wv_)), {}, mask);
+    const Tensor out = scaled_dot_product_attention(split(linear(query, wq_)), split(linear(key, wk_)),
+                                                    split(linear(value, wv_)), {}, mask);
     const Tensor merged = out.transpose(1, 2).contiguous();  // (N, L, H, D)
-    return ops::linear(merged.reshape({merged.size(0), merged.size(1), heads_ * size_}), wo_);
+    return linear(merged.reshape({merged.size(0), merged.size(1), heads_ * size_}), wo_);
   }
 
  private:
@@ -50,8 +54,8 @@ class SimpleMultiHeadAttention {
 
 int main() {
   const Tensor p = softmax(Tensor::from({0, 1, 0, 1}, {2, 2}), 0);
-  std::printf("softmax over axis 0 of [[0, 1], [0, 1]]: %.4f %.4f %.4f %.4f\n", p.at({0, 0}), p.at({0, 1}), p.at({1, 0}),
-              p.at({1, 1}));
+  std::printf("softmax over axis 0 of [[0, 1], [0, 1]]: %.4f %.4f %.4f %.4f\n", p.at({0, 0}), p.at({0, 1}),
+              p.at({1, 0}), p.at({1, 1}));
 
   nn::Initializer random(7);
   const Tensor x = random.normal({2, 3, 4, 5}, 1.0f);
@@ -71,7 +75,8 @@ int main() {
   const Tensor a = simple(tokens, tokens, tokens, causal);
   const Tensor b = module.self(Value(tokens), {.causal = Causal::top_left()}).data();
   float difference = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) difference = std::max(difference, std::abs(a.data<float>()[i] - b.data<float>()[i]));
+  for (int64_t i = 0; i < a.numel(); ++i)
+    difference = std::max(difference, std::abs(a.data<float>()[i] - b.data<float>()[i]));
   std::printf("simple multi-head attention: %s\n", to_string(a.shape()).c_str());
   std::printf("largest difference from nn::MultiHeadAttention: %g\n", static_cast<double>(difference));
 }
