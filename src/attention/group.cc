@@ -54,8 +54,15 @@ RowTiles::RowTiles(int64_t heads, int64_t queries)
       per_segment_((segment_rows_ + kernels::kTileRows - 1) / kernels::kTileRows) {}
 
 RowTiles::Rows RowTiles::operator[](int64_t tile) const {
-  const int64_t start = tile % per_segment_ * kernels::kTileRows;
-  return {tile / per_segment_ * segment_rows_ + start, std::min(kernels::kTileRows, segment_rows_ - start)};
+  const int64_t index = tile % per_segment_, segment = tile / per_segment_ * segment_rows_;
+  const int64_t start = index * kernels::kTileRows, left = segment_rows_ - start;
+  // Sixteen rows alone keep the multiply-adds only 70 % busy: the last 49 to 64 rows are cut at 32 instead of 48.
+  const int64_t tail = segment_rows_ % kernels::kTileRows;
+  if (per_segment_ > 1 && tail > 0 && tail <= kernels::kColumns) {
+    if (index == per_segment_ - 2) return {segment + start, 2 * kernels::kColumns};
+    if (index == per_segment_ - 1) return {segment + start - kernels::kColumns, left + kernels::kColumns};
+  }
+  return {segment + start, std::min(kernels::kTileRows, left)};
 }
 
 void DenseKeys::load(kernels::AttentionGroup& group) {

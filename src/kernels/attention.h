@@ -84,7 +84,7 @@ struct AttentionBackward {
 void attention_backward_tile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first,
                              int64_t rows, float* scratch);
 
-// rows x columns from source to destination (which may be the same), every NaN replaced by the one quiet NaN.
+// rows x columns from source to destination (which may be the same), every NaN replaced by the one quiet NaN, -0 by 0.
 void attention_copy_rows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride,
                          int64_t rows, int64_t columns);
 

@@ -119,7 +119,7 @@ void add_gradients(const Tile& tile, const AttentionBackward& gradients, const B
     if (partial && !finite.d_output) {
       multiply_attended_depth(product, bits);
     } else {
-      multiply<Start::c>(product);
+      multiply<Into::added>(product);
     }
   }
   if (gradients.d_key != nullptr) {
@@ -137,7 +137,7 @@ void add_gradients(const Tile& tile, const AttentionBackward& gradients, const B
     if (partial && !finite.query) {
       multiply_attended_depth(product, bits);
     } else {
-      multiply<Start::c>(product);
+      multiply<Into::added>(product);
     }
   }
   if (gradients.d_query.data != nullptr) {
@@ -152,9 +152,9 @@ void add_gradients(const Tile& tile, const AttentionBackward& gradients, const B
                           .depth = block.count,
                           .n = tile.width};
     if (partial && !all_finite(product.a, g.key.row, g.key.column, block.count, g.size)) {
-      multiply_attended_lanes(product, bits);
+      multiply_attended_lanes<Into::added>(product, bits);
     } else {
-      multiply<Start::c>(product);
+      multiply<Into::added>(product);
     }
   }
 }
@@ -163,8 +163,7 @@ void write_query_gradient(const Tile& tile, const AttentionBackward& gradients, 
   const AttentionGroup& g = tile.group;
   float* rows[kTileRows];
   for (int64_t r = 0; r < tile.rows; ++r) rows[r] = gradients.d_query.at(tile.head[r], tile.query[r]);
-  unpack_columns(tile, w.d_query, g.size, rows,
-                 [&](FV d, int64_t) HWY_ATTR { return one_nan(hn::Mul(d, all(g.scale))); });
+  unpack_columns(tile, w.d_query, g.size, rows, [&](FV d, int64_t) HWY_ATTR { return tidy(hn::Mul(d, all(g.scale))); });
   if (gradients.d_sink.data == nullptr) return;
   HWY_ALIGN float sinks[kTileRows];
   for (int64_t r = 0; r < tile.width; ++r) sinks[r] = *g.sinks.at(tile.head[r], 0);
@@ -201,7 +200,7 @@ void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradient
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
     const bool partial = compute_scores(tile, block, coverage, w.query_columns, w.scores, w.spare, w.slope, bits);
-    multiply<Start::zero>({.c = w.d_scores,
+    multiply<Into::fresh>({.c = w.d_scores,
                            .c_row = tile.width,
                            .a = group.value.data + block.from * group.value.row,
                            .a_row = group.value.row,
@@ -239,9 +238,9 @@ void CopyRows(const float* source, int64_t source_stride, float* destination, in
               int64_t columns) {
   for (int64_t r = 0; r < rows; ++r, source += source_stride, destination += destination_stride) {
     int64_t c = 0;
-    for (; c + kLanes <= columns; c += kLanes) hn::StoreU(one_nan(hn::LoadU(kF, source + c)), kF, destination + c);
+    for (; c + kLanes <= columns; c += kLanes) hn::StoreU(tidy(hn::LoadU(kF, source + c)), kF, destination + c);
     for (; c < columns; ++c) {
-      destination[c] = source[c] == source[c] ? source[c] : std::numeric_limits<float>::quiet_NaN();
+      destination[c] = source[c] == source[c] ? source[c] + 0.0f : std::numeric_limits<float>::quiet_NaN();
     }
   }
 }

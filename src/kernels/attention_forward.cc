@@ -1,6 +1,8 @@
 // The fused forward pass of one tile: scores, online softmax, output. See attention.h for the layout.
 #include "kernels/attention.h"
 
+#include <utility>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention_forward.cc"
 #include <hwy/foreach_target.h>
@@ -33,42 +35,68 @@ struct State {
 // What scores are measured from: the largest one, or 0 in a row that has none, so that -inf - -inf does not come up.
 HWY_INLINE FV origin(FV largest) { return hn::IfThenZeroElse(hn::Eq(largest, all(kMinusInfinity)), largest); }
 
-// scores become weights exp(score - largest); the state's output is rescaled where a larger score has come up.
-void update(const Tile& tile, const Block& block, float* scores, State& state) {
-  const int64_t width = tile.width;
-  HWY_ALIGN float factors[kTileRows];
+// The part of update() for kVectors vectors of lanes side by side: chains of additions and of maxima enough to hide
+// their latency. Returns whether a larger score has come up; `factors` is what that multiplies what was there before.
+template <int kVectors>
+HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t count, float* largest_of, float* sum_of,
+                             float* factors) {
+  FV before[kVectors], largest[kVectors], from[kVectors], sum[kVectors];
+  HWY_UNROLL(3)
+  for (int v = 0; v < kVectors; ++v) largest[v] = before[v] = hn::Load(kF, largest_of + v * kLanes);
+  for (int64_t j = 0; j < count; ++j) {
+    HWY_UNROLL(3)
+    for (int v = 0; v < kVectors; ++v) largest[v] = larger(hn::Load(kF, scores + j * width + v * kLanes), largest[v]);
+  }
   bool grew = false;
-  for (int64_t lane = 0; lane < width; lane += kLanes) {
-    const FV before = hn::Load(kF, state.largest + lane);
-    FV largest = before;
-    for (int64_t j = 0; j < block.count; ++j) largest = larger(hn::Load(kF, scores + j * width + lane), largest);
-    hn::Store(largest, kF, state.largest + lane);
-    const FV from = origin(largest);
-    FV sum = hn::Load(kF, state.sum + lane);
-    // Lanes that keep their maximum are multiplied by exactly 1, so skipping that for all of them changes no bits.
-    if (!hn::AllFalse(kF, hn::Gt(largest, before))) {
-      const FV factor = exponential(hn::Sub(before, from));
-      hn::Store(factor, kF, factors + lane);
-      sum = hn::Mul(sum, factor);
-      grew = true;
-    } else {
-      hn::Store(all(1.0f), kF, factors + lane);
+  HWY_UNROLL(3)
+  for (int v = 0; v < kVectors; ++v) {
+    hn::Store(largest[v], kF, largest_of + v * kLanes);
+    from[v] = origin(largest[v]);
+    sum[v] = hn::Load(kF, sum_of + v * kLanes);
+    grew = grew || !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));
+  }
+  // Lanes that keep their maximum are multiplied by exactly 1, so skipping that for all of them changes no bits.
+  if (grew) {
+    HWY_UNROLL(3)
+    for (int v = 0; v < kVectors; ++v) {
+      const FV factor = exponential(hn::Sub(before[v], from[v]));
+      hn::Store(factor, kF, factors + v * kLanes);
+      sum[v] = hn::Mul(sum[v], factor);
     }
-    for (int64_t j = 0; j < block.count; ++j) {
-      float* const s = scores + j * width + lane;
-      const FV weight = exponential(hn::Sub(hn::Load(kF, s), from));
+  } else {
+    HWY_UNROLL(3)
+    for (int v = 0; v < kVectors; ++v) hn::Store(all(1.0f), kF, factors + v * kLanes);
+  }
+  for (int64_t j = 0; j < count; ++j) {
+    HWY_UNROLL(3)
+    for (int v = 0; v < kVectors; ++v) {
+      float* const s = scores + j * width + v * kLanes;
+      const FV weight = exponential(hn::Sub(hn::Load(kF, s), from[v]));
       hn::Store(weight, kF, s);
-      sum = hn::Add(sum, weight);
-    }
-    hn::Store(sum, kF, state.sum + lane);
-  }
-  if (!grew || state.empty) return;
-  for (int64_t d = 0; d < tile.group.value_size; ++d) {
-    for (int64_t lane = 0; lane < width; lane += kLanes) {
-      float* const o = state.output + d * width + lane;
-      hn::Store(hn::Mul(hn::Load(kF, o), hn::Load(kF, factors + lane)), kF, o);
+      sum[v] = hn::Add(sum[v], weight);
     }
   }
+  HWY_UNROLL(3)
+  for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], kF, sum_of + v * kLanes);
+  return grew;
+}
+
+// scores become weights exp(score - largest). `factors` is what the state's output must be multiplied by, because a
+// larger score has come up; returns whether any is not 1.
+bool update(const Tile& tile, const Block& block, float* scores, State& state, float* factors) {
+  const int64_t width = tile.width;
+  bool grew = false;
+  int64_t lane = 0;
+  for (; lane + 3 * kLanes <= width; lane += 3 * kLanes) {
+    grew |= update_lanes<3>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
+  }
+  for (; lane + 2 * kLanes <= width; lane += 2 * kLanes) {
+    grew |= update_lanes<2>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
+  }
+  for (; lane < width; lane += kLanes) {
+    grew |= update_lanes<1>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
+  }
+  return grew;
 }
 
 void drop(const Tile& tile, const Block& block, float* weights) {
@@ -82,8 +110,9 @@ void drop(const Tile& tile, const Block& block, float* weights) {
   }
 }
 
+// output = output * factors + weights * values, over the block's keys.
 void add_values(const Tile& tile, const Block& block, bool partial, const Bits& bits, const float* weights,
-                State& state) {
+                const float* factors, bool grew, State& state) {
   const AttentionGroup& g = tile.group;
   const Product product{.c = state.output,
                         .c_row = tile.width,
@@ -94,23 +123,31 @@ void add_values(const Tile& tile, const Block& block, bool partial, const Bits& 
                         .x_row = tile.width,
                         .rows = g.value_size,
                         .depth = block.count,
-                        .n = tile.width};
+                        .n = tile.width,
+                        .factors = factors};
   if (partial && !all_finite(product.a, g.value.row, g.value.column, block.count, g.value_size)) {
     if (state.empty) std::fill_n(state.output, g.value_size * tile.width, 0.0f);
-    multiply_attended_lanes(product, bits);
+    multiply_attended_lanes<Into::scaled>(product, bits);
   } else if (state.empty) {
-    multiply<Start::zero>(product);
+    multiply<Into::fresh>(product);
+  } else if (grew) {
+    multiply<Into::scaled>(product);
   } else {
-    multiply<Start::c>(product);
+    multiply<Into::added>(product);
   }
   state.empty = false;
 }
 
-// `total` takes in `next`, the state of the keys after its own.
-void merge(const Tile& tile, const State& next, State& total) {
+// `total` takes in `next`, the state of the keys after its own; what `next` holds after that is of no use.
+void merge(const Tile& tile, State& next, State& total) {
   if (next.empty) return;
-  if (total.empty) std::fill_n(total.output, tile.group.value_size * tile.width, 0.0f);
-  total.empty = false;
+  if (total.empty) {
+    std::swap(total.output, next.output);
+    std::copy_n(next.largest, tile.width, total.largest);
+    std::copy_n(next.sum, tile.width, total.sum);
+    total.empty = false;
+    return;
+  }
   HWY_ALIGN float old_factors[kTileRows], new_factors[kTileRows];
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     const FV a = hn::Load(kF, total.largest + lane), b = hn::Load(kF, next.largest + lane);
@@ -166,7 +203,7 @@ void write_output(const Tile& tile, const AttentionForward& result, const State&
     return;
   }
   unpack_columns(tile, total.output, tile.group.value_size, rows,
-                 [&](FV o, int64_t lane) HWY_ATTR { return one_nan(hn::Mul(o, hn::Load(kF, factors + lane))); });
+                 [&](FV o, int64_t lane) HWY_ATTR { return tidy(hn::Mul(o, hn::Load(kF, factors + lane))); });
 }
 
 // A second pass over the keys, now that the sums are known.
@@ -221,9 +258,10 @@ void ForwardTile(const AttentionGroup& group, const AttentionForward& result, in
       const Coverage coverage = find_attended(tile, block, bits);
       if (coverage == Coverage::none) continue;
       const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
-      update(tile, block, scores, state);
+      HWY_ALIGN float factors[kTileRows];
+      const bool grew = update(tile, block, scores, state, factors);
       if (group.dropout_threshold > 0) drop(tile, block, scores);
-      add_values(tile, block, partial, bits, scores, state);
+      add_values(tile, block, partial, bits, scores, factors, grew, state);
     }
     if (!group.single_chunk) merge(tile, chunk, total);
   }

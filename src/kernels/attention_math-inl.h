@@ -98,6 +98,10 @@ HWY_INLINE FV hyperbolic_tangent(FV x) {
 // Which NaN an operation returns differs between processors; what leaves a kernel is always the same one.
 HWY_INLINE FV one_nan(FV x) { return hn::IfThenElse(hn::IsNaN(x), all(std::numeric_limits<float>::quiet_NaN()), x); }
 
+// Adding 0 turns -0 into 0: which of the two a sum of vanishing terms gives depends on whether masked keys were
+// skipped.
+HWY_INLINE FV tidy(FV x) { return one_nan(hn::Add(x, hn::Zero(kF))); }
+
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -1,8 +1,8 @@
-// The one product behind fused attention, in registers: C (rows, n) (+)= A (rows, depth) X (depth, n).
+// The one product behind fused attention, in registers: C (rows, n) = A (rows, depth) X (depth, n), or added to C.
 //
-// n runs over vector lanes; every element of C is one chain over the depth, in order. A is read by broadcast through
-// two strides, so it may lie either way round: scores (A = K), outputs (A = V transposed), and all gradients are this
-// product.
+// n runs over vector lanes; every element is one chain over the depth, in order, which is then added to C. A is read by
+// broadcast through two strides, so it may lie either way round: scores (A = K), outputs (A = V transposed), and all
+// gradients are this product.
 #if defined(HEED_KERNELS_ATTENTION_MULTIPLY_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_MULTIPLY_INL_H_
 #undef HEED_KERNELS_ATTENTION_MULTIPLY_INL_H_
@@ -23,75 +23,103 @@ struct Product {
   int64_t a_row, a_depth;
   const float* x;
   int64_t x_row;
-  int64_t rows, depth, n;  // n a multiple of 16
+  int64_t rows, depth, n;          // n a multiple of 16
+  const float* factors = nullptr;  // Into::scaled: n numbers
 };
 
-// Registers: 8 rows x 3 vectors of 32 on AVX-512, 4 x 3 of 16 on AVX2: enough chains to hide the latency of the
-// multiply-add, and fewer than two loads for each.
-constexpr int64_t kMostRows = HWY_TARGET <= HWY_AVX3 ? 8 : 4;
+// What becomes of the product: C = sum, C = C + sum, or C = C * factors + sum.
+enum class Into { fresh, added, scaled };
 
-enum class Start { zero, c };
+// Rows of A at a time, for so many vectors of X: enough chains to hide the latency of the multiply-add (4 cycles on two
+// ports), fewer than one load for each, and no more than the 32 registers of AVX-512 or the 16 of AVX2.
+constexpr int rows_for(int vectors) {
+#if HWY_TARGET <= HWY_AVX3
+  return vectors == 4 ? 6 : 8;
+#else
+  return vectors == 3 ? 4 : vectors == 2 ? 6 : 8;
+#endif
+}
 
-template <int kRows, int kVectors, Start kStart>
+template <Into kInto>
+HWY_INLINE FV combine(FV c, FV sum, FV factor) {
+  if (kInto == Into::fresh) return sum;
+  return kInto == Into::added ? hn::Add(c, sum) : Fma(c, factor, sum);
+}
+
+template <int kRows, int kVectors, Into kInto>
 HWY_INLINE void multiply_registers(const Product& p, int64_t row, int64_t lane) {
+  // Copies: the compiler must assume that stores of vectors change what `p` refers to.
+  const int64_t depth = p.depth, c_row = p.c_row, a_row = p.a_row, a_depth = p.a_depth, x_row = p.x_row;
+  const float* const factors = p.factors + lane;
+  float* const c = p.c + row * c_row + lane;
+  const float* a = p.a + row * a_row;
+  const float* x = p.x + lane;
   FV sum[kRows][kVectors];
-  float* const c = p.c + row * p.c_row + lane;
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL(3)
+    HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) {
-      sum[r][v] = kStart == Start::c ? hn::Load(kF, c + r * p.c_row + v * kLanes) : hn::Zero(kF);
+      sum[r][v] = hn::Zero(kF);
+      if (kInto != Into::fresh) __builtin_prefetch(c + r * c_row + v * kLanes, 1);  // often in L2 only
     }
   }
-  const float* a = p.a + row * p.a_row;
-  const float* x = p.x + lane;
-  const int64_t a_row = p.a_row, a_depth = p.a_depth, x_row = p.x_row;
-  for (int64_t k = p.depth; k > 0; --k, a += a_depth, x += x_row) {
+  for (int64_t k = depth; k > 0; --k, a += a_depth, x += x_row) {
     FV lanes[kVectors];
-    HWY_UNROLL(3)
+    HWY_UNROLL(4)
     for (int v = 0; v < kVectors; ++v) lanes[v] = hn::Load(kF, x + v * kLanes);
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
       const FV factor = hn::Set(kF, a[r * a_row]);
-      HWY_UNROLL(3)
+      HWY_UNROLL(4)
       for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(factor, lanes[v], sum[r][v]);
     }
   }
-  HWY_UNROLL(8)
-  for (int r = 0; r < kRows; ++r) {
-    HWY_UNROLL(3)
-    for (int v = 0; v < kVectors; ++v) hn::Store(sum[r][v], kF, c + r * p.c_row + v * kLanes);
+  HWY_UNROLL(4)
+  for (int v = 0; v < kVectors; ++v) {
+    const FV factor = kInto == Into::scaled ? hn::Load(kF, factors + v * kLanes) : hn::Zero(kF);
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) {
+      float* const to = c + r * c_row + v * kLanes;
+      hn::Store(combine<kInto>(kInto == Into::fresh ? factor : hn::Load(kF, to), sum[r][v], factor), kF, to);
+    }
   }
 }
 
-template <int kVectors, Start kStart>
+template <int kVectors, Into kInto>
 HWY_INLINE void multiply_panel(const Product& p, int64_t lane) {
+  constexpr int kMost = rows_for(kVectors);
   int64_t row = 0;
-  for (; row + kMostRows <= p.rows; row += kMostRows) multiply_registers<kMostRows, kVectors, kStart>(p, row, lane);
-  if (kMostRows > 4 && row + 4 <= p.rows) {
-    multiply_registers<4, kVectors, kStart>(p, row, lane);
+  for (; row + kMost <= p.rows; row += kMost) multiply_registers<kMost, kVectors, kInto>(p, row, lane);
+  if (kMost > 4 && row + 4 <= p.rows) {
+    multiply_registers<4, kVectors, kInto>(p, row, lane);
     row += 4;
   }
   if (row + 2 <= p.rows) {
-    multiply_registers<2, kVectors, kStart>(p, row, lane);
+    multiply_registers<2, kVectors, kInto>(p, row, lane);
     row += 2;
   }
-  if (row < p.rows) multiply_registers<1, kVectors, kStart>(p, row, lane);
+  if (row < p.rows) multiply_registers<1, kVectors, kInto>(p, row, lane);
 }
 
-template <Start kStart>
+template <Into kInto>
 HWY_NOINLINE void multiply(const Product& p) {
   int64_t left = p.n / kLanes, lane = 0;
   while (left > 0) {
-    // Four vectors are two and two, not three and one.
-    if (left == 3 || left > 4) {
-      multiply_panel<3, kStart>(p, lane);
+#if HWY_TARGET <= HWY_AVX3
+    if (left == 4 || left > 6) {
+      multiply_panel<4, kInto>(p, lane);
+      left -= 4, lane += 4 * kLanes;
+      continue;
+    }
+#endif
+    if (left == 3 || left > 4) {  // four are two and two, not three and one
+      multiply_panel<3, kInto>(p, lane);
       left -= 3, lane += 3 * kLanes;
     } else if (left >= 2) {
-      multiply_panel<2, kStart>(p, lane);
+      multiply_panel<2, kInto>(p, lane);
       left -= 2, lane += 2 * kLanes;
     } else {
-      multiply_panel<1, kStart>(p, lane);
+      multiply_panel<1, kInto>(p, lane);
       left -= 1, lane += kLanes;
     }
   }

@@ -39,7 +39,7 @@ HWY_INLINE auto test_bit(const uint32_t (&word)[2][kTileRows], int64_t key, int6
 
 inline uint64_t low_bits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
 
-// Up to 48 rows of the group. Lanes beyond `rows` repeat row 0's positions and hold zeros; nothing of them is written.
+// Up to 48 rows of the group. Lanes beyond `rows` repeat row 0; nothing of them is written.
 struct Tile {
   const AttentionGroup& group;
   int64_t rows, width;         // width: rows rounded up to 16
@@ -50,10 +50,11 @@ struct Tile {
 
   Tile(const AttentionGroup& g, int64_t first, int64_t count)
       : group(g), rows(count), width(padded(count)), begin(g.keys), end(0), all_begin(0), all_end(g.keys) {
+    int64_t h = first / g.queries, i = first % g.queries;
     for (int64_t r = 0; r < width; ++r) {
-      const int64_t row = first + (r < rows ? r : 0);
-      head[r] = row / g.queries;
-      query[r] = row % g.queries;
+      head[r] = r < rows ? h : head[0];
+      query[r] = r < rows ? i : query[0];
+      if (++i == g.queries) i = 0, ++h;
       first_key[r] = std::clamp<int64_t>(query[r] + g.first_shift, 0, g.keys);
       last_key[r] = std::max(first_key[r], std::clamp<int64_t>(query[r] + g.last_shift, 0, g.keys));
       if (first_key[r] < last_key[r]) {
@@ -138,53 +139,76 @@ inline Coverage find_attended(const Tile& tile, const Block& block, Bits& bits) 
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// The four 4 x 4 transposes within 128-bit blocks: out[m] of block b is element m of in[0..3] of block b.
-HWY_INLINE void transpose_blocks(FV& a, FV& b, FV& c, FV& d) {
-  const FV ac_low = hn::InterleaveLower(kF, a, c), bd_low = hn::InterleaveLower(kF, b, d);
-  const FV ac_high = hn::InterleaveUpper(kF, a, c), bd_high = hn::InterleaveUpper(kF, b, d);
-  a = hn::InterleaveLower(kF, ac_low, bd_low);
-  b = hn::InterleaveUpper(kF, ac_low, bd_low);
-  c = hn::InterleaveLower(kF, ac_high, bd_high);
-  d = hn::InterleaveUpper(kF, ac_high, bd_high);
+using Quad = hn::CappedTag<float, 4>;
+constexpr Quad kQuad;
+constexpr int64_t kQuads = kLanes / 4;  // 128-bit blocks of a vector
+
+// The four 4 x 4 transposes within 128-bit blocks: element m of block b of in[n] becomes element n of block b of
+// out[m].
+HWY_INLINE void transpose_blocks(FV (&v)[4]) {
+  const FV ac_low = hn::InterleaveLower(kF, v[0], v[2]), bd_low = hn::InterleaveLower(kF, v[1], v[3]);
+  const FV ac_high = hn::InterleaveUpper(kF, v[0], v[2]), bd_high = hn::InterleaveUpper(kF, v[1], v[3]);
+  v[0] = hn::InterleaveLower(kF, ac_low, bd_low);
+  v[1] = hn::InterleaveUpper(kF, ac_low, bd_low);
+  v[2] = hn::InterleaveLower(kF, ac_high, bd_high);
+  v[3] = hn::InterleaveUpper(kF, ac_high, bd_high);
+}
+
+// Four floats at column c of rows[0], rows[4], ... as the blocks of one vector: in registers, because a load across
+// several just written stores would wait for them all to reach the cache.
+HWY_INLINE FV load_blocks(const float* const* rows, int64_t c) {
+#if HWY_TARGET <= HWY_AVX3
+  const hn::Half<F> half;
+  return hn::Combine(kF, hn::Combine(half, hn::LoadU(kQuad, rows[12] + c), hn::LoadU(kQuad, rows[8] + c)),
+                     hn::Combine(half, hn::LoadU(kQuad, rows[4] + c), hn::LoadU(kQuad, rows[0] + c)));
+#elif HWY_TARGET == HWY_AVX2
+  return hn::Combine(kF, hn::LoadU(kQuad, rows[4] + c), hn::LoadU(kQuad, rows[0] + c));
+#else
+  return hn::LoadU(kQuad, rows[0] + c);
+#endif
+}
+
+// The other way round, for rows 0, 4, ... below `live`.
+HWY_INLINE void store_blocks(FV v, float* const* rows, int64_t c, int64_t live) {
+#if HWY_TARGET <= HWY_AVX3
+  const hn::Half<F> half;
+  const auto low = hn::LowerHalf(half, v), high = hn::UpperHalf(half, v);
+  if (live > 0) hn::StoreU(hn::LowerHalf(kQuad, low), kQuad, rows[0] + c);
+  if (live > 4) hn::StoreU(hn::UpperHalf(kQuad, low), kQuad, rows[4] + c);
+  if (live > 8) hn::StoreU(hn::LowerHalf(kQuad, high), kQuad, rows[8] + c);
+  if (live > 12) hn::StoreU(hn::UpperHalf(kQuad, high), kQuad, rows[12] + c);
+#elif HWY_TARGET == HWY_AVX2
+  if (live > 0) hn::StoreU(hn::LowerHalf(kQuad, v), kQuad, rows[0] + c);
+  if (live > 4) hn::StoreU(hn::UpperHalf(kQuad, v), kQuad, rows[4] + c);
+#else
+  if (live > 0) hn::StoreU(v, kQuad, rows[0] + c);
+#endif
 }
 #endif
 
-// destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows become 0.
+// destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
 inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& source, int64_t columns, float scale,
                          float* HWY_RESTRICT destination) {
   const int64_t width = tile.width;
   const float* rows[kTileRows];
-  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = source.at(tile.head[r], tile.query[r]);
+  for (int64_t r = 0; r < width; ++r) rows[r] = source.at(tile.head[r], tile.query[r]);
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   if (source.column == 1) {
-    HWY_ALIGN float quads[4 * kLanes];
     for (; c + 4 <= columns; c += 4) {
       for (int64_t lane = 0; lane < width; lane += kLanes) {
-        for (int64_t n = 0; n < kLanes; ++n) {
-          float* const quad = quads + (n % 4) * kLanes + n / 4 * 4;
-          if (lane + n < tile.rows) {
-            std::memcpy(quad, rows[lane + n] + c, 4 * sizeof(float));
-          } else {
-            std::memset(quad, 0, 4 * sizeof(float));
-          }
-        }
-        FV v0 = hn::Load(kF, quads), v1 = hn::Load(kF, quads + kLanes);
-        FV v2 = hn::Load(kF, quads + 2 * kLanes), v3 = hn::Load(kF, quads + 3 * kLanes);
-        transpose_blocks(v0, v1, v2, v3);
-        float* const to = destination + c * width + lane;
-        hn::Store(hn::Mul(v0, all(scale)), kF, to);
-        hn::Store(hn::Mul(v1, all(scale)), kF, to + width);
-        hn::Store(hn::Mul(v2, all(scale)), kF, to + 2 * width);
-        hn::Store(hn::Mul(v3, all(scale)), kF, to + 3 * width);
+        FV v[4];
+        HWY_UNROLL(4)
+        for (int n = 0; n < 4; ++n) v[n] = load_blocks(rows + lane + n, c);
+        transpose_blocks(v);
+        HWY_UNROLL(4)
+        for (int n = 0; n < 4; ++n) hn::Store(hn::Mul(v[n], all(scale)), kF, destination + (c + n) * width + lane);
       }
     }
   }
 #endif
   for (; c < columns; ++c) {
-    for (int64_t r = 0; r < width; ++r) {
-      destination[c * width + r] = r < tile.rows ? rows[r][c * source.column] * scale : 0.0f;
-    }
+    for (int64_t r = 0; r < width; ++r) destination[c * width + r] = rows[r][c * source.column] * scale;
   }
 }
 
@@ -194,30 +218,29 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
                                float* const* destination, const Map& f) {
   const int64_t width = tile.width;
   int64_t c = 0;
-  HWY_ALIGN float quads[4 * kLanes];
 #if HWY_TARGET != HWY_SCALAR
   for (; c + 4 <= columns; c += 4) {
     for (int64_t lane = 0; lane < width; lane += kLanes) {
-      const float* const from = source + c * width + lane;
-      FV v0 = f(hn::Load(kF, from), lane), v1 = f(hn::Load(kF, from + width), lane);
-      FV v2 = f(hn::Load(kF, from + 2 * width), lane), v3 = f(hn::Load(kF, from + 3 * width), lane);
-      transpose_blocks(v0, v1, v2, v3);
-      hn::Store(v0, kF, quads);
-      hn::Store(v1, kF, quads + kLanes);
-      hn::Store(v2, kF, quads + 2 * kLanes);
-      hn::Store(v3, kF, quads + 3 * kLanes);
-      const int64_t live = std::min(kLanes, tile.rows - lane);
-      for (int64_t n = 0; n < live; ++n) {
-        std::memcpy(destination[lane + n] + c, quads + (n % 4) * kLanes + n / 4 * 4, 4 * sizeof(float));
+      FV v[4];
+      HWY_UNROLL(4)
+      for (int n = 0; n < 4; ++n) v[n] = f(hn::Load(kF, source + (c + n) * width + lane), lane);
+      transpose_blocks(v);
+      if (lane + kLanes <= tile.rows) {
+        HWY_UNROLL(4)
+        for (int n = 0; n < 4; ++n) store_blocks(v[n], destination + lane + n, c, kLanes);
+      } else {
+        HWY_UNROLL(4)
+        for (int n = 0; n < 4; ++n) store_blocks(v[n], destination + lane + n, c, tile.rows - lane - n);
       }
     }
   }
 #endif
+  HWY_ALIGN float column[kLanes];
   for (; c < columns; ++c) {
     for (int64_t lane = 0; lane < width; lane += kLanes) {
-      hn::Store(f(hn::Load(kF, source + c * width + lane), lane), kF, quads);
+      hn::Store(f(hn::Load(kF, source + c * width + lane), lane), kF, column);
       const int64_t live = std::min(kLanes, tile.rows - lane);
-      for (int64_t n = 0; n < live; ++n) destination[lane + n][c] = quads[n];
+      for (int64_t n = 0; n < live; ++n) destination[lane + n][c] = column[n];
     }
   }
 }
@@ -292,7 +315,7 @@ inline void apply_bits(const Tile& tile, const Block& block, const Bits& bits, f
 inline bool compute_scores(const Tile& tile, const Block& block, Coverage coverage, const float* columns, float* scores,
                            float* spare, float* slope, Bits& bits) {
   const AttentionGroup& g = tile.group;
-  multiply<Start::zero>({.c = scores,
+  multiply<Into::fresh>({.c = scores,
                          .c_row = tile.width,
                          .a = g.key.data + block.from * g.key.row,
                          .a_row = g.key.row,
@@ -390,31 +413,35 @@ inline bool all_finite(const float* data, int64_t row_stride, int64_t column_str
   return sum == 0.0f && hn::AllTrue(kF, hn::Eq(sums, hn::Zero(kF)));
 }
 
-// multiply<Start::c> with lanes = queries and depth = keys, where a pair that is not attended adds nothing at all: for
+// multiply<kInto> with lanes = queries and depth = keys, where a pair that is not attended adds nothing at all: for
 // blocks that hold a NaN or an infinity, which zero times would let through.
-inline void multiply_attended_lanes(const Product& p, const Bits& bits) {
+template <Into kInto>
+void multiply_attended_lanes(const Product& p, const Bits& bits) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t lane = 0; lane < p.n; lane += kLanes) {
-      FV sum = hn::Load(kF, p.c + row * p.c_row + lane);
+      FV sum = hn::Zero(kF);
       for (int64_t k = 0; k < p.depth; ++k) {
         const FV next = Fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
         sum = hn::IfThenElse(test_bit(bits.word, k, lane), next, sum);
       }
-      hn::Store(sum, kF, p.c + row * p.c_row + lane);
+      float* const c = p.c + row * p.c_row + lane;
+      const FV factor = kInto == Into::scaled ? hn::Load(kF, p.factors + lane) : hn::Zero(kF);
+      hn::Store(combine<kInto>(kInto == Into::fresh ? factor : hn::Load(kF, c), sum, factor), kF, c);
     }
   }
 }
 
-// Likewise with rows = keys and depth = queries.
+// multiply<Into::added> likewise, with rows = keys and depth = queries.
 inline void multiply_attended_depth(const Product& p, const Bits& bits) {
   for (int64_t row = 0; row < p.rows; ++row) {
-    for (int64_t k = 0; k < p.depth; ++k) {
-      if ((bits.word[row / 32][k] >> (row % 32) & 1u) == 0) continue;
-      const FV factor = all(p.a[row * p.a_row + k * p.a_depth]);
-      for (int64_t lane = 0; lane < p.n; lane += kLanes) {
-        float* const c = p.c + row * p.c_row + lane;
-        hn::Store(Fma(factor, hn::Load(kF, p.x + k * p.x_row + lane), hn::Load(kF, c)), kF, c);
+    for (int64_t lane = 0; lane < p.n; lane += kLanes) {
+      FV sum = hn::Zero(kF);
+      for (int64_t k = 0; k < p.depth; ++k) {
+        if ((bits.word[row / 32][k] >> (row % 32) & 1u) == 0) continue;
+        sum = Fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
       }
+      float* const c = p.c + row * p.c_row + lane;
+      hn::Store(hn::Add(hn::Load(kF, c), sum), kF, c);
     }
   }
 }

@@ -1,0 +1,156 @@
+// Timings of attention. Useful operations: 4 B H L S D forward, half of that causal, 2.5 times as many backward.
+#include "cli/bench_attention.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "heed/attention.h"
+#include "heed/cpu.h"
+#include "heed/error.h"
+#include "kernels/peak.h"
+
+namespace heed::cli {
+namespace {
+
+struct BenchShape {
+  int64_t batch, heads, kv_heads, queries, keys, size;
+};
+
+BenchShape parse_shape(const std::string& text) {
+  std::array<int64_t, 6> numbers{};
+  const char* at = text.data();
+  const char* const end = at + text.size();
+  for (size_t n = 0; n < numbers.size(); ++n) {
+    const auto [next, error] = std::from_chars(at, end, numbers[n]);
+    const bool last = n + 1 == numbers.size();
+    require(error == std::errc() && numbers[n] > 0 && (last ? next == end : next < end && *next == ','), "bench",
+            "a shape B,H,Hkv,L,S,D of positive numbers; found \"", text, "\"");
+    at = next + 1;
+  }
+  return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
+}
+
+// Numbers that spread the softmax as trained models do; the same in every run.
+Tensor filled(const Shape& shape) {
+  Tensor tensor = Tensor::empty(shape);
+  uint32_t state = 12345;
+  for (int64_t n = 0; n < tensor.numel(); ++n) {
+    state = state * 1664525u + 1013904223u;
+    tensor.data<float>()[n] = static_cast<float>(state >> 8) * 0x1p-23f - 1.0f;
+  }
+  return tensor;
+}
+
+struct Line {
+  std::string shape, what;
+  int threads = 1;
+  double median_ms = 0, best_ms = 0, gflops = 0, peak = 0;  // gflops of the best; peak of as many threads
+};
+
+Line measure(int repeats, double flops, double peak_of_thread, const std::function<void()>& work) {
+  using Clock = std::chrono::steady_clock;
+  work();
+  std::vector<double> seconds;
+  // Short ones are repeated until they fill two milliseconds.
+  int inner = 1;
+  for (int n = 0; n < repeats; ++n) {
+    const auto start = Clock::now();
+    for (int m = 0; m < inner; ++m) work();
+    const double elapsed = std::chrono::duration<double>(Clock::now() - start).count();
+    seconds.push_back(elapsed / inner);
+    if (n == 0) inner = static_cast<int>(std::clamp(2e-3 / elapsed, 1.0, 1000.0));
+  }
+  std::sort(seconds.begin(), seconds.end());
+  Line line;
+  line.threads = num_threads();
+  line.median_ms = seconds[seconds.size() / 2] * 1e3;
+  line.best_ms = seconds.front() * 1e3;
+  line.gflops = flops / seconds.front() * 1e-9;
+  line.peak = peak_of_thread * line.threads;
+  return line;
+}
+
+void measure_shape(const BenchShape& s, int repeats, std::vector<Line>& lines) {
+  const std::string name = fmt::format("{},{},{},{},{},{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.size);
+  const Tensor q = filled({s.batch, s.heads, s.queries, s.size}), d_output = filled(q.shape());
+  const Tensor k = filled({s.batch, s.kv_heads, s.keys, s.size}), v = filled(k.shape());
+  const double all_pairs =
+      4.0 * static_cast<double>(s.batch * s.heads * s.size) * static_cast<double>(s.queries * s.keys);
+  const double peak = kernels::peak_gflops(20);
+  for (const bool causal : {false, true}) {
+    if (causal && s.queries != s.keys) continue;
+    AttentionOptions options{.want = {.logsumexp = true}};
+    if (causal) options.causal = Causal::bottom_right();
+    const double flops = causal ? all_pairs / 2 : all_pairs;
+    const AttentionResult forward = attention(q, k, v, options);
+    AttentionResult result;
+    lines.push_back(measure(repeats, flops, peak, [&] { result = attention(q, k, v, options); }));
+    lines.back().what = causal ? "forward causal" : "forward";
+    AttentionGradients gradients;
+    lines.push_back(measure(repeats, 2.5 * flops, peak,
+                            [&] { gradients = attention_backward(d_output, q, k, v, forward, options); }));
+    lines.back().what = causal ? "backward causal" : "backward";
+    lines[lines.size() - 2].shape = lines.back().shape = name;
+  }
+}
+
+std::string as_table(const std::vector<Line>& lines, double peak) {
+  std::string text =
+      fmt::format("{}, {}: {:.1f} GFLOP/s peak a thread (f32)\n", cpu_info().model, to_string(active_isa()), peak);
+  text += fmt::format("{:<24} {:<16} {:>7} {:>11} {:>11} {:>9} {:>7}\n", "B,H,Hkv,L,S,D", "", "threads", "median ms",
+                      "best ms", "GFLOP/s", "of peak");
+  for (const Line& line : lines) {
+    text += fmt::format("{:<24} {:<16} {:>7} {:>11.4f} {:>11.4f} {:>9.1f} {:>6.1f}%\n", line.shape, line.what,
+                        line.threads, line.median_ms, line.best_ms, line.gflops, 100 * line.gflops / line.peak);
+  }
+  return text;
+}
+
+std::string as_json(const std::vector<Line>& lines, double peak) {
+  nlohmann::ordered_json document;
+  document["processor"] = cpu_info().model;
+  document["isa"] = std::string(to_string(active_isa()));
+  document["peak_gflops_a_thread"] = peak;
+  for (const Line& line : lines) {
+    document["lines"].push_back({{"shape", line.shape},
+                                 {"what", line.what},
+                                 {"threads", line.threads},
+                                 {"median_ms", line.median_ms},
+                                 {"best_ms", line.best_ms},
+                                 {"gflops", line.gflops},
+                                 {"share_of_peak", line.gflops / line.peak}});
+  }
+  return document.dump(2) + "\n";
+}
+
+}  // namespace
+
+std::string bench_attention(const BenchOptions& options) {
+  require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
+  std::vector<std::string> names = options.shapes;
+  if (names.empty()) {
+    names = {"1,16,16,1024,1024,64", "1,4,4,4096,4096,64", "1,8,2,2048,2048,128", "100,8,8,32,32,32",
+             "12,6,6,256,256,64",    "64,8,8,16,16,32",    "1,32,8,1,4096,128"};
+  }
+  const int before = num_threads();
+  std::vector<Line> lines;
+  for (const std::string& name : names) {
+    const BenchShape shape = parse_shape(name);
+    for (const int threads : {1, before}) {
+      if (threads == 1 && before == 1 && !lines.empty() && lines.back().shape == name) continue;
+      set_num_threads(threads);
+      measure_shape(shape, options.repeats, lines);
+    }
+    set_num_threads(before);
+  }
+  const double peak = kernels::peak_gflops(20);
+  return options.json ? as_json(lines, peak) : as_table(lines, peak);
+}
+
+}  // namespace heed::cli

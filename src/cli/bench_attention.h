@@ -1,0 +1,18 @@
+// `heed bench attention`: the fused kernels against the processor's own multiply-add peak, both measured in one run.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace heed::cli {
+
+struct BenchOptions {
+  std::vector<std::string> shapes;  // "B,H,Hkv,L,S,D"; empty: the usual ones
+  int repeats = 15;                 // timings of each line
+  bool json = false;
+};
+
+// Measures forward, causal forward and backward of each shape with one thread and with all; returns a table, or JSON.
+[[nodiscard]] std::string bench_attention(const BenchOptions& options);
+
+}  // namespace heed::cli
