@@ -76,6 +76,7 @@ inline Result run(std::vector<std::string> arguments, const Setting& setting = {
       const std::string& to = setting.output_file.empty() ? out : setting.output_file;
       dup2(open(to.c_str(), O_WRONLY), 1);
     }
+    setenv("HEED_NUM_THREADS", "1", 0);  // for work this small, threads would only wait for each other
     for (const std::string& variable : setting.environment) putenv(strdup(variable.c_str()));
     std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
     for (std::string& argument : arguments) argv.push_back(argument.data());

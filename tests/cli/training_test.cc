@@ -1,6 +1,7 @@
 // A model from its training to its translations, by the program alone.
 #include <gtest/gtest.h>
 
+#include <cstring>
 #include <nlohmann/json.hpp>
 #include <random>
 
@@ -110,6 +111,31 @@ TEST(Training, FromTextToTranslations) {
     EXPECT_EQ(run({"translate", model, "--beam", "1", "--batch-tokens", "1"}, {.input = "3 7\r\n1 2 3\r\n"}).out,
               "three seven\none two three\n");
     EXPECT_EQ(run({"translate", model, "--input", folder.write("one", "4\n")}).out, "four\n");
+  }
+  {
+    SCOPED_TRACE("answers before the input ends, and leaves when interrupted");
+    int to[2], from[2];
+    ASSERT_EQ(pipe2(to, O_CLOEXEC), 0);
+    ASSERT_EQ(pipe2(from, O_CLOEXEC), 0);
+    const pid_t child = fork();
+    if (child == 0) {
+      dup2(to[0], 0);
+      dup2(from[1], 1);
+      execl(HEED_PROGRAM, HEED_PROGRAM, "translate", model.c_str(), nullptr);
+      _exit(127);
+    }
+    for (const auto& [line, want] : {std::pair("3 7\n", "three seven\n"), std::pair("4\n", "four\n")}) {
+      ASSERT_GT(write(to[1], line, std::strlen(line)), 0);
+      char answer[64] = {};
+      ASSERT_GT(::read(from[0], answer, sizeof answer - 1), 0);
+      EXPECT_STREQ(answer, want);
+    }
+    kill(child, SIGINT);
+    int status = 0;
+    waitpid(child, &status, 0);
+    EXPECT_TRUE(WIFEXITED(status));
+    EXPECT_EQ(WEXITSTATUS(status), 130);
+    for (const int end : {to[0], to[1], from[0], from[1]}) close(end);
   }
   {
     SCOPED_TRACE("n-best and scores");
