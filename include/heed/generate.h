@@ -36,8 +36,11 @@ struct BeamOptions {
   std::vector<int32_t> suppressed = {};  // never chosen
 };
 
-// One decoder of `sources * beam` rows, grouped by source; begin_ids is what every row starts with. limits: the longest
-// output of each source. Returns n_best hypotheses a source, best first. Ties go to the lower token id and beam row.
+// One decoder of `sources * beam` rows, grouped by source; begin_id is what every row starts with. limits: the longest
+// output of each source; what lives there is returned unfinished. A source is done once `beam` hypotheses are finished
+// and none alive has a better score than the best of them. Returns at most n_best hypotheses a source, best first.
+// Equal sums of log probabilities are ordered by beam row, then by token id. Log probabilities are the model's: what is
+// suppressed or forced does not change them.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits, const BeamOptions& options);
@@ -57,7 +60,8 @@ struct SamplingOptions {
 // The token that `uniform` in [0, 1) selects. Pure: randomness comes in as a number.
 [[nodiscard]] int32_t sample(std::span<const double> distribution, double uniform);
 
-// Continues `prompt`; on_token sees each new id as it is made and may return false to stop.
+// Continues `prompt` (one id at least). Where the model's max_length is reached, it reads the newer half of its window
+// again and goes on. on_token sees each new id as it is made and may return false to stop.
 [[nodiscard]] Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const SamplingOptions& options,
                                      const std::function<bool(int32_t)>& on_token = {});
 
@@ -65,13 +69,15 @@ struct TranslateOptions {
   BeamOptions search = {};
   int64_t batch_tokens = 4096;  // source tokens, padding and beam included, in one batch
 };
-// Sources (without begin and end; `append_end` as the model was trained) -> n_best hypotheses each, in the given order;
-// batched by length inside. No result depends on the batches. progress(done, all) after each batch.
+// Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
+// given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty
+// source gives one empty hypothesis. progress(done, all) after each batch.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model, std::span<const Ids> sources,
                                                              const TranslateOptions& options = {},
                                                              const std::function<void(int64_t, int64_t)>& progress = {});
 
-// Log probabilities of given targets (without begin and end): one list a pair, the end's last.
+// Log probabilities of given targets (without begin and end), sources as for translate(): one list a pair, the end's
+// last.
 [[nodiscard]] std::vector<std::vector<float>> score(const models::Transformer& model, std::span<const Ids> sources,
                                                     std::span<const Ids> targets);
 
