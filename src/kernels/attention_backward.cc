@@ -85,12 +85,12 @@ void differentiate(const Tile& tile, const Block& block, const Bits& kept, const
       float* const s = w.scores + j * tile.width + lane;
       float* const d = w.d_scores + j * tile.width + lane;
       const FV score = hn::Load(kF, s);
-      FV weight = exponential(hn::Sub(score, origin));
+      // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
+      const auto masked = hn::Eq(score, all(kMinusInfinity));
+      FV weight = hn::IfThenZeroElse(masked, exponential(hn::Sub(score, origin)));
       FV d_weight = hn::Load(kF, d);
       if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));
-      const FV d_score = hn::Mul(weight, hn::Sub(d_weight, mean));
-      // Selected, not multiplied: what is behind a mask may be NaN.
-      hn::Store(hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), d_score), kF, d);
+      hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);
       if (kDropout) weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, dropout_scale));
       hn::Store(weight, kF, s);
     }

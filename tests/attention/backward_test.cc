@@ -49,7 +49,7 @@ TEST(AttentionBackward, AgreesWithTheOracleOnEveryInstructionSet) {
 }
 
 TEST(AttentionBackward, AgreesWithTheOracleOverManyBlocks) {
-  for (uint64_t seed = 2000; seed < 2010; ++seed) expect_like_oracle(random_case(seed, 1300));
+  for (uint64_t seed = 2000; seed < 2005; ++seed) expect_like_oracle(random_case(seed, 1300));
 }
 
 TEST(AttentionBackward, AgreesWithTheReference) {

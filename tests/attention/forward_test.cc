@@ -33,16 +33,16 @@ TEST(AttentionForward, AgreesWithTheOracleOnEveryInstructionSet) {
 }
 
 TEST(AttentionForward, MergesChunksOfKeys) {
-  for (uint64_t seed = 2000; seed < 2012; ++seed) expect_like_oracle(random_case(seed, 1300));
+  for (uint64_t seed = 2000; seed < 2006; ++seed) expect_like_oracle(random_case(seed, 1300));
 }
 
 // The error against f64 is no larger than that of the plain formula in f32, up to a rounding of the result.
 TEST(AttentionForward, ErrsNoMoreThanThePlainFormula) {
   testing::Random random(7);
   for (const int64_t size : {16, 64, 128}) {
-    Problem p{random.tensor({1, 2, 200, size}, 2),
-              random.tensor({1, 2, 700, size}, 2),
-              random.tensor({1, 2, 700, size}),
+    Problem p{random.tensor({1, 1, 90, size}, 2),
+              random.tensor({1, 1, 600, size}, 2),
+              random.tensor({1, 1, 600, size}),
               {},
               {}};
     const auto expected = oracle::attention(oracle_case(p, oracle::AttentionCase::Causal::none, 0)).out;
