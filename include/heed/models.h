@@ -1,6 +1,7 @@
 // Models: configurations, the three architectures built from the same blocks, and folders on disk.
 //
-// A model's forward functions are const and may be called by several threads at once; training is one thread's business.
+// A model's forward functions are const and may be called by several threads at once; training is one thread's
+// business.
 //
 //   auto model = models::load("demo/en-zh");
 //   auto& transformer = dynamic_cast<const models::Transformer&>(*model);
@@ -27,29 +28,29 @@ enum class Positions { sinusoidal, learned, none };
 
 struct Config {
   Architecture architecture = Architecture::encoder_decoder;
-  int64_t source_vocabulary = 0;    // encoder side; decoder-only models have none
-  int64_t target_vocabulary = 0;    // decoder side; encoder-only models have none
+  int64_t source_vocabulary = 0;  // encoder side; decoder-only models have none
+  int64_t target_vocabulary = 0;  // decoder side; encoder-only models have none
   int64_t encoder_layers = 6;
   int64_t decoder_layers = 6;
-  int64_t width = 512;              // E
-  int64_t feed_forward = 2048;      // F
-  int64_t heads = 8;                // H
-  int64_t key_value_heads = 0;      // Hkv; 0: H
-  int64_t head_size = 0;            // D; 0: E / H
-  int64_t value_size = 0;           // Dv; 0: D
+  int64_t width = 512;          // E
+  int64_t feed_forward = 2048;  // F
+  int64_t heads = 8;            // H
+  int64_t key_value_heads = 0;  // Hkv; 0: H
+  int64_t head_size = 0;        // D; 0: E / H
+  int64_t value_size = 0;       // Dv; 0: D
   Activation activation = Activation::relu;
   NormPlacement norm_placement = NormPlacement::post;
   nn::NormKind norm = nn::NormKind::layer_norm;
   float norm_epsilon = 1e-5f;
-  bool final_norm = false;          // a norm after each stack; pre-norm models want it
-  bool bias = true;                 // in linear layers and norms
+  bool final_norm = false;  // a norm after each stack; pre-norm models want it
+  bool bias = true;         // in linear layers and norms
   Positions positions = Positions::sinusoidal;
   nn::PositionLayout position_layout = nn::PositionLayout::interleaved;
   int64_t first_position = 0;
-  int64_t max_length = 1024;        // longest sequence; the size of the table when positions are learned
-  bool scale_embedding = true;      // by sqrt(E)
-  bool share_embeddings = false;    // one table for source and target: one vocabulary
-  bool tie_output = true;           // output projection = transposed target embedding
+  int64_t max_length = 1024;      // longest sequence; the size of the table when positions are learned
+  bool scale_embedding = true;    // by sqrt(E)
+  bool share_embeddings = false;  // one table for source and target: one vocabulary
+  bool tie_output = true;         // output projection = transposed target embedding
   bool output_bias = false;
   float dropout = 0.1f;             // residual, embeddings
   float attention_dropout = 0.0f;   // on the weights
@@ -58,14 +59,14 @@ struct Config {
   int64_t begin_id = 1;
   int64_t end_id = 2;
   int64_t unknown_id = 3;
-  int64_t mask_id = -1;             // encoder-only training; -1: none
+  int64_t mask_id = -1;  // encoder-only training; -1: none
 
   // Throws Error, naming the field, for sizes that do not fit together.
   void validate() const;
 };
 
-// "tiny" (4+4 layers, E 128, F 256, 4 heads), "small" (3+3, 256, 1024, 8), "base" (6+6, 512, 2048, 8) and "big" (6+6, 1024,
-// 4096, 16; dropout 0.3) as in the paper, table 3. Throws Error for another name.
+// "tiny" (4+4 layers, E 128, F 256, 4 heads), "small" (3+3, 256, 1024, 8), "base" (6+6, 512, 2048, 8) and "big" (6+6,
+// 1024, 4096, 16; dropout 0.3) as in the paper, table 3. Throws Error for another name.
 [[nodiscard]] Config preset(std::string_view name, Architecture architecture = Architecture::encoder_decoder);
 
 // JSON text of a configuration and back. Unknown keys, wrong types and unknown words are errors naming the key.
@@ -105,7 +106,8 @@ class Transformer : public Model {
   [[nodiscard]] Value decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const;
   [[nodiscard]] Value forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const;
   // For decoding with a cache: encodes once, then one step at a time, `copies` rows for each source (the beam).
-  [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths, int64_t copies = 1) const;
+  [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths,
+                                               int64_t copies = 1) const;
 
  private:
   struct Parts;
@@ -143,7 +145,8 @@ class Bert : public Model {
 [[nodiscard]] std::unique_ptr<Model> create(const Config& config, uint64_t seed = 0);
 
 // Folder: config.json and model.safetensors (and the tokenizer's files, see text.h). Loading checks names, shapes and
-// dtypes of every tensor against the configuration, that no weight is NaN or infinite, and the checksum that save() wrote.
+// dtypes of every tensor (f32, or f16 and bf16, which are widened) against the configuration, that no weight is NaN or
+// infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
 [[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder);
 void load_weights(Model& model, const std::filesystem::path& safetensors);
@@ -154,7 +157,8 @@ struct NameMapping {
     std::string name;       // in the file
     int64_t first_row = 0;  // of the part that is ours, where several are stacked; all rows from 0 by default
   };
-  // Our parameter's path in a model of this configuration -> the place in the file. Throws Error for a path unknown there.
+  // Our parameter's path in a model of this configuration -> the place in the file. Throws Error for a path unknown
+  // there.
   std::function<Source(const std::string& path, const Config& config)> find;
 };
 // The names CTranslate2 gives an encoder-decoder Transformer (stacked projections "linear_0").

@@ -20,7 +20,8 @@
 
 namespace heed::train {
 
-// Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Decay only touches matrices.
+// Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Decay only touches
+// matrices.
 struct AdamOptions {
   float beta1 = 0.9f;
   float beta2 = 0.98f;
@@ -54,59 +55,60 @@ class Adam {
 enum class ScheduleKind { constant, inverse_sqrt, noam, cosine };
 struct Schedule {
   ScheduleKind kind = ScheduleKind::inverse_sqrt;
-  double peak = 5e-4;        // learning rate at the end of the warm-up (noam: the factor before E^-0.5)
-  int64_t warmup = 4000;     // updates of linear growth from warmup_start
+  double peak = 5e-4;     // learning rate at the end of the warm-up (noam: the factor before E^-0.5)
+  int64_t warmup = 4000;  // updates of linear growth from warmup_start
   double warmup_start = 0;
-  int64_t total = 0;         // cosine: the update at which `floor` is reached
+  int64_t total = 0;  // cosine: the update at which `floor` is reached
   double floor = 0;
-  int64_t width = 0;         // noam: E; a recipe's 0 is the model's
+  int64_t width = 0;                              // noam: E; a recipe's 0 is the model's
   [[nodiscard]] double at(int64_t update) const;  // update 1 is the first
 };
 
 // Everything `heed train` can be told; read from TOML or JSON, every key also an option of the command. Keys are the
-// members' names; the tables [adam], [schedule] and [model] hold theirs. [model] takes the keys of models::Config, except
-// those that the task and the tokenizer decide, and changes the preset by them.
+// members' names; the tables [adam], [schedule] and [model] hold theirs. [model] takes the keys of models::Config,
+// except those that the task and the tokenizer decide, and changes the preset by them.
 struct Recipe {
   // data
-  std::string task = "translation";   // "translation", "language_model" or "masked_language_model"
+  std::string task = "translation";  // "translation", "language_model" or "masked_language_model"
   std::string train_source, train_target, valid_source, valid_target;  // text files; one file for language models
-  std::string pairs;                  // or one TSV of source <tab> target [<tab> anything]
-  double valid_fraction = 0;          // of `pairs` or of a language model's text, held back from the end (text) or by hash (pairs)
+  std::string pairs;  // or one TSV of source <tab> target [<tab> anything]
+  double valid_fraction =
+      0;  // of `pairs` or of a language model's text, held back from the end (text) or by hash (pairs)
   std::string tokenizer = "sentencepiece";  // "sentencepiece", "characters", "pieces"
   bool bpe = false;
-  int64_t vocabulary = 8000;          // each side; or of both with shared_vocabulary
+  int64_t vocabulary = 8000;  // each side; or of both with shared_vocabulary
   bool shared_vocabulary = false;
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
   // model
   std::string preset = "small";
   models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied
-  std::string model_keys = "{}";      // those keys as JSON; where there are any, they and the preset decide, not `model`
+  std::string model_keys = "{}";  // those keys as JSON; where there are any, they and the preset decide, not `model`
   // optimisation
   AdamOptions adam;
   Schedule schedule;
   float label_smoothing = 0.1f;
-  double clip_norm = 0;               // 0: off
-  int64_t accumulate = 1;             // batches an update
-  int64_t batch_tokens = 4096;        // max(source, target) tokens a batch, padding included
-  int64_t batch_sentences = 0;        // or this many sentences (language model: windows of `context`); 0: by tokens
-  int64_t context = 256;              // language models
+  double clip_norm = 0;         // 0: off
+  int64_t accumulate = 1;       // batches an update
+  int64_t batch_tokens = 4096;  // max(source, target) tokens a batch, padding included
+  int64_t batch_sentences = 0;  // or this many sentences (language model: windows of `context`); 0: by tokens
+  int64_t context = 256;        // language models
   int64_t max_updates = 100000;
-  int64_t max_epochs = 0;             // 0: no limit
+  int64_t max_epochs = 0;  // 0: no limit
   uint64_t seed = 1;
   // validation and checkpoints
-  int64_t validate_every = 0;         // updates; 0: each epoch
-  int64_t valid_beam = 0;             // 0: no BLEU while training
+  int64_t validate_every = 0;  // updates; 0: each epoch
+  int64_t valid_beam = 0;      // 0: no BLEU while training
   std::string valid_tokenize = "13a";
-  std::string best_by = "loss";       // or "bleu"
-  int64_t patience = 0;               // validations without a better one before stopping; 0: never
+  std::string best_by = "loss";  // or "bleu"
+  int64_t patience = 0;          // validations without a better one before stopping; 0: never
   int64_t keep_last = 5;
-  int64_t checkpoint_every = 0;       // updates; 0: with each validation
-  int64_t average_last = 0;           // at the end, the model is the mean of the last n checkpoints; 0: the best one
-  double ema = 0;                     // decay of an exponential moving average that is validated and saved; 0: off
-  int64_t log_every = 50;             // updates
+  int64_t checkpoint_every = 0;  // updates; 0: with each validation
+  int64_t average_last = 0;      // at the end, the model is the mean of the last n checkpoints; 0: the best one
+  double ema = 0;                // decay of an exponential moving average that is validated and saved; 0: off
+  int64_t log_every = 50;        // updates
 };
-// .toml or .json. Unknown keys and wrong types are errors that name the file, the line (TOML) and the key. Relative paths
-// are taken from `data_root`, or from the recipe's own folder where that is empty.
+// .toml or .json. Unknown keys and wrong types are errors that name the file, the line (TOML) and the key. Relative
+// paths are taken from `data_root`, or from the recipe's own folder where that is empty.
 [[nodiscard]] Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root = {});
 void set_option(Recipe& recipe, std::string_view key, std::string_view value);  // "schedule.peak", "0.005"
 [[nodiscard]] std::string to_json(const Recipe& recipe);
@@ -118,18 +120,19 @@ struct RecipeField {
   std::string key;           // "schedule.peak"
   std::string default_text;  // "0.0005"
   std::string help;
-  std::string type;          // "text", "number", "integer" or "true|false"
+  std::string type;  // "text", "number", "integer" or "true|false"
 };
 [[nodiscard]] std::vector<RecipeField> recipe_fields();
 
 struct Progress {
   int64_t update = 0, epoch = 0, max_updates = 0;
-  double loss = 0;               // mean a target token since the last report, smoothing included
+  double loss = 0;  // mean a target token since the last report, smoothing included
   double learning_rate = 0;
   double gradient_norm = 0;
   double tokens_per_second = 0;  // target tokens
   double seconds = 0;            // since the start of training, earlier runs included
-  std::optional<double> valid_loss, valid_bleu;  // set in the report of a validation; loss without smoothing, nats a token
+  std::optional<double> valid_loss,
+      valid_bleu;  // set in the report of a validation; loss without smoothing, nats a token
   bool best = false;
 };
 
@@ -150,19 +153,23 @@ struct Callbacks {
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.
 //
 // log.jsonl has one JSON object a line, each with "type" and "update":
-//   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm, tokens_per_second,
-//   seconds;  "valid": epoch, loss, perplexity, bleu (where computed), best, seconds;  "end": outcome, and loss, perplexity
-//   and bleu of the final model.
+//   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm,
+//   tokens_per_second, seconds;  "valid": epoch, loss, perplexity, bleu (where computed), best, seconds;  "end":
+//   outcome, and loss, perplexity and bleu of the final model.
 //
-// The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and `end`.
+// The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and
+// `end`.
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
 
 // The mean of several models' weights; all must have the same parameters. Configuration and tokenizer come from the
 // first folder (or, for a checkpoint, from the run it belongs to).
-void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output);
+// The mean is written in `dtype`: f32, or f16 or bf16 for half the size (they load as f32).
+void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output,
+                    DType dtype = DType::f32);
 
-// Loss and perplexity of a model on text. Every target token counts, the end token included; nothing is smoothed or dropped.
+// Loss and perplexity of a model on text. Every target token counts, the end token included; nothing is smoothed or
+// dropped.
 struct Evaluation {
   double loss = 0;        // nats a token
   double perplexity = 0;  // e^loss
@@ -185,7 +192,8 @@ struct EvaluateOptions {
 [[nodiscard]] Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences,
                                   const EvaluateOptions& options = {});
 // Whatever model a folder holds, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
-// language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source side.
+// language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source
+// side.
 [[nodiscard]] Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
                                   const std::filesystem::path& source, const std::filesystem::path& target,
                                   const EvaluateOptions& options = {});

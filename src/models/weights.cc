@@ -36,11 +36,14 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
   }
 }
 
-const Tensor& find(const io::Tensors& tensors, const std::string& where, const std::string& name) {
+// The tensor as f32; f16 and bf16 are widened, which changes no value.
+Tensor find(const io::Tensors& tensors, const std::string& where, const std::string& name) {
   const auto at = tensors.find(name);
   require(at != tensors.end(), where, "a tensor \"", name, "\"; found none of that name");
-  require(at->second.dtype() == DType::f32, where, "f32 in tensor \"", name, "\"; found ", at->second.dtype());
-  return at->second;
+  const DType dtype = at->second.dtype();
+  require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, where, "f32, f16 or bf16 in tensor \"",
+          name, "\"; found ", dtype);
+  return at->second.to(DType::f32);
 }
 
 }  // namespace
@@ -60,9 +63,11 @@ std::string checksum(const io::Tensors& tensors) {
 
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
   std::set<std::string> known;
+  std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     known.insert(path);
-    const Tensor& found = find(file.tensors, where, path);
+    const Tensor found = find(file.tensors, where, path);
+    taken.emplace_back(parameter, found);
     require(found.shape() == parameter.shape(), where, "shape ", parameter.shape(), " of tensor \"", path, "\"; found ",
             found.shape());
   }
@@ -78,8 +83,8 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
     require(format == file.metadata.end() || format->second != kFormat, where,
             "metadata with a checksum, as in every \"", kFormat, "\" file; found none");
   }
-  for (const auto& [path, tensor] : file.tensors) check_finite(tensor, where, path);
-  for (const auto& [path, parameter] : model.named_parameters()) parameter.set_data(file.tensors.at(path).clone());
+  for (const auto& [path, tensor] : file.tensors) check_finite(tensor.to(DType::f32), where, path);
+  for (const auto& [parameter, tensor] : taken) parameter.set_data(tensor.clone());
 }
 
 void load_weights(Model& model, const std::filesystem::path& safetensors) {
@@ -93,7 +98,7 @@ void load_weights(Model& model, const std::filesystem::path& safetensors, const 
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     const NameMapping::Source source = mapping.find(path, model.config());
-    const Tensor& found = find(file.tensors, where, source.name);
+    const Tensor found = find(file.tensors, where, source.name);
     const Shape& ours = parameter.shape();
     bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
     for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];

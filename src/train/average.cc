@@ -66,12 +66,15 @@ void copy_tokenizer(const fs::path& model, const fs::path& output) {
 
 }  // namespace
 
-void average_models(std::span<const fs::path> folders, const fs::path& output) {
+void average_models(std::span<const fs::path> folders, const fs::path& output, DType dtype) {
   require(!folders.empty(), "average", "one model folder or more; found none");
   std::vector<fs::path> files;
   for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
   const std::string config = io::read_file(folders[0] / "config.json", int64_t{1} << 20);
-  const io::Tensors mean = mean_of(files);
+  require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, "average",
+          "weights in f32, f16 or bf16; found ", dtype);
+  io::Tensors mean = mean_of(files);
+  for (auto& [name, tensor] : mean) tensor = tensor.to(dtype);
   std::error_code error;
   fs::create_directories(output, error);
   require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());

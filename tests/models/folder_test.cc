@@ -51,6 +51,21 @@ TEST(Folder, LoadsWhatItsArchitectureSays) {
   EXPECT_NE(dynamic_cast<const Transformer*>(load(folder.path()).get()), nullptr);
 }
 
+TEST(Folder, HalfPrecisionWeightsAreWidened) {
+  const TemporaryFolder folder;
+  const auto model = create(small(Architecture::decoder_only), 9);
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    save(*model, folder.path());
+    io::Tensors halved;
+    for (const auto& [path, value] : model->named_parameters()) halved[path] = value.data().to(dtype);
+    io::write_safetensors(folder / "model.safetensors", halved);
+    const auto loaded = load(folder.path());
+    for (const auto& [path, value] : loaded->named_parameters()) {
+      EXPECT_TRUE(same_bits(value.data(), halved.at(path).to(DType::f32))) << path;
+    }
+  }
+}
+
 class BadFolder : public ::testing::Test {
  protected:
   BadFolder() {

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cmath>
+#include <cstring>
 #include <csignal>
 #include <nlohmann/json.hpp>
 
@@ -253,6 +254,15 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
   EXPECT_EQ(io::read_safetensors(folder / "mean/model.safetensors").tensors.size(), mean.size());
   EXPECT_TRUE(same_bytes(folder / "mean/model.safetensors", folder / "m/model.safetensors"));
   EXPECT_NO_THROW(static_cast<void>(text::Tokenizer::load(folder / "mean", text::Side::target)));
+
+  // At half the size: the mean, rounded once.
+  average_models(folders, folder / "half", DType::f16);
+  for (const auto& [name, tensor] : io::read_safetensors(folder / "half/model.safetensors").tensors) {
+    ASSERT_EQ(tensor.dtype(), DType::f16) << name;
+    const Tensor widened = tensor.to(DType::f32), rounded = mean.at(name).to(DType::f16).to(DType::f32);
+    EXPECT_EQ(0, std::memcmp(widened.raw(), rounded.raw(), static_cast<size_t>(widened.nbytes()))) << name;
+  }
+  EXPECT_NO_THROW(static_cast<void>(models::load(folder / "half")));
 }
 
 TEST_F(Training, AMovingAverageIsWhatItSays) {
