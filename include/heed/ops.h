@@ -44,8 +44,7 @@ struct CrossEntropyOptions {
 
 namespace heed::ops {
 
-// ---- Matrix products
-// -------------------------------------------------------------------------------------------------
+// ---- Matrix products ----
 
 // Each output element is one chain of fused multiply-adds over k, in order: c = fma(a[i][k], b[k][j], c).
 struct MatmulOptions {
@@ -85,8 +84,7 @@ struct LinearBackwardOptions {
 [[nodiscard]] Tensor linear_backward(const Tensor& d_output, const Tensor& x, const Tensor& weight,
                                      const LinearBackwardOptions& options = {});
 
-// ---- Elementwise
-// -----------------------------------------------------------------------------------------------------
+// ---- Elementwise ----
 
 // a (...), b's shape equal to a's or a suffix of it. Any strides.
 [[nodiscard]] Tensor add(const Tensor& a, const Tensor& b);
@@ -115,8 +113,7 @@ struct Dropout {
                                  const Dropout& dropout);  // residual + dropout(x)
 [[nodiscard]] bool dropout_keeps(const Dropout& dropout, int64_t index);
 
-// ---- Rows: everything below works over the last axis
-// -------------------------------------------------------------------
+// ---- Rows: everything below works over the last axis ----
 
 // A row of -inf only gives zeros; a NaN or +inf makes its row NaN.
 [[nodiscard]] Tensor softmax(const Tensor& x);
@@ -151,8 +148,7 @@ struct DropoutAddGradients {
                                                                   const Dropout& dropout, const Tensor& gain,
                                                                   const Tensor& d_gain, const Tensor& d_bias);
 
-// ---- Ids
-// ---------------------------------------------------------------------------------------------------------------
+// ---- Ids ----
 
 [[nodiscard]] Tensor embedding(const Tensor& ids, const Tensor& weight, const EmbeddingOptions& options = {});
 // d_weight (V, E) += the rows of d_output (..., E), each at its id, in the order of the ids.
@@ -181,8 +177,7 @@ void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits, c
                                  const CrossEntropyResult& forward, float factor,
                                  const CrossEntropyOptions& options = {});
 
-// ---- Reductions, optimizer, copies
-// ---------------------------------------------------------------------------------------
+// ---- Reductions, optimizer, copies ----
 
 [[nodiscard]] double sum(const Tensor& x);                   // in double, fixed order
 [[nodiscard]] double mean(const Tensor& x);                  // NaN for an empty tensor
