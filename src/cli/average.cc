@@ -14,11 +14,13 @@ namespace {
 
 namespace fs = std::filesystem;
 
+const std::map<std::string, DType> kTypes = {{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
+
 struct AverageCommand {
   std::vector<std::string> folders;
   std::string output;
   int64_t last = 0;
-  DType dtype = DType::f32;
+  std::string dtype = "f32";
 };
 
 // The newest checkpoints of a training, oldest first.
@@ -42,7 +44,7 @@ int run_average(const AverageCommand& o, Context& context) {
     if (folders.size() != 1) throw UsageError("--last takes the folder of one training");
     folders = last_checkpoints(folders[0], o.last);
   }
-  train::average_models(folders, o.output, o.dtype);
+  train::average_models(folders, o.output, kTypes.at(o.dtype));
   message(context, fmt::format("the mean of {} models: {}", folders.size(), o.output));
   return kSuccess;
 }
@@ -55,9 +57,8 @@ void add_average_command(CLI::App& command, Context& context) {
   command.add_option("--output", o->output, "Folder that gets the mean")->required()->type_name("DIR");
   command.add_option("--last", o->last, "Instead: this many of the last checkpoints of one training")
       ->check(between(int64_t{1}, kMany));
-  static const std::map<std::string, DType> kTypes = {{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
   command.add_option("--dtype", o->dtype, "Type of the weights written: f32, or f16 or bf16 for half the size")
-      ->transform(CLI::CheckedTransformer(kTypes).description("f32|f16|bf16"));
+      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
   command.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"
