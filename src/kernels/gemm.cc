@@ -14,156 +14,13 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/gemm_pack-inl.h"
 #include "kernels/math-inl.h"
 #include "kernels/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
-
-using kernels::Gemm;
-
-// The register tile: kTileRows x (kTileVectors * kLanes) elements of C.
-#if HWY_TARGET == HWY_AVX3
-constexpr int kTileRows = 8, kTileVectors = 3;
-#elif HWY_TARGET == HWY_AVX2
-constexpr int kTileRows = 4, kTileVectors = 3;
-#else  // one lane, or four emulated ones
-constexpr int kTileRows = 4, kTileVectors = 2;
-#endif
-constexpr int64_t kBlockDepth = 256;  // k is cut here: a panel of B, 48 KB, stays in L2
-constexpr int64_t kBlockRows = 192;   // rows of A packed at a time
-// Rows, or tiles, of packed A: not a power of two apart, which would share cache sets.
-constexpr int64_t kDepthStride = kBlockDepth + 16, kTileStride = kTileRows * kBlockDepth + 16;
-constexpr int64_t kFewRows = 2 * kTileRows;  // up to here B is packed panel by panel, in cache
-constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
-constexpr int kAhead = 16;                   // steps of k for which B is asked of L2 before it is needed
-constexpr int64_t kPackedDepth = 4096;       // most of k that is packed at once
-constexpr int64_t kPackedFloats = 1 << 23;   // most of B that is packed at once: 32 MB
-
-// Columns of C cut into panels of at most kTileVectors vectors, as even as they go: 32 + 32 is faster than 48 + 16.
-struct Panels {
-  int64_t columns, vectors, count;
-  explicit Panels(int64_t n)
-      : columns(n), vectors((n + kLanes - 1) / kLanes), count((vectors + kTileVectors - 1) / kTileVectors) {}
-  int64_t first(int64_t panel) const { return vectors * panel / count; }  // in vectors
-};
-
-// ---- Packing ----
-
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// kLanes rows of 4 floats, `stride` apart, transposed: out[i] holds element i of every row.
-HWY_INLINE void Transpose4(const float* HWY_RESTRICT rows, int64_t stride, F32Vector out[4]) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
-  const hn::Repartition<uint64_t, F32> du64;
-  const hn::CappedTag<float, 4> d4;
-  F32Vector v[4];
-#pragma GCC unroll 4
-  for (int q = 0; q < 4; ++q) {
-    const float* const row = rows + q * stride;
-#if HWY_TARGET == HWY_AVX3
-    const hn::CappedTag<float, 8> d8;
-    const auto low = hn::Combine(d8, hn::LoadU(d4, row + 4 * stride), hn::LoadU(d4, row));
-    const auto high = hn::Combine(d8, hn::LoadU(d4, row + 12 * stride), hn::LoadU(d4, row + 8 * stride));
-    v[q] = hn::Combine(d, high, low);
-#else
-    v[q] = hn::Combine(d, hn::LoadU(d4, row + 4 * stride), hn::LoadU(d4, row));
-#endif
-  }
-  const auto pair = [&](F32Vector x, F32Vector y, bool upper) {
-    const auto a = hn::BitCast(du, x), b = hn::BitCast(du, y);
-    return hn::BitCast(du64, upper ? hn::InterleaveUpper(du, a, b) : hn::InterleaveLower(du, a, b));
-  };
-  const auto low01 = pair(v[0], v[1], false), low23 = pair(v[2], v[3], false);
-  const auto high01 = pair(v[0], v[1], true), high23 = pair(v[2], v[3], true);
-  out[0] = hn::BitCast(d, hn::InterleaveLower(du64, low01, low23));
-  out[1] = hn::BitCast(d, hn::InterleaveUpper(du64, low01, low23));
-  out[2] = hn::BitCast(d, hn::InterleaveLower(du64, high01, high23));
-  out[3] = hn::BitCast(d, hn::InterleaveUpper(du64, high01, high23));
-}
-#endif
-
-// Rows [k0, k0 + depth) of the columns of `vectors` vectors from column j0, k after k; zeros beyond column n.
-HWY_NOINLINE void PackB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, int64_t vectors,
-                        float* HWY_RESTRICT out) {
-  const F32 d;
-  const int64_t width = vectors * kLanes;
-  const int64_t valid = std::min(width, g.n - j0);
-  const float* const b = g.b + k0 * g.b_row + j0 * g.b_column;
-  if (g.b_column == 1) {
-    for (int64_t p = 0; p < depth; ++p) {
-      const float* const row = b + p * g.b_row;
-      int64_t j = 0;
-      for (; j + kLanes <= valid; j += kLanes) hn::Store(hn::LoadU(d, row + j), d, out + p * width + j);
-      if (j < valid) hn::Store(LoadFirst(row + j, valid - j), d, out + p * width + j);
-    }
-    return;
-  }
-  if (g.b_row == 1) {
-    for (int64_t v = 0; v < vectors; ++v) {
-      const int64_t lanes = std::min<int64_t>(kLanes, valid - v * kLanes);
-      const float* const rows = b + v * kLanes * g.b_column;
-      float* const to = out + v * kLanes;
-      int64_t p = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-      for (; lanes == kLanes && p + 4 <= depth; p += 4) {
-        // The rows of the next vector: too short for the processor's own prefetching (2.5 times as fast from memory).
-        const float* const next = rows + (kLanes + p % kLanes) * g.b_column + p;
-        for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * g.b_column);
-        F32Vector t[4];
-        Transpose4(rows + p, g.b_column, t);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) hn::Store(t[i], d, to + (p + i) * width);
-      }
-#endif
-      for (; p < depth; ++p) {
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          to[p * width + lane] = lane < lanes ? rows[lane * g.b_column + p] : 0.0f;
-        }
-      }
-    }
-    return;
-  }
-  for (int64_t p = 0; p < depth; ++p) {
-    for (int64_t j = 0; j < width; ++j) out[p * width + j] = j < valid ? b[p * g.b_row + j * g.b_column] : 0.0f;
-  }
-}
-
-// Row i of the block at out + i * kDepthStride; or, where A is given transposed, the kTileRows elements of step p of
-// tile t at out + t * kTileStride + p * kTileRows.
-HWY_NOINLINE void PackA(const Gemm& g, int64_t i0, int64_t rows, int64_t k0, int64_t depth, bool transposed,
-                        float* HWY_RESTRICT out) {
-  const float* const a = g.a + i0 * g.a_row + k0 * g.a_column;
-  if (transposed) {
-    const hn::CappedTag<float, kTileRows> d;
-    constexpr auto kStep = static_cast<int64_t>(hn::MaxLanes(hn::CappedTag<float, kTileRows>()));
-    for (int64_t p = 0; p < depth; ++p) {
-      const float* const from = a + p * g.a_column;
-      float* const to = out + p * kTileRows;
-      int64_t i = 0;
-      for (; i + kTileRows <= rows; i += kTileRows) {
-        for (int64_t j = 0; j < kTileRows; j += kStep) {
-          hn::StoreU(hn::LoadU(d, from + i + j), d, to + i / kTileRows * kTileStride + j);
-        }
-      }
-      for (int64_t j = i; j < rows; ++j) to[i / kTileRows * kTileStride + j - i] = from[j];
-    }
-    return;
-  }
-  const F32 d;
-  for (int64_t i = 0; i < rows; ++i) {
-    const float* const from = a + i * g.a_row;
-    float* const to = out + i * kDepthStride;
-    if (g.a_column == 1) {
-      int64_t p = 0;
-      for (; p + kLanes <= depth; p += kLanes) hn::StoreU(hn::LoadU(d, from + p), d, to + p);
-      if (p < depth) StoreFirst(LoadFirst(from + p, depth - p), to + p, depth - p);
-    } else {
-      for (int64_t p = 0; p < depth; ++p) to[p] = from[p * g.a_column];
-    }
-  }
-}
 
 // ---- The tile ----
 
@@ -193,7 +50,7 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         column[v] = hn::Load(d, b + v * kLanes);
-        __builtin_prefetch(b + (kAhead * kVectors + v) * kLanes);
+        if (v * kLanes % 16 == 0) __builtin_prefetch(b + (kAhead * kVectors + v) * kLanes);
       }
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
@@ -367,11 +224,57 @@ int64_t EvenDepth(int64_t k) {
   return std::clamp<int64_t>(((k + blocks - 1) / blocks + 3) / 4 * 4, 4, kBlockDepth);
 }
 
-// Few rows: decoding. Each panel of B is packed in cache and used at once; threads share the panels.
-void FewRows(const Gemm& g, bool transposed) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+constexpr int64_t kFewestRows = 4;
+
+// kRows rows by 16 columns of a B that is given transposed: turned around in registers, four steps at a time, since
+// each of its numbers is used kRows times only. More columns at a time would crowd the same cache sets where K is a
+// power of two.
+template <int kRows>
+HWY_NOINLINE void RowsByTransposed(const Gemm& g, int64_t j0) {
+  const F32 d;
+  Row16 sum[kRows];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) sum[i] = g.accumulate ? Load16(g.c + i * g.c_row + j0) : Set16(0.0f);
+  const float* const rows = g.b + j0 * g.b_column;
+  const auto step = [&](int64_t p, const Row16& column) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const F32Vector a = hn::Set(d, g.a[i * g.a_row + p * g.a_column]);
+      sum[i] = Map16([&](F32Vector x, F32Vector y) HWY_ATTR { return Fma(a, x, y); }, column, sum[i]);
+    }
+  };
+  int64_t p = 0;
+  for (; p + 4 <= g.k; p += 4) {
+    const float* const next = rows + (16 + p % 16) * g.b_column + p;
+    for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * g.b_column);
+    Row16 column[4];
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+      F32Vector t[4];
+      Transpose4(rows + part * kLanes * g.b_column + p, g.b_column, t);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) column[i].part[part] = t[i];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) step(p + i, column[i]);
+  }
+  for (; p < g.k; ++p) {
+    HWY_ALIGN float column[16];
+    for (int64_t lane = 0; lane < 16; ++lane) column[lane] = rows[lane * g.b_column + p];
+    step(p, Load16(column));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) Store16(sum[i], g.c + i * g.c_row + j0);
+  Finish(g, 0, kRows, j0, 16);
+}
+#endif
+
+// Up to kFewRows rows. Each panel of B is packed in cache and used at once; threads share the panels.
+void FewRowsPacked(const Gemm& g, bool transposed) {
   const Panels panels(g.n);
   const int64_t step = EvenDepth(g.k);
-  const int64_t grain = std::max<int64_t>(1, 16384 / std::max<int64_t>(1, g.k * kTileVectors * kLanes / 4));
+  const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (kTileVectors * kLanes * std::max<int64_t>(1, g.k)));
   parallel_for(panels.count, grain, [&](int64_t begin, int64_t end) {
     const Buffer<float> scratch(kFewRows * kDepthStride + kBlockDepth * kTileVectors * kLanes);
     float* const a = scratch.data();
@@ -387,6 +290,30 @@ void FewRows(const Gemm& g, bool transposed) {
       }
     }
   });
+}
+
+// Few rows: decoding, where the time goes into reading B.
+void FewRows(const Gemm& g, bool transposed) {
+  Gemm rest = g;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if (g.m <= kFewestRows && g.b_row == 1) {
+    constexpr void (*kFunctions[])(const Gemm&, int64_t) = {RowsByTransposed<1>, RowsByTransposed<2>,
+                                                            RowsByTransposed<3>, RowsByTransposed<4>};
+    const auto function = kFunctions[g.m - 1];
+    const int64_t groups = g.n / 16;
+    const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (16 * std::max<int64_t>(1, g.k)));
+    parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) function(g, group * 16);
+    });
+    const int64_t done = groups * 16;
+    rest.n -= done;
+    rest.b += done * g.b_column;
+    rest.c += done;
+    if (g.bias != nullptr) rest.bias += done;
+    if (g.saved != nullptr) rest.saved += done;
+  }
+#endif
+  if (rest.n > 0) FewRowsPacked(rest, transposed);
 }
 
 // All of B is packed once; threads share the rows (and, where there are few, the columns).
