@@ -1,13 +1,29 @@
 #!/bin/sh
 # Translates twelve sentences the model has never seen, draws the attention behind the first, and says what to try next.
+# The model is demo/en-zh, or else one trained here, once, by recipes/tatoeba-en-zh.toml.
 # usage: demo/run.sh PATH_OF_HEED
 set -eu
 heed=$1
 here=$(cd "$(dirname "$0")" && pwd)
+recipe=$here/../recipes/tatoeba-en-zh.toml
 output=${HEED_DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
 
-"$heed" --quiet translate "$here/en-zh" <"$here/sentences.txt" >"$output/chinese.txt"
+model=$here/en-zh
+if [ ! -f "$model/model.safetensors" ]; then
+  model=$output/en-zh
+  if [ ! -f "$model/model.safetensors" ]; then
+    echo "Training the model from the sentence pairs of demo/: once, and it may be interrupted." >&2
+    if [ -d "$model/checkpoints" ]; then
+      "$heed" train --output "$model" --resume
+    else
+      rm -rf "$model"
+      "$heed" train --config "$recipe" --output "$model"
+    fi
+  fi
+fi
+
+"$heed" --quiet translate "$model" <"$here/sentences.txt" >"$output/chinese.txt"
 echo
 echo "English                                             Chinese, by heed"
 echo "--------------------------------------------------  --------------------------------"
@@ -16,14 +32,14 @@ paste "$here/sentences.txt" "$output/chinese.txt" | while IFS="$(printf '\t')" r
 done
 
 sentence=$(head -n 1 "$here/sentences.txt")
-"$heed" --quiet inspect "$here/en-zh" --source "$sentence" --output "$output/attention.html" >/dev/null
+"$heed" --quiet inspect "$model" --source "$sentence" --output "$output/attention.html" >/dev/null
 cat <<EOT
 
 Who attended to whom while the first one was translated:
   $(cd "$output" && pwd)/attention.html        (open it in a browser)
 
 Translate a file of your own, one sentence a line:
-  $heed translate demo/en-zh < sentences.txt
-Train the model again from the raw text (demo/en-zh/MODEL_CARD.md says how long that takes):
+  $heed translate $model < sentences.txt
+Train the model again from the raw text:
   $heed train --config recipes/tatoeba-en-zh.toml --output build/en-zh
 EOT

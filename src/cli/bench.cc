@@ -1,5 +1,6 @@
 // heed bench: what the machine can do and what the kernels make of it.
 #include "cli/bench_attention.h"
+#include "cli/bench_matmul.h"
 #include "cli/bench_training.h"
 #include "cli/command.h"
 
@@ -25,6 +26,26 @@ void add_attention(CLI::App& bench, Context& context) {
   });
 }
 
+void add_matmul(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<MatmulBenchOptions>();
+  CLI::App* command = bench.add_subcommand("matmul", "The matrix product, share of the multiply-add peak");
+  command
+      ->add_option("--shape", o->shapes,
+                   "M,N,K or M,N,K,XY instead of the usual shapes; X and Y: N as is, T transposed")
+      ->type_name("SHAPE")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--repeats", o->repeats, "Timings of each line")
+      ->check(between(1, 100000))
+      ->capture_default_str();
+  command->footer("Examples:\n  heed bench matmul\n  heed bench matmul --shape 3072,1536,384,NT --json\n");
+  context.on_run(*command, [o](Context& c) {
+    o->json = c.json;
+    print(bench_matmul(*o));
+    return kSuccess;
+  });
+}
+
 void add_training(CLI::App& bench, Context& context) {
   auto o = std::make_shared<TrainingBenchOptions>();
   CLI::App* command = bench.add_subcommand("training", "Training steps of two reference models, tokens a second");
@@ -46,10 +67,12 @@ void add_bench_command(CLI::App& command, Context& context) {
   command.require_subcommand(1);
   command.fallthrough();
   add_attention(command, context);
+  add_matmul(command, context);
   add_training(command, context);
   command.footer(
       "Examples:\n"
       "  heed bench attention\n"
+      "  heed bench matmul\n"
       "  heed bench training --threads 1\n");
 }
 

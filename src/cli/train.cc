@@ -109,8 +109,7 @@ int run_train(const TrainCommand& o, Context& context) {
   };
   const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks);
   if (outcome == train::Outcome::interrupted) {
-    message(context, fmt::format("interrupted at update {}; go on with: heed train --output {} --resume",
-                                 with_commas(last.update), o.output));
+    message(context, fmt::format("interrupted, and saved; go on with: heed train --output {} --resume", o.output));
     return interrupted_status();
   }
   if (context.json) {
