@@ -1,4 +1,4 @@
-// Threads by OpenMP: as many as asked for, each with one fixed part of the loop.
+// Threads by OpenMP: as many as asked for, each taking the next part of the loop until none is left.
 #include "base/threads.h"
 
 #include <omp.h>
@@ -60,17 +60,16 @@ namespace detail {
 
 bool in_parallel() { return inside || omp_in_parallel() != 0; }
 
-void run_parallel(int threads, void (*body)(void*, int, int), void* context) {
+void run_parallel(int threads, int parts, void (*body)(void*, int, int), void* context) {
   std::exception_ptr error;
   std::atomic<bool> failed{false};
+  std::atomic<int> next{0};
 #pragma omp parallel num_threads(threads) default(shared)
   {
     inside = true;
-    // The runtime may give fewer threads than asked for: every part is done all the same.
-    const int team = omp_get_num_threads();
-    for (int part = omp_get_thread_num(); part < threads; part += team) {
+    for (int part = next.fetch_add(1); part < parts; part = next.fetch_add(1)) {
       try {
-        body(context, part, threads);
+        body(context, part, parts);
       } catch (...) {
         if (!failed.exchange(true)) error = std::current_exception();
       }

@@ -1,6 +1,6 @@
-// Loops shared among threads in fixed parts.
+// Loops shared among threads.
 //
-// The parts depend on the number of threads, so a loop body must compute each index independently of the others:
+// The parts depend on the number of threads, and which thread takes which part on how fast each gets on, so a loop body must compute each index independently of the others:
 // nothing is summed across indices. That is how no result depends on the number of threads.
 #pragma once
 
@@ -16,11 +16,12 @@ namespace heed {
 namespace detail {
 // True inside a parallel loop: nested loops run inline.
 [[nodiscard]] bool in_parallel();
-void run_parallel(int threads, void (*body)(void* context, int part, int parts), void* context);
+void run_parallel(int threads, int parts, void (*body)(void* context, int part, int parts), void* context);
 }  // namespace detail
 
-// Calls f(begin, end) for parts that cover [0, count), at least `grain` indices each (but the last), one part a thread.
-// The first exception thrown by a part is thrown on.
+// Calls f(begin, end) for parts that cover [0, count), at least `grain` indices each (but where count is less). A thread
+// takes the next part when it is done with one: cores that others share are not equally fast. The first exception thrown
+// by a part is thrown on.
 template <class F>
 void parallel_for(int64_t count, int64_t grain, F&& f) {
   if (count <= 0) return;
@@ -34,8 +35,9 @@ void parallel_for(int64_t count, int64_t grain, F&& f) {
     std::remove_reference_t<F>* f;
     int64_t count;
   } context{&f, count};
+  constexpr int kPartsAThread = 4;
   detail::run_parallel(
-      threads,
+      threads, static_cast<int>(std::min<int64_t>(int64_t{kPartsAThread} * threads, most)),
       [](void* opaque, int part, int parts) {
         const auto& c = *static_cast<Context*>(opaque);
         const int64_t begin = c.count * part / parts;
