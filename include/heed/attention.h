@@ -83,7 +83,7 @@ struct AttentionResult {
 };
 
 struct AttentionGradients {
-  Tensor query;  // (B, H, L, D)
+  Tensor query;  // (B, H, L, D), as key and value laid out like the output: (B, L, H, D)
   Tensor key;    // (B, Hkv, S, D)
   Tensor value;  // (B, Hkv, S, Dv)
   Tensor bias;   // the bias's own shape, summed over what was broadcast; only where asked for

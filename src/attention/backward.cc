@@ -53,22 +53,25 @@ class Worker {
   Buffer<float> scratch_;
 };
 
-// Rows [first, first + count) of a gradient (S, columns), accumulated in rows of whole vectors.
+// Rows [first, first + count) of a gradient (S, columns), accumulated beside each other in rows of whole vectors.
 class Accumulator {
  public:
-  Accumulator(float* rows, int64_t first, int64_t count, int64_t columns)
-      : result_(rows + first * columns), count_(count), columns_(columns) {
-    if (columns != padded(columns)) memory_ = Buffer<float>(count * padded(columns));
-    data_ = memory_.data() != nullptr ? memory_.data() : result_;
-    std::fill_n(data_, count * padded(columns), 0.0f);
+  Accumulator(const kernels::Strided<float>& rows, int64_t first, int64_t count, int64_t columns)
+      : result_(rows.data + first * rows.row),
+        result_row_(rows.row),
+        count_(count),
+        columns_(columns),
+        memory_(count * padded(columns)) {
+    std::fill_n(memory_.data(), count * padded(columns), 0.0f);
   }
-  [[nodiscard]] float* data() const { return data_; }
-  void finish() const { kernels::attention_copy_rows(data_, padded(columns_), result_, columns_, count_, columns_); }
+  [[nodiscard]] float* data() const { return memory_.data(); }
+  void finish() const {
+    kernels::attention_copy_rows(memory_.data(), padded(columns_), result_, result_row_, count_, columns_);
+  }
 
  private:
   float* result_;
-  float* data_ = nullptr;
-  int64_t count_, columns_;
+  int64_t result_row_, count_, columns_;
   Buffer<float> memory_;
 };
 
@@ -97,8 +100,8 @@ struct Pass {
     enter(worker, index);
     if (queries) want_query(worker, index);
     const int64_t g = index % problem.kv_heads, b = index / problem.kv_heads;
-    const Accumulator d_key(strided<float>(result.key, b, g).data, first, last - first, problem.size);
-    const Accumulator d_value(strided<float>(result.value, b, g).data, first, last - first, problem.value_size);
+    const Accumulator d_key(strided<float>(result.key, b, g), first, last - first, problem.size);
+    const Accumulator d_value(strided<float>(result.value, b, g), first, last - first, problem.value_size);
     AttentionBackward& gradients = worker.gradients;
     gradients.d_key = d_key.data() - first * padded(problem.size);
     gradients.d_value = d_value.data() - first * padded(problem.value_size);
@@ -211,9 +214,12 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   require(!want_bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
 
   AttentionGradients result;
-  result.query = Tensor::empty(query.shape());
-  result.key = Tensor::empty(key.shape());
-  result.value = Tensor::empty(value.shape());
+  const auto empty_like = [](const Tensor& x) {  // (B, H, L, D), laid out as a layer's rows are: (B, L, H, D)
+    return Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}).transpose(1, 2);
+  };
+  result.query = empty_like(query);
+  result.key = empty_like(key);
+  result.value = empty_like(value);
   if (want_bias) result.bias = Tensor::zeros(options.bias.shape());
   if (options.sinks.defined()) result.sinks = Tensor::empty({problem.heads});
 

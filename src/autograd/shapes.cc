@@ -104,14 +104,20 @@ Value heads(const Value& x, int64_t head_count, int64_t head_size, int64_t offse
           "columns inside ", x.shape(), "; found ", head_count, " heads of ", head_size, " from ", offset);
   const HeadsPlace place{head_count, head_size, offset};
   Tensor data = place.viewable(x.data()) ? place.view(x.data()) : place.copy(x.data());
-  return Node::make(std::move(data), {&x}, [place](const Tensor& d, Gradients& into) {
+  const bool whole_columns = offset == 0 && head_count * head_size == x.size(2);
+  return Node::make(std::move(data), {&x}, [place, whole_columns](const Tensor& d, Gradients& into) {
     const int64_t end = place.offset + place.count * place.size;
+    const Tensor rows = d.transpose(1, 2);
+    if (whole_columns && rows.is_contiguous()) {
+      into.pass(0, rows.reshape({rows.size(0), rows.size(1), end}));
+      return;
+    }
     const auto [whole, add] = into.part(0, 2, place.offset, end);
     if (place.viewable(whole)) {
       put(place.view(whole), d, add);
     } else {
-      const Shape rows = {whole.size(0), whole.size(1), place.count * place.size};
-      put(whole.slice(2, place.offset, end), ops::contiguous(d.transpose(1, 2)).reshape(rows), add);
+      const Shape shape = {whole.size(0), whole.size(1), place.count * place.size};
+      put(whole.slice(2, place.offset, end), ops::contiguous(rows).reshape(shape), add);
     }
   });
 }
