@@ -1,27 +1,13 @@
 #!/bin/sh
 # Translates twelve sentences the model has never seen, draws the attention behind the first, and says what to try next.
-# The model is demo/en-zh, or else one trained here, once, by recipes/tatoeba-en-zh.toml.
 # usage: demo/run.sh PATH_OF_HEED
 set -eu
 heed=$1
 here=$(cd "$(dirname "$0")" && pwd)
-recipe=$here/../recipes/tatoeba-en-zh.toml
 output=${HEED_DEMO_OUTPUT:-build/demo}
 mkdir -p "$output"
 
 model=$here/en-zh
-if [ ! -f "$model/model.safetensors" ]; then
-  model=$output/en-zh
-  if [ ! -f "$model/model.safetensors" ]; then
-    echo "Training the model from the sentence pairs of demo/: once, and it may be interrupted." >&2
-    if [ -d "$model/checkpoints" ]; then
-      "$heed" train --output "$model" --resume
-    else
-      rm -rf "$model"
-      "$heed" train --config "$recipe" --output "$model"
-    fi
-  fi
-fi
 
 "$heed" --quiet translate "$model" <"$here/sentences.txt" >"$output/chinese.txt"
 echo
