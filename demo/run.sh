@@ -21,7 +21,7 @@ sentence=$(head -n 1 "$here/sentences.txt")
 "$heed" --quiet inspect "$model" --source "$sentence" --output "$output/attention.html" >/dev/null
 cat <<EOT
 
-Who attended to whom while the first one was translated:
+Who attended to whom while the first one was translated (#cross/3/mean at the end of its address shows the last layer):
   $(cd "$output" && pwd)/attention.html        (open it in a browser)
 
 Translate a file of your own, one sentence a line:

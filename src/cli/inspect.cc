@@ -158,6 +158,7 @@ std::string title_of(const std::string& model) {
 struct ChosenHead {
   Tensor weights;  // (L, S)
   std::vector<std::string> rows, columns;
+  std::vector<std::string> labels;  // of the rows in a drawing: what a decoder read, and what it said there
   std::string title;
 };
 
@@ -186,7 +187,12 @@ ChosenHead choose_head(const InspectCommand& o, const inspect::Record& record) {
   ChosenHead chosen{.weights = {},
                     .rows = part == Part::encoder ? record.source_tokens : record.target_tokens,
                     .columns = part == Part::decoder ? record.target_tokens : record.source_tokens,
+                    .labels = {},
                     .title = fmt::format("{} attention, layer {}, ", name, o.layer)};
+  chosen.labels = chosen.rows;
+  if (part != Part::encoder) {
+    for (size_t i = 0; i < chosen.labels.size(); ++i) chosen.labels[i] += " → " + record.output_tokens[i];
+  }
   if (o.head == "mean") {
     chosen.weights = mean_over_heads(weights);
     chosen.title += "mean over heads";
@@ -213,9 +219,9 @@ int run_inspect(const InspectCommand& o, Context& context) {
     };
     if (o.text) {
       message(context, head.title);
-      print(inspect::to_text(head.weights, head.rows, head.columns));
+      print(inspect::to_text(head.weights, head.labels, head.columns));
     }
-    if (!o.svg.empty()) write(o.svg, inspect::to_svg(head.weights, head.rows, head.columns, head.title));
+    if (!o.svg.empty()) write(o.svg, inspect::to_svg(head.weights, head.labels, head.columns, head.title));
     if (!o.png.empty()) write(o.png, inspect::to_png(head.weights));
     if (!o.head_json.empty()) write(o.head_json, inspect::to_json(head.weights, head.rows, head.columns, head.title));
   }

@@ -1,6 +1,8 @@
 // The model that is shipped with the demo: it fits, and it translates to the same text everywhere.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "cli/program.h"
 #include "heed/cpu.h"
 
@@ -24,6 +26,26 @@ TEST(Demo, TheSameTranslationsOnEveryInstructionSet) {
       EXPECT_EQ(r.out, part(chinese)) << name << ", " << threads << " threads";
     }
   }
+}
+
+// What the READMEs show of it is what it does.
+TEST(Demo, ThePictureOfTheReadme) {
+  const fs::path root = HEED_SOURCE_DIR;
+  const Folder folder;
+  const std::string english = read(kDemo / "sentences.txt");
+  const std::string first = english.substr(0, english.find('\n'));
+  const std::vector<std::string> head = {
+      "inspect", (kDemo / "en-zh").string(), "--source", first, "--part", "cross", "--layer", "3", "--head", "mean"};
+  std::vector<std::string> text = head, drawing = head;
+  text.push_back("--text");
+  drawing.insert(drawing.end(), {"--svg", folder / "head.svg"});
+  const Result r = run(text);
+  ASSERT_EQ(r.status, 0) << r.err;
+  for (const char* const name : {"README.md", "README.zh-CN.md"}) {
+    EXPECT_NE(read(root / name).find(r.out), std::string::npos) << name << " lacks\n" << r.out;
+  }
+  ASSERT_EQ(run(drawing).status, 0);
+  EXPECT_EQ(read(folder / "head.svg"), read(root / "docs" / "cross-attention.svg"));
 }
 
 TEST(Demo, TheModelIsSmallEnoughForARepository) {

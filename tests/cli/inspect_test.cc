@@ -101,13 +101,13 @@ TEST(Inspect, OneHead) {
   EXPECT_EQ(head["weights"], record["cross"][1]["weights"][1]);
   EXPECT_EQ(head["rows"], record["target_tokens"]);
   EXPECT_EQ(head["columns"], record["source_tokens"]);
-  EXPECT_NE(read(folder / "a.svg").find(">车</text>"), std::string::npos);
+  EXPECT_NE(read(folder / "a.svg").find(">车 → 站</text>"), std::string::npos);
   EXPECT_EQ(read(folder / "a.png").substr(1, 3), "PNG");
 
   const Result text = with({"--part", "decoder", "--head", "mean", "--text"});
   EXPECT_EQ(text.status, 0) << text.err;
   EXPECT_EQ(std::count(text.out.begin(), text.out.end(), '\n'), 4);
-  EXPECT_EQ(text.out.find("<s>  1.000 <s>"), 0u) << text.out;
+  EXPECT_EQ(text.out.find("<s> → 车   1.000 <s>"), 0u) << text.out;
 
   EXPECT_EQ(with({"--layer", "4", "--text"}).status, 2);
   EXPECT_EQ(with({"--layer", "0", "--text"}).status, 2);

@@ -105,7 +105,7 @@ TEST(Safetensors, SaysWhatIsWrong) {
       {with_header("{\"a\":{\"dtype\":\"F32\",\"shape\":[]}}"), "dtype, shape and data_offsets"},
       {with_header("{\"__metadata__\":{\"a\":1}}"), "no number here"},
       {with_header("{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}"), "every key once"},
-      {with_header(entry("F32", "[1]", "[0,4]"), "123"), "data_offsets are 0 to 4"},
+      {with_header(entry("F32", "[1]", "[0,4]"), "123"), "it ends at byte 4"},
       {with_header(entry("F32", "[1]", "[0,4]"), "12345"), "cover all 5 bytes"},
       {with_header(entry("F32", "[1]", "[1,5]"), "12345"), "begin at byte 0"},
       {with_header(entry("F32", "[2]", "[0,4]"), "1234"), "to have 8 bytes"},
