@@ -105,6 +105,9 @@ class Transformer : public Model {
   // target (B, L) i32 starting with the begin id; sees the positions up to its own. -> logits (B, L, V)
   [[nodiscard]] Value decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const;
   [[nodiscard]] Value forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const;
+  // cross_entropy(forward(source, source_lengths, target), expected), expected (B, L) i32, without holding the logits.
+  [[nodiscard]] Value loss(const Tensor& source, const Tensor& source_lengths, const Tensor& target,
+                           const Tensor& expected, const CrossEntropyOptions& options = {}) const;
   // For decoding with a cache: encodes once, then one step at a time, `copies` rows for each source (the beam).
   [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths,
                                                int64_t copies = 1) const;
@@ -120,6 +123,8 @@ class Gpt : public Model {
   explicit Gpt(const Config& config, uint64_t seed = 0);
   ~Gpt() override;
   [[nodiscard]] Value forward(const Tensor& tokens) const;  // (B, L) i32 -> logits (B, L, V)
+  // cross_entropy(forward(tokens), expected), expected (B, L) i32, without holding the logits.
+  [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options = {}) const;
   [[nodiscard]] std::unique_ptr<Decoder> start() const;     // step() first gets the prompt (N, L)
 
  private:
@@ -134,6 +139,9 @@ class Bert : public Model {
   ~Bert() override;
   [[nodiscard]] Value encode(const Tensor& tokens, const Tensor& lengths) const;   // -> states (B, L, E)
   [[nodiscard]] Value forward(const Tensor& tokens, const Tensor& lengths) const;  // masked-token logits (B, L, V)
+  // cross_entropy(forward(tokens, lengths), expected), expected (B, L) i32: the logits of the tokens to guess alone.
+  [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
+                           const CrossEntropyOptions& options = {}) const;
   // The mean of the states that are not padding: (B, E).
   [[nodiscard]] Value embed(const Tensor& tokens, const Tensor& lengths) const;
 

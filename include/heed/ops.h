@@ -177,6 +177,21 @@ void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits, c
                                  const CrossEntropyResult& forward, float factor,
                                  const CrossEntropyOptions& options = {});
 
+// cross_entropy(linear(x, weight, bias), targets) and its gradients, without the logits of more than some hundred rows at
+// a time in memory, and without the rows whose target is ignored. x (..., E), weight (V, E), bias (V) or undefined.
+// Loss and d_x have the bits of the two functions one after the other.
+struct LinearCrossEntropyOptions {
+  CrossEntropyOptions loss;
+  bool want_input = false, want_weight = false, want_bias = false;  // which gradients of loss() to compute
+};
+struct LinearCrossEntropyResult {
+  double loss = 0;
+  Tensor d_x, d_weight, d_bias;  // undefined where not wanted
+};
+[[nodiscard]] LinearCrossEntropyResult linear_cross_entropy(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                                            const Tensor& targets,
+                                                            const LinearCrossEntropyOptions& options = {});
+
 // ---- Reductions, optimizer, copies ----
 
 [[nodiscard]] double sum(const Tensor& x);                   // in double, fixed order

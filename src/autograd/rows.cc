@@ -81,4 +81,28 @@ Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntro
                     });
 }
 
+Value linear_cross_entropy(const Value& x, const Value& weight, const Value& bias, const Tensor& targets,
+                           const CrossEntropyOptions& options) {
+  const bool recording = Node::recording({&x, &weight, &bias});
+  ops::LinearCrossEntropyResult forward =
+      ops::linear_cross_entropy(dense(x), weight.data(), data_or_none(bias), targets,
+                                {.loss = options,
+                                 .want_input = recording && x.requires_grad(),
+                                 .want_weight = recording && weight.requires_grad(),
+                                 .want_bias = recording && bias.requires_grad()});
+  Tensor loss = Tensor::full(Shape{}, static_cast<float>(forward.loss));
+  if (!recording) return Node::constant(std::move(loss));
+  // The gradients are known already, but for the factor that arrives with the backward pass.
+  return Node::make(std::move(loss), {&x, &weight, &bias},
+                    [forward = std::move(forward)](const Tensor& d, Gradients& into) {
+                      const float factor = *d.data<float>();
+                      const Tensor gradients[] = {forward.d_x, forward.d_weight, forward.d_bias};
+                      for (size_t i = 0; i < 3; ++i) {
+                        if (!gradients[i].defined()) continue;
+                        ops::scale_into(gradients[i], factor);
+                        into.give(i, gradients[i]);
+                      }
+                    });
+}
+
 }  // namespace heed

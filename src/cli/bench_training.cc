@@ -55,7 +55,7 @@ Case gpt_case() {
   auto model = std::make_unique<models::Gpt>(config, 1);
   const models::Gpt& gpt = *model;
   const Tensor input = random_ids({12, 256}, 1, 0, 65), target = random_ids({12, 256}, 2, 0, 65);
-  return {"gpt", 12 * 256, std::move(model), [&gpt, input, target] { return cross_entropy(gpt.forward(input), target); }};
+  return {"gpt", 12 * 256, std::move(model), [&gpt, input, target] { return gpt.loss(input, target); }};
 }
 
 Case transformer_case() {
@@ -69,7 +69,7 @@ Case transformer_case() {
                target = random_ids({64, 16}, 3, 4, 7996), lengths = Tensor::zeros({64}, DType::i32);
   std::fill_n(lengths.data<int32_t>(), 64, 16);
   return {"transformer", 64 * 16, std::move(model), [&transformer, source, input, target, lengths] {
-            return cross_entropy(transformer.forward(source, lengths, input), target, {.label_smoothing = 0.1f});
+            return transformer.loss(source, lengths, input, target, {.label_smoothing = 0.1f});
           }};
 }
 

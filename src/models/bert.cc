@@ -22,9 +22,14 @@ class MaskedTokenHead : public nn::Module {
     add_module("output", output_);
   }
 
-  [[nodiscard]] Value operator()(const Value& x) const { return output_(norm_(dense_(x, activation_))); }
+  [[nodiscard]] Value operator()(const Value& x) const { return output_(states(x)); }
+  [[nodiscard]] Value loss(const Value& x, const Tensor& targets, const CrossEntropyOptions& options) const {
+    return output_.loss(states(x), targets, options);
+  }
 
  private:
+  [[nodiscard]] Value states(const Value& x) const { return norm_(dense_(x, activation_)); }
+
   nn::Linear dense_;
   nn::Norm norm_;
   Output output_;
@@ -96,6 +101,11 @@ Value Bert::encode(const Tensor& tokens, const Tensor& lengths) const {
 }
 
 Value Bert::forward(const Tensor& tokens, const Tensor& lengths) const { return parts_->head(encode(tokens, lengths)); }
+
+Value Bert::loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
+                 const CrossEntropyOptions& options) const {
+  return parts_->head.loss(encode(tokens, lengths), expected, options);
+}
 
 Value Bert::embed(const Tensor& tokens, const Tensor& lengths) const {
   return mean_of_states(encode(tokens, lengths), lengths);

@@ -64,10 +64,19 @@ Gpt::Gpt(const Config& config, uint64_t seed) : Model(config) {
 
 Gpt::~Gpt() = default;
 
-Value Gpt::forward(const Tensor& tokens) const {
+namespace {
+
+Value states(const Stack<EncoderLayer>& decoder, const Tensor& tokens) {
   const AttentionOptions masks = {.causal = Causal::top_left()};
-  return parts_->output(parts_->decoder(
-      tokens, 0, [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); }));
+  return decoder(tokens, 0, [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
+}
+
+}  // namespace
+
+Value Gpt::forward(const Tensor& tokens) const { return parts_->output(states(parts_->decoder, tokens)); }
+
+Value Gpt::loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options) const {
+  return parts_->output.loss(states(parts_->decoder, tokens), expected, options);
 }
 
 std::unique_ptr<Decoder> Gpt::start() const { return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output); }

@@ -11,6 +11,10 @@ class Output : public nn::Module {
   Output(const Config& config, const Value& embedding, nn::Initializer& init);
 
   [[nodiscard]] Value operator()(const Value& x) const { return linear(x, weight_, bias_); }  // (..., E) -> (..., V)
+  // cross_entropy of those logits, which are never all in memory.
+  [[nodiscard]] Value loss(const Value& x, const Tensor& targets, const CrossEntropyOptions& options) const {
+    return linear_cross_entropy(x, weight_, bias_, targets, options);
+  }
   [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
   [[nodiscard]] int64_t vocabulary() const { return weight_.size(0); }
 

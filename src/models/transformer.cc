@@ -110,10 +110,25 @@ Value Transformer::encode(const Tensor& source, const Tensor& source_lengths) co
                          [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
 }
 
-Value Transformer::decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const {
+namespace {
+
+Value states(const Stack<DecoderLayer>& decoder, const Tensor& target, const Value& memory,
+             const Tensor& source_lengths) {
   const AttentionOptions masks = {.key_lengths = source_lengths};
-  return parts_->output(parts_->decoder(
-      target, 0, [&](const DecoderLayer& layer, const Value& x, size_t) { return layer.forward(x, memory, masks); }));
+  return decoder(target, 0,
+                 [&](const DecoderLayer& layer, const Value& x, size_t) { return layer.forward(x, memory, masks); });
+}
+
+}  // namespace
+
+Value Transformer::decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const {
+  return parts_->output(states(parts_->decoder, target, memory, source_lengths));
+}
+
+Value Transformer::loss(const Tensor& source, const Tensor& source_lengths, const Tensor& target,
+                        const Tensor& expected, const CrossEntropyOptions& options) const {
+  const Value memory = encode(source, source_lengths);
+  return parts_->output.loss(states(parts_->decoder, target, memory, source_lengths), expected, options);
 }
 
 Value Transformer::forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const {

@@ -8,14 +8,14 @@ namespace heed::train {
 Value loss_sum(const models::Model& model, const Batch& batch, float label_smoothing) {
   const CrossEntropyOptions options{.ignored_id = batch.padding_id, .label_smoothing = label_smoothing, .sum = true};
   if (const auto* transformer = dynamic_cast<const models::Transformer*>(&model)) {
-    return cross_entropy(transformer->forward(batch.source, batch.source_lengths, batch.input), batch.output, options);
+    return transformer->loss(batch.source, batch.source_lengths, batch.input, batch.output, options);
   }
   if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {
-    return cross_entropy(gpt->forward(batch.input), batch.output, options);
+    return gpt->loss(batch.input, batch.output, options);
   }
   const auto* bert = dynamic_cast<const models::Bert*>(&model);
   require(bert != nullptr, "train", "a Transformer, Gpt or Bert; found another kind of model");
-  return cross_entropy(bert->forward(batch.source, batch.source_lengths), batch.output, options);
+  return bert->loss(batch.source, batch.source_lengths, batch.output, options);
 }
 
 MeanLoss mean_loss(const models::Model& model, DataSet& data) {

@@ -129,6 +129,17 @@ std::vector<Case> cases() {
          return cross_entropy(in[0], targets, {.ignored_id = 2, .label_smoothing = 0.1f, .sum = true}) * 0.5f;
        },
        {x}},
+      {"linear_cross_entropy",
+       "mean",
+       [targets](const Inputs& in) { return linear_cross_entropy(in[0], in[1], in[2], targets) * 0.5f; },
+       {x, sample({6, 5}, 21), sample({6}, 22)}},
+      {"linear_cross_entropy",
+       "sum, smoothed, ignored, the weight used twice",
+       [targets](const Inputs& in) {
+         const CrossEntropyOptions options{.ignored_id = 2, .label_smoothing = 0.1f, .sum = true};
+         return linear_cross_entropy(in[0], in[1], {}, targets, options) + sum(in[1] * in[1]);
+       },
+       {x, sample({6, 5}, 21)}},
       {"attention",
        "grouped heads, causal",
        [causal](const Inputs& in) { return attention(in[0], in[1], in[2], causal); },

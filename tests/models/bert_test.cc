@@ -47,7 +47,9 @@ TEST(Bert, HasTheGradientOfEveryParameter) {
     const Bert model(config, 3);
     shake(model);
     const Ids text = {1, 6, 3, 4, 10}, expected = {6, 3, 4, 10, 2};
-    cross_entropy(model.forward(batch({text}), lengths({text})), batch({expected})).backward();
+    const Value loss = model.loss(batch({text}), lengths({text}), batch({expected}));
+    EXPECT_EQ(loss.item(), cross_entropy(model.forward(batch({text}), lengths({text})), batch({expected})).item());
+    loss.backward();
     expect_parameter_gradients(
         model, oracle_of(model), expected, [&](const oracle::Transformer& t) { return t.bert(text); }, name);
   }

@@ -28,7 +28,9 @@ TEST(Gpt, HasTheGradientOfEveryParameter) {
     const Gpt model(config, 3);
     shake(model);
     const Ids text = {1, 6, 3, 4, 10}, expected = {6, 3, 4, 10, 2};
-    cross_entropy(model.forward(batch({text})), batch({expected})).backward();
+    const Value loss = model.loss(batch({text}), batch({expected}));
+    EXPECT_EQ(loss.item(), cross_entropy(model.forward(batch({text})), batch({expected})).item());
+    loss.backward();
     expect_parameter_gradients(
         model, oracle_of(model), expected, [&](const oracle::Transformer& t) { return t.gpt(text); }, name);
   }

@@ -82,8 +82,8 @@ TEST(Transformer, HasTheSameGradientsWithAnyNumberOfThreads) {
     set_num_threads(count);
     const Transformer model(config, 3);
     const TrainingScope training(5, 17);
-    const Value logits = model.forward(batch(kSources), lengths(kSources), batch(kTargets));
-    cross_entropy(logits, batch(kTargets), {.ignored_id = 0, .label_smoothing = 0.1f}).backward();
+    const CrossEntropyOptions options{.ignored_id = 0, .label_smoothing = 0.1f};
+    model.loss(batch(kSources), lengths(kSources), batch(kTargets), batch(kTargets), options).backward();
     gradients.emplace_back();
     for (const Value& parameter : model.parameters()) gradients.back().push_back(parameter.grad());
   }
@@ -100,7 +100,9 @@ TEST(Transformer, HasTheGradientOfEveryParameter) {
     shake(model);
     const Ids source = {5, 7, 2, 9, 1}, target = {1, 6, 3, 4}, expected = {6, 3, 4, 2};
     const Value logits = model.forward(batch({source}), lengths({source}), batch({target}));
-    cross_entropy(logits, batch({expected})).backward();
+    const Value loss = model.loss(batch({source}), lengths({source}), batch({target}), batch({expected}));
+    EXPECT_EQ(loss.item(), cross_entropy(logits, batch({expected})).item());
+    loss.backward();
     expect_parameter_gradients(
         model, oracle_of(model), expected, [&](const oracle::Transformer& t) { return t.translate(source, target); },
         name);
