@@ -126,8 +126,8 @@ class TrainingScope {
 
 // logits (..., V), targets (...) i32 -> shape (): the mean, or sum, of the losses, as CrossEntropyOptions says.
 [[nodiscard]] Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
-// cross_entropy(linear(x, weight, bias), targets) without ever holding all logits: some hundred rows at a time, and only
-// those whose target counts. What training uses for the output layer.
+// cross_entropy(linear(x, weight, bias), targets) without ever holding all logits: some hundred rows at a time, and
+// only those whose target counts. What training uses for the output layer.
 [[nodiscard]] Value linear_cross_entropy(const Value& x, const Value& weight, const Value& bias, const Tensor& targets,
                                          const CrossEntropyOptions& options = {});
 

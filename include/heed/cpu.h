@@ -1,7 +1,8 @@
 // The machine heed runs on: what it is, which kernels are chosen for it, and how many threads work.
 //
-// Thread-safe for reading. set_isa() and set_num_threads() are settings of the process: call them before the work starts.
-// HEED_ISA=portable|avx2|avx512 in the environment does what set_isa() does; HEED_NUM_THREADS what set_num_threads() does.
+// Thread-safe for reading. set_isa() and set_num_threads() are settings of the process: call them before the work
+// starts. HEED_ISA=portable|avx2|avx512 in the environment does what set_isa() does; HEED_NUM_THREADS what
+// set_num_threads() does.
 #pragma once
 
 #include <cstdint>

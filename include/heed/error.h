@@ -3,7 +3,7 @@
 // Every message reads `[function] what was expected; what was found`. The library never prints, aborts or exits:
 // whatever goes wrong, in a call or in a file, arrives as a heed::Error.
 //
-//   require(heads % kv_heads == 0, "attention", "query heads as a multiple of key heads; found ", heads, " and ", kv_heads);
+//   require(heads % kv_heads == 0, "attention", "a multiple of ", kv_heads, " query heads; found ", heads);
 #pragma once
 
 #include <charconv>
@@ -22,6 +22,7 @@ class Error : public std::runtime_error {
 
 namespace detail {
 
+// clang-format off
 inline void append(std::string& out, std::string_view text) { out += text; }
 
 template <class T>
@@ -43,6 +44,7 @@ template <class T>
 void append(std::string& out, const T& value) {
   out += to_string(value);
 }
+// clang-format on
 
 }  // namespace detail
 

@@ -22,17 +22,17 @@ struct Hypothesis {
 };
 
 struct BeamOptions {
-  int64_t beam = 5;               // 1: greedy
-  int64_t n_best = 1;             // how many hypotheses to return, best first; at most beam
+  int64_t beam = 5;    // 1: greedy
+  int64_t n_best = 1;  // how many hypotheses to return, best first; at most beam
   // score = sum of log probabilities / length_norm, length |y| counting the end token.
-  double length_penalty = 1.0;    // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`
-  bool gnmt = false;              // Wu et al. 2016, equation 14
-  int64_t max_length = 256;       // tokens, the end not counted
+  double length_penalty = 1.0;  // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`
+  bool gnmt = false;            // Wu et al. 2016, equation 14
+  int64_t max_length = 256;     // tokens, the end not counted
   int64_t min_length = 0;
   // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
   double length_factor = 2.0;
   int64_t length_extra = 20;
-  Ids prefix = {};                    // forced first tokens
+  Ids prefix = {};                       // forced first tokens
   std::vector<int32_t> suppressed = {};  // never chosen
 };
 
@@ -43,7 +43,8 @@ struct BeamOptions {
 // suppressed or forced does not change them.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
-                                                               std::span<const int64_t> limits, const BeamOptions& options);
+                                                               std::span<const int64_t> limits,
+                                                               const BeamOptions& options);
 
 struct SamplingOptions {
   double temperature = 1.0;  // 0: greedy
@@ -72,9 +73,9 @@ struct TranslateOptions {
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
 // given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty
 // source gives one empty hypothesis. progress(done, all) after each batch.
-[[nodiscard]] std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model, std::span<const Ids> sources,
-                                                             const TranslateOptions& options = {},
-                                                             const std::function<void(int64_t, int64_t)>& progress = {});
+[[nodiscard]] std::vector<std::vector<Hypothesis>> translate(
+    const models::Transformer& model, std::span<const Ids> sources, const TranslateOptions& options = {},
+    const std::function<void(int64_t, int64_t)>& progress = {});
 
 // Log probabilities of given targets (without begin and end), sources as for translate(): one list a pair, the end's
 // last.

@@ -1,6 +1,7 @@
 // All of heed. Start with attention.h; the order below is that of the layers, each built on those above it.
 #pragma once
 
+// clang-format off
 #include "heed/error.h"      // the one exception type
 #include "heed/cpu.h"        // the machine, its kernels, threads
 #include "heed/tensor.h"     // typed, strided views of shared memory
@@ -14,3 +15,4 @@
 #include "heed/generate.h"   // greedy, beam, sampling
 #include "heed/inspect.h"    // pictures of who attends to whom
 #include "heed/train.h"      // training, checkpoints, BLEU
+// clang-format on

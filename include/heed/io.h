@@ -37,7 +37,8 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors);
 
 // A whole file, at most `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& file, int64_t limit = int64_t{1} << 32);
-// Beside, fsync, rename, fsync the directory. Throws Error ("no space left on device", ...) and leaves the old file whole.
+// Beside, fsync, rename, fsync the directory. Throws Error ("no space left on device", ...) and leaves the old file
+// whole.
 void write_file_atomically(const std::filesystem::path& file, std::string_view contents);
 
 }  // namespace heed::io

@@ -125,7 +125,7 @@ class Gpt : public Model {
   [[nodiscard]] Value forward(const Tensor& tokens) const;  // (B, L) i32 -> logits (B, L, V)
   // cross_entropy(forward(tokens), expected), expected (B, L) i32, without holding the logits.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options = {}) const;
-  [[nodiscard]] std::unique_ptr<Decoder> start() const;     // step() first gets the prompt (N, L)
+  [[nodiscard]] std::unique_ptr<Decoder> start() const;  // step() first gets the prompt (N, L)
 
  private:
   struct Parts;

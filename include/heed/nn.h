@@ -1,8 +1,8 @@
 // Modules: the named parameters of a network and the functions that use them.
 //
 // A module owns its parameters and its child modules; every parameter has a path such as
-// "encoder.layers.0.self_attention.query.weight". Modules are neither copied nor moved. forward() is const: what changes
-// (caches, observers, random numbers) is passed in or opened as a scope.
+// "encoder.layers.0.self_attention.query.weight". Modules are neither copied nor moved. forward() is const: what
+// changes (caches, observers, random numbers) is passed in or opened as a scope.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,8 @@ class Module {
   [[nodiscard]] const std::string& path() const { return path_; }
 
  protected:
-  // Registers a parameter or a child under `name`. Children must outlive the registration (members, or owned elsewhere).
+  // Registers a parameter or a child under `name`. Children must outlive the registration (members, or owned
+  // elsewhere).
   Value add_parameter(std::string name, Tensor initial);
   void add_module(std::string name, Module& child);
   void name_paths(const std::string& prefix = "");  // the root calls it at the end of its constructor
@@ -49,7 +50,7 @@ class Initializer {
  public:
   explicit Initializer(uint64_t seed) : seed_(seed) {}
   [[nodiscard]] Tensor normal(const Shape& shape, float deviation);
-  [[nodiscard]] Tensor uniform(const Shape& shape, float bound);          // in [-bound, bound)
+  [[nodiscard]] Tensor uniform(const Shape& shape, float bound);           // in [-bound, bound)
   [[nodiscard]] Tensor xavier_uniform(int64_t out_size, int64_t in_size);  // Glorot and Bengio 2010; (Out, In)
 
  private:
@@ -91,7 +92,8 @@ class Norm : public Module {
  public:
   Norm(NormKind kind, int64_t width, float epsilon, bool with_bias);
   [[nodiscard]] Value operator()(const Value& x) const;
-  [[nodiscard]] Value of_sum(const Value& x, const Value& residual, float dropout_rate) const;  // norm(residual + dropout(x))
+  // norm(residual + dropout(x))
+  [[nodiscard]] Value of_sum(const Value& x, const Value& residual, float dropout_rate) const;
   Value gain;  // (E)
   Value bias;  // (E) or undefined
 
@@ -103,7 +105,8 @@ class Norm : public Module {
 // FFN(x) = act(x W1 + b1) W2 + b2 (section 3.3), dropout after the activation.
 class FeedForward : public Module {
  public:
-  FeedForward(int64_t width, int64_t inner, Activation activation, bool with_bias, float dropout_rate, Initializer& init);
+  FeedForward(int64_t width, int64_t inner, Activation activation, bool with_bias, float dropout_rate,
+              Initializer& init);
   [[nodiscard]] Value operator()(const Value& x) const;
 
  private:
@@ -144,14 +147,14 @@ class ObserverScope {
 };
 
 struct MultiHeadAttentionOptions {
-  int64_t width = 0;           // E: of the queries' side, and of the output
-  int64_t heads = 0;           // H
-  int64_t key_value_heads = 0; // Hkv; 0: H
-  int64_t head_size = 0;       // D; 0: E / H, which must then be whole
-  int64_t value_size = 0;      // Dv; 0: D
-  int64_t memory_width = 0;    // of the keys' and values' side in cross attention; 0: E
-  bool bias = true;            // on the four projections
-  float attention_dropout = 0; // on the weights
+  int64_t width = 0;            // E: of the queries' side, and of the output
+  int64_t heads = 0;            // H
+  int64_t key_value_heads = 0;  // Hkv; 0: H
+  int64_t head_size = 0;        // D; 0: E / H, which must then be whole
+  int64_t value_size = 0;       // Dv; 0: D
+  int64_t memory_width = 0;     // of the keys' and values' side in cross attention; 0: E
+  bool bias = true;             // on the four projections
+  float attention_dropout = 0;  // on the weights
 };
 
 // MultiHead(Q, K, V) = Concat(head_1 .. head_h) Wo, head_i = Attention(Q Wq_i, K Wk_i, V Wv_i); section 3.2.2.

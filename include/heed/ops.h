@@ -177,8 +177,8 @@ void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits, c
                                  const CrossEntropyResult& forward, float factor,
                                  const CrossEntropyOptions& options = {});
 
-// cross_entropy(linear(x, weight, bias), targets) and its gradients, without the logits of more than some hundred rows at
-// a time in memory, and without the rows whose target is ignored. x (..., E), weight (V, E), bias (V) or undefined.
+// cross_entropy(linear(x, weight, bias), targets) and its gradients, without the logits of more than some hundred rows
+// at a time in memory, and without the rows whose target is ignored. x (..., E), weight (V, E), bias (V) or undefined.
 // Loss and d_x have the bits of the two functions one after the other.
 struct LinearCrossEntropyOptions {
   CrossEntropyOptions loss;

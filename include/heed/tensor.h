@@ -26,12 +26,14 @@ enum class DType { f32, f64, f16, bf16, i64, i32, u8, boolean };
 
 template <class T>
 struct dtype_of;  // dtype_of<float>::value == DType::f32, ...
+// clang-format off
 template <> struct dtype_of<float> { static constexpr DType value = DType::f32; };
 template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
 template <> struct dtype_of<int64_t> { static constexpr DType value = DType::i64; };
 template <> struct dtype_of<int32_t> { static constexpr DType value = DType::i32; };
 template <> struct dtype_of<uint8_t> { static constexpr DType value = DType::u8; };
 template <> struct dtype_of<bool> { static constexpr DType value = DType::boolean; };
+// clang-format on
 
 // Up to eight extents, or strides in elements. Lives on the stack.
 class Shape {
@@ -101,8 +103,8 @@ class Tensor {
   [[nodiscard]] Tensor expand(const Shape& shape) const;       // broadcasts with zero strides, from the right
 
   // Copies.
-  [[nodiscard]] Tensor contiguous() const;  // itself where it already is
-  [[nodiscard]] Tensor clone() const;       // always a copy, contiguous
+  [[nodiscard]] Tensor contiguous() const;     // itself where it already is
+  [[nodiscard]] Tensor clone() const;          // always a copy, contiguous
   [[nodiscard]] Tensor to(DType dtype) const;  // converts (round to nearest even); itself where it already is
   void copy_from(const Tensor& source) const;  // same shape; converts; any strides on either side
   void zero() const;
@@ -130,8 +132,8 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
 struct MemoryStats {
   int64_t system_allocations = 0;  // times memory was asked of the system
   int64_t bytes_in_use = 0;
-  int64_t bytes_cached = 0;        // kept for reuse
-  int64_t peak_bytes = 0;          // of bytes_in_use, since the start or the last reset
+  int64_t bytes_cached = 0;  // kept for reuse
+  int64_t peak_bytes = 0;    // of bytes_in_use, since the start or the last reset
 };
 
 [[nodiscard]] MemoryStats memory_stats();

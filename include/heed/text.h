@@ -42,24 +42,27 @@ class Tokenizer {
   [[nodiscard]] virtual SpecialIds special() const = 0;
   // "sentencepiece", "characters" or "pieces".
   [[nodiscard]] virtual std::string kind() const = 0;
-  // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab / target.vocab).
+  // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab /
+  // target.vocab).
   virtual void save(const std::filesystem::path& folder, Side side) const = 0;
   [[nodiscard]] static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder, Side side);
 };
 
 struct SentencePieceOptions {
   int64_t vocabulary = 8000;
-  bool bpe = false;                  // else unigram (Kudo 2018)
+  bool bpe = false;  // else unigram (Kudo 2018)
   double character_coverage = 0.9998;
   uint64_t seed = 0;
 };
-// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary too large for the text is an error that says so.
+// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary too large for the text is an error that says
+// so.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                                    const SentencePieceOptions& options);
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);
 // Each distinct code point is a token.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_characters(std::span<const std::string> lines);
-// The text is already cut at spaces; "@@ " joins are undone by decode(). Pieces seen fewer than `minimum` times are unknown.
+// The text is already cut at spaces; "@@ " joins are undone by decode(). Pieces seen fewer than `minimum` times are
+// unknown.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines, int64_t minimum = 1);
 // A vocabulary with one token a line, ids from 0, and which of them are special.
 [[nodiscard]] std::shared_ptr<const Tokenizer> vocabulary_tokenizer(std::vector<std::string> tokens, SpecialIds special,
@@ -68,8 +71,8 @@ struct SentencePieceOptions {
 // The byte at which `text` stops being valid UTF-8, or text.size().
 [[nodiscard]] size_t valid_utf8_prefix(std::string_view text);
 
-// Reads lines, without their ends ("\n" or "\r\n"); plain or gzip (by content). Throws Error for a missing, unreadable or empty file,
-// and for invalid UTF-8 with file name and line number.
+// Reads lines, without their ends ("\n" or "\r\n"); plain or gzip (by content). Throws Error for a missing, unreadable
+// or empty file, and for invalid UTF-8 with file name and line number.
 [[nodiscard]] std::vector<std::string> read_lines(const std::filesystem::path& file);
 
 using Ids = std::vector<int32_t>;

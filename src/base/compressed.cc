@@ -53,8 +53,8 @@ std::string gunzip(std::string_view bytes, int64_t limit, const std::string& nam
   std::string chunk(size_t{1} << 18, '\0');
   while (true) {
     const size_t got = inflater.step(bytes, chunk);
-    require(static_cast<int64_t>(got) <= limit - static_cast<int64_t>(out.size()), function, name,
-            ": at most ", limit, " bytes after decompression; there are more");
+    require(static_cast<int64_t>(got) <= limit - static_cast<int64_t>(out.size()), function, name, ": at most ", limit,
+            " bytes after decompression; there are more");
     out.append(chunk, 0, got);
     if (inflater.status() == Z_STREAM_END) {
       if (!is_gzip(bytes)) return out;  // bytes after the last member are padding, as for gzip(1)
@@ -79,8 +79,7 @@ void inflate_exactly(std::string_view bytes, std::span<char> out, const std::str
     require(inflater.status() == Z_STREAM_END || (inflater.status() == Z_OK && moved), function, name,
             ": whole deflate data; ", inflater.words());
   }
-  require(out.empty() && bytes.empty(), function, name,
-          ": the sizes given in its header; the data is shorter");
+  require(out.empty() && bytes.empty(), function, name, ": the sizes given in its header; the data is shorter");
 }
 
 }  // namespace heed::files

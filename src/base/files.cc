@@ -126,9 +126,7 @@ int64_t Reader::i63(std::string_view what) {
   return static_cast<int64_t>(value);
 }
 
-void Reader::fail(std::string_view what) const {
-  heed::fail(function_, name_, ", byte ", position_, ": ", what);
-}
+void Reader::fail(std::string_view what) const { heed::fail(function_, name_, ", byte ", position_, ": ", what); }
 
 AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file), function_(function) {
   std::error_code ignored;
@@ -138,8 +136,7 @@ AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file
   }
   struct stat info {};
   if (::stat(file_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
-    heed::fail(function_, quoted(file_), ": a regular file or a new name to write to; found ",
-               kind_of(info.st_mode));
+    heed::fail(function_, quoted(file_), ": a regular file or a new name to write to; found ", kind_of(info.st_mode));
   }
   require(file_.has_filename(), function_, quoted(file_), ": the name of a file to write");
   static std::atomic<uint64_t> count{0};

@@ -43,8 +43,8 @@ Pool& pool() {
 }  // namespace
 
 void* acquire_memory(int64_t bytes) {
-  require(bytes >= 0 && bytes <= std::numeric_limits<int64_t>::max() / 4, "memory", "a size that fits the machine; found ",
-          bytes, " bytes");
+  require(bytes >= 0 && bytes <= std::numeric_limits<int64_t>::max() / 4, "memory",
+          "a size that fits the machine; found ", bytes, " bytes");
   const int64_t rounded = size_class(bytes);
   Pool& p = pool();
   {

@@ -33,7 +33,8 @@ namespace heed {
   return static_cast<double>(((uint64_t{high} << 32) | low) >> 11) * 0x1p-53;
 }
 
-// What a random word must be at least for an element to survive dropout at `rate` in [0, 1): kept iff bits >= threshold.
+// What a random word must be at least for an element to survive dropout at `rate` in [0, 1): kept iff bits >=
+// threshold.
 [[nodiscard]] constexpr uint32_t dropout_threshold(float rate) {
   return static_cast<uint32_t>(static_cast<double>(rate) * 4294967296.0);
 }

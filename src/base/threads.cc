@@ -30,8 +30,8 @@ int initial_threads() {
     int count = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
     const bool whole = error == std::errc{} && (end == value.data() + value.size() || *end == ',');
-    require(whole && count >= 1 && count <= kMaxThreads, "threads", name, " between 1 and ", kMaxThreads, "; found \"", value,
-            "\"");
+    require(whole && count >= 1 && count <= kMaxThreads, "threads", name, " between 1 and ", kMaxThreads, "; found \"",
+            value, "\"");
     return count;
   }
   return available_cores();
@@ -52,7 +52,8 @@ int num_threads() {
 }
 
 void set_num_threads(int count) {
-  require(count >= 1 && count <= kMaxThreads, "set_num_threads", "a count between 1 and ", kMaxThreads, "; found ", count);
+  require(count >= 1 && count <= kMaxThreads, "set_num_threads", "a count between 1 and ", kMaxThreads, "; found ",
+          count);
   requested_threads.store(count, std::memory_order_relaxed);
 }
 

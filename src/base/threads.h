@@ -1,7 +1,8 @@
 // Loops shared among threads.
 //
-// The parts depend on the number of threads, and which thread takes which part on how fast each gets on, so a loop body must compute each index independently of the others:
-// nothing is summed across indices. That is how no result depends on the number of threads.
+// The parts depend on the number of threads, and which thread takes which part on how fast each gets on, so a loop body
+// must compute each index independently of the others: nothing is summed across indices. That is how no result depends
+// on the number of threads.
 #pragma once
 
 #include <algorithm>
@@ -19,9 +20,9 @@ namespace detail {
 void run_parallel(int threads, int parts, void (*body)(void* context, int part, int parts), void* context);
 }  // namespace detail
 
-// Calls f(begin, end) for parts that cover [0, count), at least `grain` indices each (but where count is less). A thread
-// takes the next part when it is done with one: cores that others share are not equally fast. The first exception thrown
-// by a part is thrown on.
+// Calls f(begin, end) for parts that cover [0, count), at least `grain` indices each (but where count is less). A
+// thread takes the next part when it is done with one: cores that others share are not equally fast. The first
+// exception thrown by a part is thrown on.
 template <class F>
 void parallel_for(int64_t count, int64_t grain, F&& f) {
   if (count <= 0) return;

@@ -95,8 +95,8 @@ std::string bench_training(const TrainingBenchOptions& options) {
   require(options.model == "all" || options.model == "gpt" || options.model == "transformer", "bench",
           "model gpt, transformer or all; found \"", options.model, "\"");
   require(options.steps >= 1, "bench", "at least one step; found ", options.steps);
-  std::string table = "model         parameters   s/step   target tokens/s   (" + std::string(to_string(active_isa())) + ", " +
-                      std::to_string(num_threads()) + " threads)\n";
+  std::string table = "model         parameters   s/step   target tokens/s   (" + std::string(to_string(active_isa())) +
+                      ", " + std::to_string(num_threads()) + " threads)\n";
   std::string json = "[";
   for (const auto& make : {gpt_case, transformer_case}) {
     const Case bench = make();
@@ -107,7 +107,8 @@ std::string bench_training(const TrainingBenchOptions& options) {
     char line[256];
     std::snprintf(line, sizeof line, "%-12s %11lld %8.3f %17.0f\n", bench.name.c_str(), parameters, seconds, rate);
     table += line;
-    std::snprintf(line, sizeof line, R"(%s{"model": "%s", "parameters": %lld, "seconds": %.6f, "tokens_per_second": %.1f})",
+    std::snprintf(line, sizeof line,
+                  R"(%s{"model": "%s", "parameters": %lld, "seconds": %.6f, "tokens_per_second": %.1f})",
                   json.size() > 1 ? ", " : "", bench.name.c_str(), parameters, seconds, rate);
     json += line;
   }

@@ -72,12 +72,9 @@ std::string valid_text(const train::Progress& p) {
 
 std::string_view name_of(train::Outcome outcome) {
   switch (outcome) {
-    case train::Outcome::finished:
-      return "finished";
-    case train::Outcome::stopped_early:
-      return "stopped_early";
-    case train::Outcome::interrupted:
-      return "interrupted";
+    case train::Outcome::finished: return "finished";
+    case train::Outcome::stopped_early: return "stopped_early";
+    case train::Outcome::interrupted: return "interrupted";
   }
   return "";
 }

@@ -193,8 +193,8 @@ class Archive {
             ": the checksum the archive gives; the data is damaged");
     const NpyHeader header = parse_npy_header(unpacked, name, "read_npz");
     const int64_t found = static_cast<int64_t>(unpacked.size()) - header.data_begin;
-    require(found == header.data_bytes, "read_npz", name, ": ", header.data_bytes,
-            " bytes of elements for shape ", header.shape, "; found ", found);
+    require(found == header.data_bytes, "read_npz", name, ": ", header.data_bytes, " bytes of elements for shape ",
+            header.shape, "; found ", found);
     const NpyTensor tensor = allocate_npy(header);
     std::copy_n(unpacked.data() + header.data_begin, header.data_bytes, static_cast<char*>(tensor.memory.raw()));
     require(booleans_are_valid(tensor.memory), "read_npz", name, ": booleans 0 and 1; found other bytes");

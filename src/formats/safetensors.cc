@@ -85,8 +85,9 @@ SafetensorsFile read_safetensors(const std::filesystem::path& file) {
     const int64_t bytes = checked_bytes(entry.shape, size_of(*dtype));
     input.require(bytes >= 0, name + " with at most 8 axes and fewer than 2^63 bytes; its shape is larger");
     input.require(entry.begin > entry.end || entry.end <= data_size,
-                  name + " to end within the " + std::to_string(data_size) + " bytes after the header; it ends at byte " +
-                      std::to_string(entry.end) + " (is the file cut short?)");
+                  name + " to end within the " + std::to_string(data_size) +
+                      " bytes after the header; it ends at byte " + std::to_string(entry.end) +
+                      " (is the file cut short?)");
     input.require(entry.begin == covered && entry.end >= entry.begin,
                   name + " to begin at byte " + std::to_string(covered) + " of " + std::to_string(data_size) +
                       ", where the one before ends; its data_offsets are " + std::to_string(entry.begin) + " to " +

@@ -135,24 +135,12 @@ std::string escape_html(std::string_view text) {
   for (size_t at = 0; at < text.size();) {
     const char32_t code = next_code_point(text, at);
     switch (code) {
-      case '&':
-        out += "&amp;";
-        break;
-      case '<':
-        out += "&lt;";
-        break;
-      case '>':
-        out += "&gt;";
-        break;
-      case '"':
-        out += "&quot;";
-        break;
-      case '\'':
-        out += "&#39;";
-        break;
-      case '`':
-        out += "&#96;";
-        break;
+      case '&': out += "&amp;"; break;
+      case '<': out += "&lt;"; break;
+      case '>': out += "&gt;"; break;
+      case '"': out += "&quot;"; break;
+      case '\'': out += "&#39;"; break;
+      case '`': out += "&#96;"; break;
       case '\r':
         out += "&#13;";  // a raw one would be read as a line feed
         break;

@@ -56,8 +56,10 @@ std::string to_json(const Record& record) {
   require(weights > 0, "inspect::to_json", "a record with attention weights in it; found none");
   require(weights <= kMostWeights, "inspect::to_json", "at most ", kMostWeights, " weights in one page; found ",
           weights, ": a shorter text, or one head");
-  const auto source = tokens_or_numbers(record.source_tokens, {{&record.encoder, 1}, {&record.cross, 2}, {&record.arrays, 2}});
-  const auto target = tokens_or_numbers(record.target_tokens, {{&record.decoder, 1}, {&record.cross, 1}, {&record.arrays, 1}});
+  const auto source =
+      tokens_or_numbers(record.source_tokens, {{&record.encoder, 1}, {&record.cross, 2}, {&record.arrays, 2}});
+  const auto target =
+      tokens_or_numbers(record.target_tokens, {{&record.decoder, 1}, {&record.cross, 1}, {&record.arrays, 1}});
   require(record.output_tokens.empty() || record.output_tokens.size() == target.size(), "inspect::to_json",
           "an output token for each of the ", target.size(), " target tokens; found ", record.output_tokens.size());
   std::string out;

@@ -84,16 +84,11 @@ void MapActivation(const float* x, float* out, int64_t count) {
 
 void RunActivate(const float* x, float* out, int64_t count, Activation activation) {
   switch (activation) {
-    case Activation::none:
-      return RunScale(x, 1.0f, out, count);
-    case Activation::relu:
-      return MapActivation<ReluFunction>(x, out, count);
-    case Activation::gelu:
-      return MapActivation<GeluFunction>(x, out, count);
-    case Activation::gelu_tanh:
-      return MapActivation<GeluTanhFunction>(x, out, count);
-    case Activation::silu:
-      return MapActivation<SiluFunction>(x, out, count);
+    case Activation::none: return RunScale(x, 1.0f, out, count);
+    case Activation::relu: return MapActivation<ReluFunction>(x, out, count);
+    case Activation::gelu: return MapActivation<GeluFunction>(x, out, count);
+    case Activation::gelu_tanh: return MapActivation<GeluTanhFunction>(x, out, count);
+    case Activation::silu: return MapActivation<SiluFunction>(x, out, count);
   }
 }
 
@@ -106,16 +101,11 @@ void MapSlope(const float* d_output, const float* saved, float* out, int64_t cou
 
 void RunActivateBackward(const float* d_output, const float* saved, float* out, int64_t count, Activation activation) {
   switch (activation) {
-    case Activation::none:
-      return RunScale(d_output, 1.0f, out, count);
-    case Activation::relu:
-      return MapSlope<ReluFunction>(d_output, saved, out, count);
-    case Activation::gelu:
-      return MapSlope<GeluFunction>(d_output, saved, out, count);
-    case Activation::gelu_tanh:
-      return MapSlope<GeluTanhFunction>(d_output, saved, out, count);
-    case Activation::silu:
-      return MapSlope<SiluFunction>(d_output, saved, out, count);
+    case Activation::none: return RunScale(d_output, 1.0f, out, count);
+    case Activation::relu: return MapSlope<ReluFunction>(d_output, saved, out, count);
+    case Activation::gelu: return MapSlope<GeluFunction>(d_output, saved, out, count);
+    case Activation::gelu_tanh: return MapSlope<GeluTanhFunction>(d_output, saved, out, count);
+    case Activation::silu: return MapSlope<SiluFunction>(d_output, saved, out, count);
   }
 }
 

@@ -127,20 +127,13 @@ HWY_NOINLINE void Finish(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, in
       std::memcpy(g.saved + i * g.c_row + j0, row, static_cast<size_t>(columns) * sizeof(float));
     }
     switch (g.activation) {
-      case Activation::none:
-        break;
-      case Activation::relu:
-        MapRow(row, columns, [&](F32Vector x) { return ReluFunction::Value(d, x); });
-        break;
-      case Activation::gelu:
-        MapRow(row, columns, [&](F32Vector x) { return GeluFunction::Value(d, x); });
-        break;
+      case Activation::none: break;
+      case Activation::relu: MapRow(row, columns, [&](F32Vector x) { return ReluFunction::Value(d, x); }); break;
+      case Activation::gelu: MapRow(row, columns, [&](F32Vector x) { return GeluFunction::Value(d, x); }); break;
       case Activation::gelu_tanh:
         MapRow(row, columns, [&](F32Vector x) { return GeluTanhFunction::Value(d, x); });
         break;
-      case Activation::silu:
-        MapRow(row, columns, [&](F32Vector x) { return SiluFunction::Value(d, x); });
-        break;
+      case Activation::silu: MapRow(row, columns, [&](F32Vector x) { return SiluFunction::Value(d, x); }); break;
     }
   }
 }

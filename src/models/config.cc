@@ -49,12 +49,9 @@ Config sized(std::string_view name) {
 
 std::string_view to_string(Architecture architecture) {
   switch (architecture) {
-    case Architecture::encoder_decoder:
-      return "encoder_decoder";
-    case Architecture::decoder_only:
-      return "decoder_only";
-    case Architecture::encoder_only:
-      return "encoder_only";
+    case Architecture::encoder_decoder: return "encoder_decoder";
+    case Architecture::decoder_only: return "decoder_only";
+    case Architecture::encoder_only: return "encoder_only";
   }
   return "unknown";
 }

@@ -23,12 +23,9 @@ void check_plausible(const Config& config, const io::SafetensorsFile& file, cons
 
 std::unique_ptr<Model> create(const Config& config, uint64_t seed) {
   switch (config.architecture) {
-    case Architecture::encoder_decoder:
-      return std::make_unique<Transformer>(config, seed);
-    case Architecture::decoder_only:
-      return std::make_unique<Gpt>(config, seed);
-    case Architecture::encoder_only:
-      return std::make_unique<Bert>(config, seed);
+    case Architecture::encoder_decoder: return std::make_unique<Transformer>(config, seed);
+    case Architecture::decoder_only: return std::make_unique<Gpt>(config, seed);
+    case Architecture::encoder_only: return std::make_unique<Bert>(config, seed);
   }
   fail("create", "a known architecture; found number ", static_cast<int>(config.architecture));
 }

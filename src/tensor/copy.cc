@@ -136,7 +136,8 @@ void Tensor::zero() const {
 }
 
 double Tensor::at(std::initializer_list<int64_t> index) const {
-  require(static_cast<int>(index.size()) == rank(), "at", rank(), " indices for shape ", shape_, "; found ", index.size());
+  require(static_cast<int>(index.size()) == rank(), "at", rank(), " indices for shape ", shape_, "; found ",
+          index.size());
   int64_t offset = 0;
   int axis = 0;
   for (const int64_t i : index) {

@@ -24,7 +24,9 @@ int normalised_axis(int axis, int rank, const char* function) {
   return positive;
 }
 
-void* offset_by(void* data, int64_t elements, DType dtype) { return static_cast<char*>(data) + elements * size_of(dtype); }
+void* offset_by(void* data, int64_t elements, DType dtype) {
+  return static_cast<char*>(data) + elements * size_of(dtype);
+}
 
 Shape without(const Shape& shape, int axis) {
   Shape rest;
@@ -39,7 +41,8 @@ Shape without(const Shape& shape, int axis) {
 Tensor Tensor::empty(const Shape& shape, DType dtype) {
   for (const int64_t extent : shape) require(extent >= 0, "tensor", "extents of 0 or more; found ", shape);
   int64_t bytes = 0;
-  require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "tensor", "a size that fits 63 bits; found ", shape);
+  require(!__builtin_mul_overflow(shape.numel(), size_of(dtype), &bytes), "tensor", "a size that fits 63 bits; found ",
+          shape);
   Tensor tensor;
   tensor.storage_ = std::shared_ptr<void>(acquire_memory(bytes), [](void* block) { release_memory(block); });
   tensor.data_ = tensor.storage_.get();
@@ -127,8 +130,8 @@ Tensor Tensor::transpose(int a, int b) const {
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
   const int i = normalised_axis(axis, rank(), "slice");
-  require(0 <= begin && begin <= end && end <= shape_[i], "slice", "0 <= begin <= end <= ", shape_[i], "; found ", begin,
-          " and ", end);
+  require(0 <= begin && begin <= end && end <= shape_[i], "slice", "0 <= begin <= end <= ", shape_[i], "; found ",
+          begin, " and ", end);
   Tensor view = *this;
   view.data_ = offset_by(data_, begin * strides_[i], dtype_);
   view.shape_[i] = end - begin;

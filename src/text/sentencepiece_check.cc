@@ -43,23 +43,16 @@ Field next_field(files::Reader& reader) {
   field.number = tag >> 3;
   field.wire = static_cast<int>(tag & 7);
   switch (field.wire) {
-    case 0:
-      field.value = varint(reader);
-      break;
-    case 1:
-      field.value = reader.u64();
-      break;
+    case 0: field.value = varint(reader); break;
+    case 1: field.value = reader.u64(); break;
     case 2: {
       const uint64_t size = varint(reader);
       reader.require(size <= static_cast<uint64_t>(reader.remaining()), "a SentencePiece model; a field is cut off");
       field.bytes = reader.bytes(static_cast<int64_t>(size));
       break;
     }
-    case 5:
-      field.value = reader.u32();
-      break;
-    default:
-      reader.fail("a SentencePiece model; found a field of unknown form");
+    case 5: field.value = reader.u32(); break;
+    default: reader.fail("a SentencePiece model; found a field of unknown form");
   }
   return field;
 }

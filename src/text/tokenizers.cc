@@ -28,10 +28,10 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
   std::error_code ignored;
   const bool has_model = std::filesystem::exists(model, ignored);
   const bool has_vocabulary = std::filesystem::exists(vocabulary, ignored);
-  require(has_model || has_vocabulary, "load_tokenizer", files::quoted(folder), ": ",
-          model.filename().string(), " or ", vocabulary.filename().string(), " in this folder; found neither");
-  require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": ",
-          model.filename().string(), " or ", vocabulary.filename().string(), " in this folder; found both");
+  require(has_model || has_vocabulary, "load_tokenizer", files::quoted(folder), ": ", model.filename().string(), " or ",
+          vocabulary.filename().string(), " in this folder; found neither");
+  require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": ", model.filename().string(),
+          " or ", vocabulary.filename().string(), " in this folder; found both");
   return has_model ? load_sentencepiece(model) : load_vocabulary(vocabulary);
 }
 

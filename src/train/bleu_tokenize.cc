@@ -227,14 +227,10 @@ std::vector<std::string> bleu_tokens(std::string_view line, BleuTokenizer tokeni
   const std::string lower = lowercase ? lower_case(line) : std::string();
   const std::string_view text = right_stripped(lowercase ? std::string_view(lower) : line);
   switch (tokenizer) {
-    case BleuTokenizer::v13a:
-      return tokens_13a(text);
-    case BleuTokenizer::zh:
-      return tokens_zh(text);
-    case BleuTokenizer::characters:
-      return characters(text);
-    case BleuTokenizer::none:
-      break;
+    case BleuTokenizer::v13a: return tokens_13a(text);
+    case BleuTokenizer::zh: return tokens_zh(text);
+    case BleuTokenizer::characters: return characters(text);
+    case BleuTokenizer::none: break;
   }
   return split(text);
 }

@@ -82,14 +82,10 @@ const FieldEntry* find_field(std::string_view key) {
 
 std::string_view to_string(ScheduleKind kind) {
   switch (kind) {
-    case ScheduleKind::constant:
-      return "constant";
-    case ScheduleKind::inverse_sqrt:
-      return "inverse_sqrt";
-    case ScheduleKind::noam:
-      return "noam";
-    case ScheduleKind::cosine:
-      return "cosine";
+    case ScheduleKind::constant: return "constant";
+    case ScheduleKind::inverse_sqrt: return "inverse_sqrt";
+    case ScheduleKind::noam: return "noam";
+    case ScheduleKind::cosine: return "cosine";
   }
   fail("to_string", "a schedule; found number ", static_cast<int>(kind));
 }

@@ -18,10 +18,8 @@ double Schedule::at(int64_t update) const {
   if (t < w) return warmup_start + (peak - warmup_start) * t / w;
   switch (kind) {
     case ScheduleKind::constant:
-    case ScheduleKind::noam:
-      return peak;
-    case ScheduleKind::inverse_sqrt:
-      return warmup > 0 ? peak * std::sqrt(w / t) : peak / std::sqrt(t);
+    case ScheduleKind::noam: return peak;
+    case ScheduleKind::inverse_sqrt: return warmup > 0 ? peak * std::sqrt(w / t) : peak / std::sqrt(t);
     case ScheduleKind::cosine: {  // Loshchilov and Hutter 2017, one period
       const double length = static_cast<double>(total) - w;
       const double done = length > 0 ? std::clamp((t - w) / length, 0.0, 1.0) : 1.0;

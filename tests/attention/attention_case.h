@@ -107,18 +107,14 @@ inline Tensor reversed_rows(const Tensor& t) {
 inline Tensor random_view(Random& random, const Shape& shape) {
   const int64_t B = shape[0], H = shape[1], L = shape[2], D = shape[3];
   switch (random.integer(0, 4)) {
-    case 0:
-      return random.tensor({B, L, H, D}).transpose(1, 2);
+    case 0: return random.tensor({B, L, H, D}).transpose(1, 2);
     case 1: {  // rows backwards; the view keeps no memory alive, so the tensor it looks at does
       const Tensor t = random.tensor(shape);
       return t.numel() == 0 ? t : reversed_rows(t);
     }
-    case 2:
-      return random.tensor({B, H, D, L}).transpose(2, 3);  // columns apart
-    case 3:
-      return random.tensor({B, 1, L, D}).expand(shape);  // one head for all
-    default:
-      return random.tensor(shape);
+    case 2: return random.tensor({B, H, D, L}).transpose(2, 3);  // columns apart
+    case 3: return random.tensor({B, 1, L, D}).expand(shape);    // one head for all
+    default: return random.tensor(shape);
   }
 }
 
@@ -149,12 +145,8 @@ inline RandomCase random_case(uint64_t seed, int64_t extent) {
   int64_t offset = 0;
   if (random.chance(0.5)) {
     switch (random.integer(0, 2)) {
-      case 0:
-        o.causal = Causal::top_left(), causal = oracle::AttentionCase::Causal::top_left;
-        break;
-      case 1:
-        o.causal = Causal::bottom_right(), causal = oracle::AttentionCase::Causal::bottom_right;
-        break;
+      case 0: o.causal = Causal::top_left(), causal = oracle::AttentionCase::Causal::top_left; break;
+      case 1: o.causal = Causal::bottom_right(), causal = oracle::AttentionCase::Causal::bottom_right; break;
       default:
         offset = random.integer(-extent / 2, extent);
         o.causal = Causal::offset(offset), causal = oracle::AttentionCase::Causal::offset;

@@ -49,8 +49,8 @@ TEST(LinearCrossEntropy, HasTheBitsOfItsTwoHalves) {
         EXPECT_EQ(r.loss, forward.loss(options));
         const Tensor d_logits = ops::cross_entropy_backward(logits, in.targets, forward, 1.0f, options);
         const Tensor d_weight = Tensor::zeros(in.weight.shape()), d_bias = Tensor::zeros(in.bias.shape());
-        const Tensor d_x = ops::linear_backward(
-            d_logits, in.x, in.weight, {.d_weight = d_weight, .d_bias = d_bias, .want_input = true});
+        const Tensor d_x = ops::linear_backward(d_logits, in.x, in.weight,
+                                                {.d_weight = d_weight, .d_bias = d_bias, .want_input = true});
         expect_same_bits(r.d_x, d_x);
         expect_close(r.d_weight, array(d_weight));
         expect_close(r.d_bias, array(d_bias));
@@ -129,9 +129,8 @@ TEST(LinearCrossEntropy, WrongArguments) {
   EXPECT_TRUE(refused([&] { (void)linear_cross_entropy(in.x, in.weight, {}, testing::ids({0, 1, 2}, {3})); }));
   EXPECT_TRUE(refused([&] { (void)linear_cross_entropy(in.x, in.weight, {}, testing::ids({0, 1, 2, 5}, {4})); }));
   EXPECT_TRUE(refused([&] { (void)linear_cross_entropy(in.x, in.weight, {}, Tensor::zeros({4})); }));
-  EXPECT_TRUE(refused([&] {
-    (void)linear_cross_entropy(in.x, in.weight, {}, in.targets, {.loss = {.label_smoothing = 1.0f}});
-  }));
+  EXPECT_TRUE(refused(
+      [&] { (void)linear_cross_entropy(in.x, in.weight, {}, in.targets, {.loss = {.label_smoothing = 1.0f}}); }));
 }
 
 }  // namespace

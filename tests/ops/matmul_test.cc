@@ -99,16 +99,11 @@ TEST(Matmul, EmptyTensorsAreFine) {
 
 double (*function_of(Activation activation))(double) {
   switch (activation) {
-    case Activation::relu:
-      return oracle::relu;
-    case Activation::gelu:
-      return oracle::gelu;
-    case Activation::gelu_tanh:
-      return oracle::gelu_tanh;
-    case Activation::silu:
-      return oracle::silu;
-    case Activation::none:
-      break;
+    case Activation::relu: return oracle::relu;
+    case Activation::gelu: return oracle::gelu;
+    case Activation::gelu_tanh: return oracle::gelu_tanh;
+    case Activation::silu: return oracle::silu;
+    case Activation::none: break;
   }
   return [](double x) { return x; };
 }

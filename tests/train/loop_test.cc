@@ -3,8 +3,8 @@
 
 #include <atomic>
 #include <cmath>
-#include <cstring>
 #include <csignal>
+#include <cstring>
 #include <nlohmann/json.hpp>
 
 #include "heed/cpu.h"
