@@ -14,6 +14,8 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <span>
+#include <vector>
 
 #include "heed/tensor.h"
 
@@ -41,6 +43,39 @@ class Causal {
   Causal(Kind kind, int64_t offset) : kind_(kind), offset_(offset) {}
   Kind kind_ = Kind::none;
   int64_t offset_ = 0;
+};
+
+// What to tell of the weights without keeping them: memory linear in L + S, each for about half a forward pass more.
+// All are of the weights that Want::weights would return.
+struct AttentionTaps {
+  bool entropy = false;      // of each row, -sum_j w log w, in nats
+  int64_t top_k = 0;         // the keys with the largest weights of each row; at most S
+  bool column_sums = false;  // sum_i w: how much each key was attended to
+
+  // The weights of each head pooled to a picture of rows x columns cells: cell (r, c) holds rows [r L / rows,
+  // (r + 1) L / rows) and keys [c S / columns, (c + 1) S / columns). 0 x 0: none; at most L x S.
+  struct Map {
+    int64_t rows = 0;
+    int64_t columns = 0;
+    bool largest = false;  // the largest weight of a cell instead of their mean
+  } map = {};
+
+  struct Row {
+    int64_t head = 0;
+    int64_t query = 0;
+  };
+  std::vector<Row> rows = {};  // whose weights to return whole, of every sequence; no pair twice
+
+  [[nodiscard]] bool any() const { return entropy || top_k > 0 || column_sums || map.rows > 0 || !rows.empty(); }
+};
+
+struct AttentionTapped {
+  Tensor entropy;   // (B, H, L)
+  Tensor top_keys;  // (B, H, L, k) i32, the largest weight first, of equals the smaller key; -1 where fewer keys have
+  Tensor top_weights;  // (B, H, L, k)          a weight above 0, with weight 0
+  Tensor column_sums;  // (B, H, S)
+  Tensor map;          // (B, H, rows, columns)
+  Tensor rows;         // (B, number of rows, S)
 };
 
 struct AttentionOptions {
@@ -73,6 +108,7 @@ struct AttentionOptions {
   struct Want {
     bool logsumexp = false;
     bool weights = false;  // (B, H, L, S) f32, after dropout: the one output that is not linear in L + S
+    AttentionTaps taps = {};
   } want = {};
 };
 
@@ -80,6 +116,7 @@ struct AttentionResult {
   Tensor output;     // (B, H, L, Dv), a view of memory laid out (B, L, H, Dv): merging the heads needs no copy
   Tensor logsumexp;  // (B, H, L): log of the softmax's denominator; -inf for a row that attends to nothing
   Tensor weights;    // (B, H, L, S)
+  AttentionTapped taps;
 };
 
 struct AttentionGradients {

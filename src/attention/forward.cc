@@ -1,5 +1,6 @@
 // attention(): checks, then row tiles shared among the threads.
 #include "attention/group.h"
+#include "attention/taps.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
@@ -8,9 +9,12 @@ namespace heed {
 AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                           const AttentionOptions& options) {
   const AttentionProblem problem = check_attention("attention", query, key, value, options, DType::f32);
+  check_taps("attention", problem);
+  const bool tapped = options.want.taps.any();
   AttentionResult result;
   result.output = Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}).transpose(1, 2);
-  if (options.want.logsumexp) result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  if (options.want.logsumexp || tapped)
+    result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   if (options.want.weights) {
     result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
   }
@@ -31,7 +35,7 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
         group = make_group(problem, query, key, value, b, h, problem.group());
         dense.load(group);
         out.output = strided<float>(result.output, b, h);
-        if (options.want.logsumexp) out.logsumexp = strided<float>(result.logsumexp, b, h);
+        if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
         if (options.want.weights) out.weights = strided<float>(result.weights, b, h);
         out.all_keys = problem.keys;
         if (scratch.size() == 0) scratch = Buffer<float>(kernels::attention_forward_scratch(group));
@@ -40,6 +44,10 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
       kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
     }
   });
+  if (tapped) {
+    result.taps = run_taps(problem, query, key, value, result.logsumexp);
+    if (!options.want.logsumexp) result.logsumexp = {};
+  }
   return result;
 }
 

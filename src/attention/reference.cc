@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "attention/problem.h"
+#include "attention/taps.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
@@ -126,10 +127,12 @@ template <class T>
 AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& value, const AttentionOptions& options) {
   const Attention<T> attention("reference::attention", query, key, value, options);
   const AttentionProblem& p = attention.p;
+  check_taps("reference::attention", p);
+  const bool want_weights = options.want.weights || options.want.taps.any();
   AttentionResult result;
   result.output = Tensor::zeros({p.batch, p.queries, p.heads, p.value_size}, dtype_of<T>::value).transpose(1, 2);
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({p.batch, p.heads, p.queries}, dtype_of<T>::value);
-  if (options.want.weights) result.weights = Tensor::empty({p.batch, p.heads, p.queries, p.keys}, dtype_of<T>::value);
+  if (want_weights) result.weights = Tensor::empty({p.batch, p.heads, p.queries, p.keys}, dtype_of<T>::value);
 
   parallel_for(p.batch * p.heads * p.queries, 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
@@ -140,7 +143,7 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
       for (int64_t j = 0; j < p.keys; ++j) {
         const bool attended = row.scores[static_cast<size_t>(j)] != -kInfinity<T>;
         const T weight = attended ? row.weights[static_cast<size_t>(j)] * attention.dropout(b, h, i, j) : T{0};
-        if (options.want.weights) View<T>(result.weights)(b, h, i, j) = weight;
+        if (want_weights) View<T>(result.weights)(b, h, i, j) = weight;
         if (!attended) continue;
         for (int64_t d = 0; d < p.value_size; ++d) {
           View<T>(result.output)(b, h, i, d) += weight * attention.v(b, attention.kv_head(h), j, d);
@@ -148,6 +151,8 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
       }
     }
   });
+  if (options.want.taps.any()) result.taps = taps_of(result.weights, options.want.taps);
+  if (!options.want.weights) result.weights = {};
   return result;
 }
 

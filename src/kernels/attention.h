@@ -67,6 +67,28 @@ struct AttentionForward {
 void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
                             float* scratch);
 
+struct AttentionTaps {
+  Strided<const float> logsumexp;      // (G, L)
+  int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
+  // Null where not wanted. Written:
+  Strided<float> entropy;        // (G, L); needs the full range of keys, as the top
+  Strided<int32_t> top_keys;     // (G, L, top), unit column stride
+  Strided<float> top_weights;    // likewise
+  int64_t top = 0;               // k
+  float* const* rows = nullptr;  // for each row of the tile where its weights of the keys visited go, or null
+  // Added to:
+  float* column_sums = nullptr;   // (key_end - key_begin)
+  float* const* cells = nullptr;  // for each row of the tile its row of cells: sums, or the largest
+  int64_t cell_columns = 0, all_keys = 0;
+  bool largest = false;
+};
+
+// Floats of scratch that one tile needs.
+[[nodiscard]] int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top);
+// Rows [first, first + rows) of the group, whose logsumexp is known.
+void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
+                         float* scratch);
+
 struct AttentionBackward {
   Strided<const float> output;     // (G, L, Dv)
   Strided<const float> d_output;   // (G, L, Dv)

@@ -1,0 +1,223 @@
+// What is told of the weights of one tile: they are computed again from logsumexp, looked at, and forgotten.
+#include "kernels/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_taps.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+using kernels::AttentionTaps;
+
+// What a tap gathers for each lane while the blocks of keys go by.
+struct Gathered {
+  HWY_ALIGN float origin[kTileRows];     // logsumexp, 0 for rows that attend to nothing
+  HWY_ALIGN float entropy[kTileRows];
+  HWY_ALIGN float threshold[kTileRows];  // the smallest of the top weights: what another must exceed
+  HWY_ALIGN float cell[kTileRows];       // of the column of cells that is open
+  int64_t cell_column = 0, cell_end = 0; // and where it ends
+  float* top_weights;                    // (rows, k), descending
+  int32_t* top_keys;
+
+  Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)
+      : top_weights(memory), top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * taps.top)) {
+    for (int64_t r = 0; r < tile.width; ++r) {
+      const float logsumexp = r < tile.rows ? *taps.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
+      origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;
+    }
+    std::fill_n(entropy, kTileRows, 0.0f);
+    std::fill_n(threshold, kTileRows, 0.0f);
+    std::fill_n(cell, kTileRows, 0.0f);
+    std::fill_n(top_weights, kTileRows * taps.top, 0.0f);
+    std::fill_n(top_keys, kTileRows * taps.top, -1);
+  }
+};
+
+// scores become weights, and their entropy is added up: log w is the score less logsumexp.
+void weigh(const Tile& tile, const Block& block, const AttentionTaps& taps, float* scores, Gathered& g) {
+  const bool dropout = tile.group.dropout_threshold > 0;
+  Bits kept;
+  if (dropout) find_kept(tile, block, kept);
+  const FV scale = all(tile.group.dropout_scale), log_scale = logarithm(scale);
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    const FV origin = hn::Load(kF, g.origin + lane);
+    FV entropy = hn::Load(kF, g.entropy + lane);
+    for (int64_t j = 0; j < block.count; ++j) {
+      float* const s = scores + j * tile.width + lane;
+      const FV score = hn::Load(kF, s), below = hn::Sub(score, origin);
+      FV weight = hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), exponential(below));
+      FV log = below;
+      if (dropout) {
+        weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, scale));
+        log = hn::Add(below, log_scale);
+      }
+      hn::Store(weight, kF, s);
+      if (taps.entropy.data != nullptr) {
+        entropy = hn::IfThenElse(hn::Eq(weight, hn::Zero(kF)), entropy, FmaNegated(weight, log, entropy));
+      }
+    }
+    hn::Store(entropy, kF, g.entropy + lane);
+  }
+}
+
+void copy_rows(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights) {
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    if (taps.rows[r] == nullptr) continue;
+    float* const to = taps.rows[r] + (block.from - taps.key_begin);
+    for (int64_t j = 0; j < block.count; ++j) {
+      const float w = weights[j * tile.width + r];
+      to[j] = w == w ? w : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
+}
+
+// Keys come in ascending order and only a larger weight displaces another, so of equals the smaller key stays ahead.
+void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
+  for (int64_t j = 0; j < block.count; ++j) {
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      const float* const w = weights + j * tile.width + lane;
+      if (hn::AllFalse(kF, hn::Gt(hn::Load(kF, w), hn::Load(kF, g.threshold + lane)))) continue;
+      for (int64_t r = lane; r < std::min(lane + kLanes, tile.rows); ++r) {
+        const float weight = w[r - lane];
+        if (!(weight > g.threshold[r])) continue;
+        float* const best = g.top_weights + r * taps.top;
+        int32_t* const keys = g.top_keys + r * taps.top;
+        int64_t at = taps.top - 1;
+        for (; at > 0 && weight > best[at - 1]; --at) {
+          best[at] = best[at - 1];
+          keys[at] = keys[at - 1];
+        }
+        best[at] = weight;
+        keys[at] = static_cast<int32_t>(block.from + j);
+        g.threshold[r] = best[taps.top - 1];
+      }
+    }
+  }
+}
+
+// Sixteen lanes are folded in one fixed tree, after the sixteens of the tile were added, whatever the vector width.
+void add_columns(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights) {
+  for (int64_t j = 0; j < block.count; ++j) {
+    HWY_ALIGN float lanes[kernels::kColumns];
+    for (int64_t part = 0; part < kernels::kColumns; part += kLanes) {
+      FV sum = hn::Zero(kF);
+      for (int64_t lane = part; lane < tile.rows; lane += kernels::kColumns) {
+        const auto live = hn::FirstN(kF, static_cast<size_t>(std::min(kLanes, tile.rows - lane)));
+        sum = hn::Add(sum, hn::IfThenElseZero(live, hn::Load(kF, weights + j * tile.width + lane)));
+      }
+      hn::Store(sum, kF, lanes + part);
+    }
+    for (int64_t half = kernels::kColumns / 2; half > 0; half /= 2) {
+      for (int64_t n = 0; n < half; ++n) lanes[n] += lanes[n + half];
+    }
+    taps.column_sums[block.from + j - taps.key_begin] += lanes[0];
+  }
+}
+
+// The column of cells that is open is added to the picture.
+void close_cells(const Tile& tile, const AttentionTaps& taps, Gathered& g) {
+  if (g.cell_end == 0) return;
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    float& cell = taps.cells[r][g.cell_column];
+    if (!taps.largest) {
+      cell += g.cell[r];
+    } else if (!(cell >= g.cell[r]) && cell == cell) {  // a NaN stays
+      cell = g.cell[r];
+    }
+  }
+  std::fill_n(g.cell, kTileRows, 0.0f);
+}
+
+void add_cells(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
+  for (int64_t j = 0; j < block.count;) {
+    const int64_t key = block.from + j;
+    if (key >= g.cell_end) {
+      close_cells(tile, taps, g);
+      // The column c with c S / C <= key < (c + 1) S / C, in whole numbers rounded down.
+      int64_t column = key * taps.cell_columns / taps.all_keys;
+      while ((column + 1) * taps.all_keys / taps.cell_columns <= key) ++column;
+      g.cell_column = column;
+      g.cell_end = (column + 1) * taps.all_keys / taps.cell_columns;
+    }
+    const int64_t end = std::min(block.count, g.cell_end - block.from);
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      FV cell = hn::Load(kF, g.cell + lane);
+      for (int64_t n = j; n < end; ++n) {
+        const FV w = hn::Load(kF, weights + n * tile.width + lane);
+        if (taps.largest) {
+          cell = hn::IfThenElse(hn::Or(hn::Ge(cell, w), hn::IsNaN(cell)), cell, w);
+        } else {
+          cell = hn::Add(cell, w);
+        }
+      }
+      hn::Store(cell, kF, g.cell + lane);
+    }
+    j = end;
+  }
+}
+
+void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows, float* scratch) {
+  const Tile tile(group, first, rows);
+  float* const columns = scratch;  // the packed, scaled query (D, width)
+  float* const scores = columns + group.size * tile.width;
+  float* const spare = scores + kBlockKeys * tile.width;
+  Gathered gathered(tile, taps, spare + kBlockKeys * tile.width);
+  pack_columns(tile, group.query, group.size, group.scale, columns);
+  for (int64_t r = 0; taps.rows != nullptr && r < rows; ++r) {
+    if (taps.rows[r] != nullptr) std::fill_n(taps.rows[r], taps.key_end - taps.key_begin, 0.0f);
+  }
+
+  const int64_t end = std::min(tile.end, taps.key_end);
+  for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, taps.key_begin); begin < end;
+       begin += kBlockKeys) {
+    const Block block = clip(tile, begin, taps.key_begin, taps.key_end);
+    Bits bits;
+    const Coverage coverage = find_attended(tile, block, bits);
+    if (coverage == Coverage::none) continue;
+    (void)compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+    weigh(tile, block, taps, scores, gathered);
+    if (taps.rows != nullptr) copy_rows(tile, block, taps, scores);
+    if (taps.top > 0) rank(tile, block, taps, scores, gathered);
+    if (taps.column_sums != nullptr) add_columns(tile, block, taps, scores);
+    if (taps.cells != nullptr) add_cells(tile, block, taps, scores, gathered);
+  }
+  if (taps.cells != nullptr) close_cells(tile, taps, gathered);
+  for (int64_t r = 0; r < rows; ++r) {
+    const int64_t h = tile.head[r], i = tile.query[r];
+    if (taps.entropy.data != nullptr) {
+      const float entropy = gathered.entropy[r];
+      *taps.entropy.at(h, i) = entropy == entropy ? entropy : std::numeric_limits<float>::quiet_NaN();
+    }
+    if (taps.top > 0) {
+      std::copy_n(gathered.top_weights + r * taps.top, taps.top, taps.top_weights.at(h, i));
+      std::copy_n(gathered.top_keys + r * taps.top, taps.top, taps.top_keys.at(h, i));
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HWY_EXPORT(TapsTile);
+
+int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top) {
+  return kTileRows * (group.size + 2 * kBlockKeys + 2 * top);
+}
+
+void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
+                         float* scratch) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(TapsTile)(group, taps, first, rows, scratch);
+}
+
+}  // namespace heed::kernels
+#endif
