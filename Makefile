@@ -9,6 +9,8 @@
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -G Ninja
+# Debian's interpreter: the one that Debian's pybind11 and NumPy are for.
+PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
@@ -32,7 +34,7 @@ demo: build-packages
 	@demo/run.sh $(BUILD)/bin/heed
 
 test: packages
-	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON >/dev/null
+	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(PYTHON) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
 

@@ -16,12 +16,12 @@ using kernels::AttentionTaps;
 
 // What a tap gathers for each lane while the blocks of keys go by.
 struct Gathered {
-  HWY_ALIGN float origin[kTileRows];     // logsumexp, 0 for rows that attend to nothing
+  HWY_ALIGN float origin[kTileRows];  // logsumexp, 0 for rows that attend to nothing
   HWY_ALIGN float entropy[kTileRows];
-  HWY_ALIGN float threshold[kTileRows];  // the smallest of the top weights: what another must exceed
-  HWY_ALIGN float cell[kTileRows];       // of the column of cells that is open
-  int64_t cell_column = 0, cell_end = 0; // and where it ends
-  float* top_weights;                    // (rows, k), descending
+  HWY_ALIGN float threshold[kTileRows];   // the smallest of the top weights: what another must exceed
+  HWY_ALIGN float cell[kTileRows];        // of the column of cells that is open
+  int64_t cell_column = 0, cell_end = 0;  // and where it ends
+  float* top_weights;                     // (rows, k), descending
   int32_t* top_keys;
 
   Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)

@@ -213,16 +213,17 @@ TEST(AttentionTaps, HaveTheSameBitsOnEveryInstructionSetWithAnyThreads) {
 
 TEST(AttentionTaps, OfASequenceAreTheSameAloneAndInABatch) {
   Random random(4);
-  const Tensor q = random.tensor({3, 4, 70, 16}, 3), k = random.tensor({3, 2, 90, 16}), v = random.tensor({3, 2, 90, 16});
+  const Tensor q = random.tensor({3, 4, 70, 16}, 3), k = random.tensor({3, 2, 90, 16}),
+               v = random.tensor({3, 2, 90, 16});
   AttentionOptions o{.causal = Causal::bottom_right()};
   o.want.taps = {.entropy = true, .top_k = 3, .column_sums = true, .map = {7, 9}, .rows = {{3, 69}, {0, 0}}};
   const AttentionTapped all = attention(q, k, v, o).taps;
   for (int64_t b = 0; b < 3; ++b) {
     const auto cut = [b](const Tensor& t) { return t.slice(0, b, b + 1); };
     const AttentionTapped one = attention(cut(q), cut(k), cut(v), o).taps;
-    expect_same({cut(all.entropy), cut(all.top_keys), cut(all.top_weights), cut(all.column_sums), cut(all.map),
-                 cut(all.rows)},
-                one, "sequence " + std::to_string(b));
+    expect_same(
+        {cut(all.entropy), cut(all.top_keys), cut(all.top_weights), cut(all.column_sums), cut(all.map), cut(all.rows)},
+        one, "sequence " + std::to_string(b));
   }
 }
 
@@ -278,10 +279,8 @@ TEST(AttentionTaps, RefuseWhatDoesNotFit) {
   };
   EXPECT_EQ(message({.top_k = 8}), "[attention] taps.top_k from 0 to S = 7; found 8");
   EXPECT_EQ(message({.top_k = -1}), "[attention] taps.top_k from 0 to S = 7; found -1");
-  EXPECT_EQ(message({.map = {6, 7}}),
-            "[attention] a taps.map of 0 x 0, or from 1 x 1 to L x S = 5 x 7; found 6 x 7");
-  EXPECT_EQ(message({.map = {0, 7}}),
-            "[attention] a taps.map of 0 x 0, or from 1 x 1 to L x S = 5 x 7; found 0 x 7");
+  EXPECT_EQ(message({.map = {6, 7}}), "[attention] a taps.map of 0 x 0, or from 1 x 1 to L x S = 5 x 7; found 6 x 7");
+  EXPECT_EQ(message({.map = {0, 7}}), "[attention] a taps.map of 0 x 0, or from 1 x 1 to L x S = 5 x 7; found 0 x 7");
   EXPECT_EQ(message({.rows = {{2, 0}}}),
             "[attention] taps.rows with a head below H = 2 and a query below L = 5; found (2, 0)");
   EXPECT_EQ(message({.rows = {{1, 4}, {0, 4}, {1, 4}}}), "[attention] no pair of taps.rows twice; found (1, 4) twice");

@@ -1,0 +1,197 @@
+"""Attention on the CPU: exact, fast, the same bits everywhere.
+
+Arrays are NumPy arrays, or anything with the buffer protocol or DLPack in the memory of the CPU (PyTorch tensors, JAX
+arrays). They are read where they are, whatever their strides; float16 and bfloat16 are computed in float32. Results
+come as the query came: PyTorch tensors for PyTorch tensors, NumPy arrays otherwise. Letters, everywhere the same: B
+batch, H query heads, Hkv key/value heads, L query length, S key length, D head size, Dv head size of the values.
+
+    out = heed.attention(query, key, value, causal=True)                     # softmax(Q K^T / sqrt(D)) V
+    r = heed.attention(query, key, value, return_logsumexp=True, taps={"entropy": True, "top_k": 5})
+    g = heed.attention_backward(d_out, query, key, value, r.output, r.logsumexp)
+
+Wrong shapes and options raise ValueError, wrong types TypeError. The GIL is released while heed computes.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
+
+from . import _heed
+from ._heed import (
+    __version__,
+    active_isa,
+    available_isas,
+    num_threads,
+    set_isa,
+    set_num_threads,
+)
+
+__all__ = [
+    "AttentionGradients", "AttentionResult", "Tapped", "Taps", "active_isa", "attention", "attention_backward",
+    "available_isas", "num_threads", "reference", "set_isa", "set_num_threads",
+]
+
+Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
+Causal = Union[None, bool, int, str]
+
+
+class Taps(TypedDict, total=False):
+    """What to tell of the weights without keeping them: memory linear in L + S."""
+
+    entropy: bool  # of each row, in nats
+    top_k: int  # the keys with the largest weights of each row
+    column_sums: bool  # how much each key was attended to
+    map: Tuple[int, int]  # the weights of each head pooled to so many rows and columns, by their mean
+    map_largest: bool  # or by the largest of a cell
+    rows: Sequence[Tuple[int, int]]  # (head, query) pairs whose weights to return whole
+
+
+class Tapped(NamedTuple):
+    """What Taps asked for; None otherwise."""
+
+    entropy: Optional[Array] = None  # (B, H, L)
+    top_keys: Optional[Array] = None  # (B, H, L, k) int32, the largest weight first; -1 where fewer keys have one
+    top_weights: Optional[Array] = None  # (B, H, L, k)
+    column_sums: Optional[Array] = None  # (B, H, S)
+    map: Optional[Array] = None  # (B, H, rows, columns)
+    rows: Optional[Array] = None  # (B, number of rows, S)
+
+
+class AttentionResult(NamedTuple):
+    output: Array  # as the query, Dv in place of D
+    logsumexp: Optional[Array] = None  # (B, H, L): log of the softmax's denominator; -inf for a row without keys
+    weights: Optional[Array] = None  # (B, H, L, S), after dropout
+    taps: Optional[Tapped] = None
+
+
+class AttentionGradients(NamedTuple):
+    query: Array
+    key: Array
+    value: Array
+    bias: Optional[Array] = None  # in the bias's own shape
+    sinks: Optional[Array] = None  # (H)
+
+
+def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
+    """A NumPy array in the form of `query`, without a copy where the type is float32."""
+    if result is None:
+        return None
+    if type(query).__module__.partition(".")[0] == "torch":
+        import torch as pytorch
+
+        tensor = pytorch.from_numpy(result)
+        return tensor.to(query.dtype) if same_dtype and query.dtype.is_floating_point else tensor
+    half = same_dtype and str(getattr(query, "dtype", "")) == "float16"
+    return result.astype("float16") if half else result
+
+
+def _options(given: dict) -> dict:
+    options = {name: given[name] for name in _OPTIONS}
+    options["taps"] = dict(given["taps"]) if given.get("taps") else None
+    for name in ("return_logsumexp", "return_weights"):
+        options[name] = given.get(name, False)
+    return options
+
+
+_OPTIONS = (
+    "mask", "bias", "causal", "window", "key_lengths", "scale", "softcap", "dropout", "seed", "sinks", "alibi_slopes",
+    "query_documents", "key_documents", "layout",
+)
+
+
+def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
+    found = _heed.attention(query, key, value, _options(given), plain)
+    taps = found["taps"]
+    result = AttentionResult(
+        _like(query, found["output"]),
+        _like(query, found["logsumexp"], same_dtype=False),
+        _like(query, found["weights"], same_dtype=False),
+        Tapped(**{name: _like(query, tap, same_dtype=False) for name, tap in taps.items()}) if given["taps"] else None,
+    )
+    if out is not None:
+        _heed.copy_into(out, result.output)
+        result = result._replace(output=out)
+    more = given["return_logsumexp"] or given["return_weights"] or given["taps"]
+    return result if more else result.output
+
+
+def attention(
+    query: Array,
+    key: Array,
+    value: Array,
+    *,
+    mask: Optional[Array] = None,
+    bias: Optional[Array] = None,
+    causal: Causal = None,
+    window: Optional[Tuple[int, int]] = None,
+    key_lengths: Optional[Array] = None,
+    scale: Optional[float] = None,
+    softcap: Optional[float] = None,
+    dropout: float = 0.0,
+    seed: Optional[int] = None,
+    sinks: Optional[Array] = None,
+    alibi_slopes: Optional[Array] = None,
+    query_documents: Optional[Array] = None,
+    key_documents: Optional[Array] = None,
+    return_logsumexp: bool = False,
+    return_weights: bool = False,
+    taps: Optional[Taps] = None,
+    layout: str = "bhld",
+    out: Optional[Array] = None,
+) -> Union[Array, AttentionResult]:
+    """softmax(softcap(scale * Q K^T) + bias + mask) V, exact, in memory linear in L + S.
+
+    query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), or with layout="blhd" heads behind
+    lengths; (H, L, D) and (L, D) stand for one sequence and one head of it. H is a multiple of Hkv.
+
+    mask: boolean, True attends, of any shape that broadcasts to (B, H, L, S). bias: added to the scores, likewise.
+    causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as PyTorch), or
+        an offset o: query i sees keys j <= i + o.
+    window: (left, right) keys around the query's own position; -1: no bound.
+    key_lengths: (B), the keys of each sequence that count. scale: 1 / sqrt(D) unless given.
+    softcap: c * tanh(score / c) before bias and masks. dropout, seed: on the weights; which are kept depends on
+        nothing but (seed, b, h, i, j). sinks: (H), one more score in each row's sum. alibi_slopes: (H).
+    query_documents (B, L), key_documents (B, S): a query sees only keys of its own document.
+    return_logsumexp, return_weights, taps: return an AttentionResult instead of the output alone.
+    out: an array that gets the output.
+
+    A row that may attend to nothing is 0. What is masked is never read into the sum.
+    """
+    return _attention(False, query, key, value, dict(locals()), out)
+
+
+def attention_backward(
+    d_output: Array,
+    query: Array,
+    key: Array,
+    value: Array,
+    output: Array,
+    logsumexp: Array,
+    *,
+    mask: Optional[Array] = None,
+    bias: Optional[Array] = None,
+    causal: Causal = None,
+    window: Optional[Tuple[int, int]] = None,
+    key_lengths: Optional[Array] = None,
+    scale: Optional[float] = None,
+    softcap: Optional[float] = None,
+    dropout: float = 0.0,
+    seed: Optional[int] = None,
+    sinks: Optional[Array] = None,
+    alibi_slopes: Optional[Array] = None,
+    query_documents: Optional[Array] = None,
+    key_documents: Optional[Array] = None,
+    want_bias: bool = False,
+    layout: str = "bhld",
+) -> AttentionGradients:
+    """The gradient of attention() with the same arguments, given d_output (B, H, L, Dv).
+
+    output and logsumexp are what attention(..., return_logsumexp=True) returned. want_bias asks for the bias's gradient
+    as well. The weights are computed again, dropout included: memory linear in L + S.
+    """
+    given = dict(locals(), taps=None)
+    found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given), want_bias)
+    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+from . import reference  # noqa: E402  (it uses what is above)

@@ -1,0 +1,168 @@
+// Buffers and DLPack capsules.
+#include "python/arrays.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace py = pybind11;
+
+namespace heed::python {
+namespace {
+
+// DLPack's structures, version 0: https://dmlc.github.io/dlpack/latest/c_api.html
+struct DLDevice {
+  int32_t type;  // 1: CPU
+  int32_t id;
+};
+struct DLDataType {
+  uint8_t code;  // 0 int, 1 uint, 2 float, 4 bfloat, 6 bool
+  uint8_t bits;
+  uint16_t lanes;
+};
+struct DLTensor {
+  void* data;
+  DLDevice device;
+  int32_t ndim;
+  DLDataType dtype;
+  int64_t* shape;
+  int64_t* strides;  // in elements; null: contiguous
+  uint64_t byte_offset;
+};
+struct DLManagedTensor {
+  DLTensor dl_tensor;
+  void* manager_ctx;
+  void (*deleter)(DLManagedTensor*);
+};
+
+[[noreturn]] void refuse(std::string_view name, const std::string& found) {
+  throw py::type_error("[heed] " + std::string(name) +
+                       " as an array of float32, float64, float16, bfloat16, int32, int64, uint8 or bool; found " +
+                       found);
+}
+
+DType dtype_of_dlpack(const DLDataType& type, std::string_view name) {
+  if (type.lanes == 1) {
+    if (type.code == 2 && type.bits == 32) return DType::f32;
+    if (type.code == 2 && type.bits == 64) return DType::f64;
+    if (type.code == 2 && type.bits == 16) return DType::f16;
+    if (type.code == 4 && type.bits == 16) return DType::bf16;
+    if (type.code == 0 && type.bits == 32) return DType::i32;
+    if (type.code == 0 && type.bits == 64) return DType::i64;
+    if (type.code == 1 && type.bits == 8) return DType::u8;
+    if (type.code == 6 && type.bits == 8) return DType::boolean;
+  }
+  refuse(name, "DLPack type " + std::to_string(type.code) + " of " + std::to_string(type.bits) + " bits");
+}
+
+DType dtype_of_buffer(const std::string& format, py::ssize_t size, std::string_view name) {
+  const char code = format.empty() ? '\0' : format.back();
+  const bool native = format.size() == 1 || format[0] == '@' || format[0] == '=' || format[0] == '<';
+  if (native) {
+    if (code == 'f') return DType::f32;
+    if (code == 'd') return DType::f64;
+    if (code == 'e') return DType::f16;
+    if (code == '?') return DType::boolean;
+    if (code == 'B') return DType::u8;
+    if ((code == 'i' || code == 'l' || code == 'q') && size == 4) return DType::i32;
+    if ((code == 'i' || code == 'l' || code == 'q') && size == 8) return DType::i64;
+  }
+  refuse(name, "elements of format \"" + format + "\"");
+}
+
+// Shape takes eight axes; more is an error of the caller's.
+Shape shape_of(const int64_t* extents, int64_t count, std::string_view name) {
+  require(count <= 8, "heed", name, " with at most 8 axes; found ", count);
+  Shape shape;
+  for (int64_t axis = 0; axis < count; ++axis) shape.push_back(extents[axis]);
+  return shape;
+}
+
+Shape dense_strides(const Shape& shape) {
+  Shape strides = shape;
+  int64_t step = 1;
+  for (int axis = shape.rank() - 1; axis >= 0; --axis) {
+    strides[axis] = step;
+    step *= shape[axis];
+  }
+  return strides;
+}
+
+// Some give no memory at all for an array without elements.
+Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype) {
+  return shape.numel() == 0 ? Tensor::empty(shape, dtype) : Tensor::wrap(data, shape, strides, dtype);
+}
+
+Borrowed borrow_dlpack(py::handle array, std::string_view name) {
+  const auto device = py::cast<py::tuple>(array.attr("__dlpack_device__")());
+  if (py::cast<int>(device[0]) != 1) refuse(name, "an array that is not in the memory of the CPU");
+  py::object capsule;
+  try {
+    capsule = array.attr("__dlpack__")();
+  } catch (py::error_already_set& error) {  // such as a tensor that requires a gradient
+    if (!error.matches(PyExc_BufferError)) throw;
+    const std::string text = py::cast<std::string>(py::str(error.value()));
+    refuse(name, "one that cannot be shared (" + text + ")");
+  }
+  auto* const managed = static_cast<DLManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"));
+  if (managed == nullptr) throw py::error_already_set();
+  const DLTensor& t = managed->dl_tensor;
+  const DType dtype = dtype_of_dlpack(t.dtype, name);
+  const Shape shape = shape_of(t.shape, t.ndim, name);
+  const Shape strides = t.strides == nullptr ? dense_strides(shape) : shape_of(t.strides, t.ndim, name);
+  // The capsule is not consumed: it frees the view when it dies, and it lives as long as what is borrowed.
+  return {wrap(static_cast<char*>(t.data) + t.byte_offset, shape, strides, dtype), std::move(capsule)};
+}
+
+Borrowed borrow_buffer(py::handle array, std::string_view name) {
+  auto info = std::make_unique<py::buffer_info>(py::cast<py::buffer>(array).request());
+  const DType dtype = dtype_of_buffer(info->format, info->itemsize, name);
+  Shape shape = shape_of(info->shape.data(), info->ndim, name), strides = shape;
+  for (int axis = 0; axis < shape.rank(); ++axis) {
+    const py::ssize_t bytes = info->strides[static_cast<size_t>(axis)];
+    require(bytes % info->itemsize == 0, "heed", name, " with strides of whole elements; found ", bytes, " bytes");
+    strides[axis] = bytes / info->itemsize;
+  }
+  const auto misalignment = reinterpret_cast<uintptr_t>(info->ptr) % static_cast<uintptr_t>(info->itemsize);
+  require(misalignment == 0, "heed", name, " aligned to its elements; found an address ", misalignment, " bytes off");
+  const Tensor tensor = wrap(info->ptr, shape, strides, dtype);
+  return {tensor, py::capsule(info.release(), [](void* p) { delete static_cast<py::buffer_info*>(p); })};
+}
+
+py::dtype numpy_type(DType dtype) {
+  switch (dtype) {
+    case DType::f32: return py::dtype("float32");
+    case DType::f64: return py::dtype("float64");
+    case DType::f16: return py::dtype("float16");
+    case DType::i32: return py::dtype("int32");
+    case DType::i64: return py::dtype("int64");
+    case DType::u8: return py::dtype("uint8");
+    case DType::boolean: return py::dtype("bool");
+    case DType::bf16: break;
+  }
+  fail("heed", "a type that NumPy has; found bf16");
+}
+
+}  // namespace
+
+Borrowed borrow(py::handle array, std::string_view name) {
+  if (PyObject_CheckBuffer(array.ptr()) != 0) return borrow_buffer(array, name);
+  if (py::hasattr(array, "__dlpack__")) return borrow_dlpack(array, name);
+  refuse(name, "an object of type " + std::string(Py_TYPE(array.ptr())->tp_name));
+}
+
+py::array to_numpy(const Tensor& any) {
+  const Tensor tensor = any.dtype() == DType::bf16 ? any.to(DType::f32) : any;
+  std::vector<py::ssize_t> shape, strides;
+  for (int axis = 0; axis < tensor.rank(); ++axis) {
+    shape.push_back(tensor.size(axis));
+    strides.push_back(tensor.stride(axis) * size_of(tensor.dtype()));
+  }
+  const py::capsule owner(new Tensor(tensor), [](void* p) { delete static_cast<Tensor*>(p); });
+  return {numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner};
+}
+
+}  // namespace heed::python

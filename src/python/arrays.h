@@ -1,0 +1,26 @@
+// Arrays of Python as tensors and back, without copies: the buffer protocol (NumPy) and DLPack (PyTorch, JAX).
+#pragma once
+
+#include <pybind11/numpy.h>
+#include <pybind11/pybind11.h>
+
+#include <string_view>
+
+#include "heed/tensor.h"
+
+namespace heed::python {
+
+// A view of an array's memory, and what keeps that memory alive.
+struct Borrowed {
+  Tensor tensor;
+  pybind11::object owner;
+};
+
+// Anything with __dlpack__ on a CPU, or with the buffer protocol. Raises TypeError for other objects and for element
+// types that heed does not have. `name` is the argument's, for messages.
+[[nodiscard]] Borrowed borrow(pybind11::handle array, std::string_view name);
+
+// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, becomes f32.
+[[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
+
+}  // namespace heed::python

@@ -1,0 +1,255 @@
+// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) gives them their Python form.
+#include <pybind11/pybind11.h>
+#include <pybind11/stl.h>
+
+#include "heed/attention.h"
+#include "heed/cpu.h"
+#include "heed/error.h"
+#include "python/arrays.h"
+
+namespace py = pybind11;
+
+namespace heed::python {
+namespace {
+
+// Arrays borrowed for one call: their owners are kept until it returns.
+class Arguments {
+ public:
+  Tensor operator()(py::handle array, std::string_view name) {
+    if (array.is_none()) return {};
+    Borrowed borrowed = borrow(array, name);
+    owners_.append(borrowed.owner);
+    return borrowed.tensor;
+  }
+  // f16 and bf16 are widened to f32; f64 stays for the reference.
+  Tensor floats(py::handle array, std::string_view name) {
+    const Tensor tensor = (*this)(array, name);
+    return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
+                                                                                                : tensor;
+  }
+  Tensor integers(py::handle array, std::string_view name) {
+    const Tensor tensor = (*this)(array, name);
+    return tensor.defined() && tensor.dtype() == DType::i64 ? tensor.to(DType::i32) : tensor;
+  }
+
+ private:
+  py::list owners_;
+};
+
+// Batch, heads and lengths of arrays that may come as (B, H, L, D), (B, L, H, D), (H, L, D), (L, H, D) or (L, D).
+struct Layout {
+  bool heads_first = true;
+  int rank = 4;
+
+  Tensor in(const Tensor& x) const {  // -> (B, H, L, D), a view
+    if (!x.defined()) return x;
+    require(x.rank() == rank, "attention", "query, key, value and gradients of as many axes; found ", rank, " and ",
+            x.rank());
+    Tensor four = x;
+    while (four.rank() < 4) {  // at the left: (H, L, D) is one sequence, (L, D) one head of it
+      Shape shape{1}, strides{0};
+      for (int axis = 0; axis < four.rank(); ++axis) {
+        shape.push_back(four.size(axis));
+        strides.push_back(four.stride(axis));
+      }
+      four = Tensor::wrap(four.raw(), shape, strides, four.dtype());
+    }
+    return heads_first || rank < 3 ? four : four.transpose(1, 2);
+  }
+  Tensor out(const Tensor& x) const {  // the way back
+    if (!x.defined()) return x;
+    Tensor result = x.rank() == 4 && !(heads_first || rank < 3) ? x.transpose(1, 2) : x;
+    for (int axis = rank; axis < 4; ++axis) result = result.select(0, 0);
+    return result;
+  }
+};
+
+Layout layout_of(const py::dict& options, const Tensor& query) {
+  const auto name = py::cast<std::string>(options["layout"]);
+  if (name != "bhld" && name != "blhd") {
+    throw py::value_error("[attention] layout \"bhld\" or \"blhd\"; found \"" + name + "\"");
+  }
+  require(query.defined() && query.rank() >= 2 && query.rank() <= 4, "attention",
+          "query of two to four axes; found ", query.defined() ? query.rank() : 0);
+  return {name == "bhld", query.rank()};
+}
+
+Causal causal_of(const py::object& causal) {
+  if (causal.is_none()) return Causal::none();
+  if (py::isinstance<py::bool_>(causal)) return py::cast<bool>(causal) ? Causal::bottom_right() : Causal::none();
+  if (py::isinstance<py::int_>(causal)) return Causal::offset(py::cast<int64_t>(causal));
+  if (py::isinstance<py::str>(causal)) {
+    const auto name = py::cast<std::string>(causal);
+    if (name == "bottom_right") return Causal::bottom_right();
+    if (name == "top_left") return Causal::top_left();
+    throw py::value_error("[attention] causal \"bottom_right\" or \"top_left\"; found \"" + name + "\"");
+  }
+  throw py::type_error("[attention] causal as None, a bool, \"bottom_right\", \"top_left\" or a whole offset; found " +
+                       py::cast<std::string>(py::str(py::type::of(causal))));
+}
+
+AttentionTaps taps_of(const py::dict& taps) {
+  AttentionTaps result;
+  for (const auto& [key, value] : taps) {
+    const auto name = py::cast<std::string>(key);
+    if (name == "entropy") {
+      result.entropy = py::cast<bool>(value);
+    } else if (name == "top_k") {
+      result.top_k = py::cast<int64_t>(value);
+    } else if (name == "column_sums") {
+      result.column_sums = py::cast<bool>(value);
+    } else if (name == "map") {
+      const auto [rows, columns] = py::cast<std::pair<int64_t, int64_t>>(value);
+      result.map.rows = rows, result.map.columns = columns;
+    } else if (name == "map_largest") {
+      result.map.largest = py::cast<bool>(value);
+    } else if (name == "rows") {
+      for (const auto& [head, query] : py::cast<std::vector<std::pair<int64_t, int64_t>>>(value)) {
+        result.rows.push_back({head, query});
+      }
+    } else {
+      throw py::value_error("[attention] taps entropy, top_k, column_sums, map, map_largest or rows; found \"" + name +
+                            "\"");
+    }
+  }
+  return result;
+}
+
+AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
+  AttentionOptions options;
+  const auto has = [&](const char* name) { return !given[name].is_none(); };
+  if (has("scale")) options.scale = py::cast<float>(given["scale"]);
+  options.causal = causal_of(given["causal"]);
+  if (has("window")) {
+    const auto [left, right] = py::cast<std::pair<int64_t, int64_t>>(given["window"]);
+    options.window = {left, right};
+  }
+  options.key_lengths = arguments.integers(given["key_lengths"], "key_lengths");
+  options.mask = arguments(given["mask"], "mask");
+  options.bias = arguments.floats(given["bias"], "bias");
+  if (has("softcap")) options.softcap = py::cast<float>(given["softcap"]);
+  options.alibi_slopes = arguments.floats(given["alibi_slopes"], "alibi_slopes");
+  options.sinks = arguments.floats(given["sinks"], "sinks");
+  options.query_documents = arguments.integers(given["query_documents"], "query_documents");
+  options.key_documents = arguments.integers(given["key_documents"], "key_documents");
+  options.dropout.rate = py::cast<float>(given["dropout"]);
+  if (has("seed")) options.dropout.seed = py::cast<uint64_t>(given["seed"]);
+  options.want.logsumexp = py::cast<bool>(given["return_logsumexp"]);
+  options.want.weights = py::cast<bool>(given["return_weights"]);
+  if (has("taps")) options.want.taps = taps_of(py::cast<py::dict>(given["taps"]));
+  return options;
+}
+
+py::object array_or_none(const Tensor& tensor) { return tensor.defined() ? py::object(to_numpy(tensor)) : py::none(); }
+
+// Without the leading axes that the arguments did not have.
+Tensor drop_axes(const Tensor& tensor, int count) {
+  Tensor result = tensor;
+  for (int n = 0; n < count && result.defined(); ++n) result = result.select(0, 0);
+  return result;
+}
+
+py::dict dict_of(const AttentionResult& r, const Layout& layout) {
+  const int absent = 4 - layout.rank;
+  const auto rows = [&](const Tensor& t) { return array_or_none(drop_axes(t, absent)); };
+  py::dict result;
+  result["output"] = array_or_none(layout.out(r.output));
+  result["logsumexp"] = rows(r.logsumexp);
+  result["weights"] = rows(r.weights);
+  py::dict taps;
+  taps["entropy"] = rows(r.taps.entropy);
+  taps["top_keys"] = rows(r.taps.top_keys);
+  taps["top_weights"] = rows(r.taps.top_weights);
+  taps["column_sums"] = rows(r.taps.column_sums);
+  taps["map"] = rows(r.taps.map);
+  taps["rows"] = array_or_none(drop_axes(r.taps.rows, absent > 0 ? 1 : 0));
+  result["taps"] = taps;
+  return result;
+}
+
+py::dict attend(const py::object& query, const py::object& key, const py::object& value, const py::dict& given,
+                bool plain) {
+  Arguments arguments;
+  const Tensor q = arguments.floats(query, "query"), k = arguments.floats(key, "key"),
+               v = arguments.floats(value, "value");
+  const AttentionOptions options = options_of(given, arguments);
+  const Layout layout = layout_of(given, q);
+  AttentionResult result;
+  {
+    const py::gil_scoped_release release;
+    result = plain ? reference::attention(layout.in(q), layout.in(k), layout.in(v), options)
+                   : attention(layout.in(q), layout.in(k), layout.in(v), options);
+  }
+  return dict_of(result, layout);
+}
+
+py::dict differentiate(const py::object& d_output, const py::object& query, const py::object& key,
+                       const py::object& value, const py::object& output, const py::object& logsumexp,
+                       const py::dict& given, bool want_bias) {
+  Arguments arguments;
+  const Tensor d = arguments.floats(d_output, "d_output"), q = arguments.floats(query, "query"),
+               k = arguments.floats(key, "key"), v = arguments.floats(value, "value");
+  const AttentionOptions options = options_of(given, arguments);
+  const Layout layout = layout_of(given, q);
+  AttentionResult forward;
+  forward.output = layout.in(arguments.floats(output, "output"));
+  forward.logsumexp = arguments.floats(logsumexp, "logsumexp");
+  if (forward.logsumexp.defined() && layout.rank < 4) {
+    Shape shape{1};
+    if (layout.rank < 3) shape.push_back(1);
+    for (const int64_t extent : forward.logsumexp.shape()) shape.push_back(extent);
+    forward.logsumexp = forward.logsumexp.contiguous().reshape(shape);
+  }
+  AttentionGradients gradients;
+  {
+    const py::gil_scoped_release release;
+    gradients = attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward, options, want_bias);
+  }
+  py::dict result;
+  result["query"] = array_or_none(layout.out(gradients.query));
+  result["key"] = array_or_none(layout.out(gradients.key));
+  result["value"] = array_or_none(layout.out(gradients.value));
+  result["bias"] = array_or_none(gradients.bias);
+  result["sinks"] = array_or_none(gradients.sinks);
+  return result;
+}
+
+// `result` into an array of the caller's. The attention is done by then, so `out` may be one of its inputs.
+void copy_into(const py::object& out, const py::object& result) {
+  if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
+  const Borrowed to = borrow(out, "out"), from = borrow(result, "output");
+  require(to.tensor.shape() == from.tensor.shape(), "attention", "out of shape ", from.tensor.shape(), "; found ",
+          to.tensor.shape());
+  for (int axis = 0; axis < to.tensor.rank(); ++axis) {
+    require(to.tensor.size(axis) == 1 || to.tensor.stride(axis) != 0, "attention",
+            "out without strides of 0; found strides ", to.tensor.strides());
+  }
+  to.tensor.copy_from(from.tensor);
+}
+
+}  // namespace
+
+PYBIND11_MODULE(_heed, module) {
+  py::register_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const Error& e) {
+      PyErr_SetString(PyExc_ValueError, e.what());
+    }
+  });
+  module.def("attention", &attend);
+  module.def("attention_backward", &differentiate);
+  module.def("copy_into", &copy_into);
+  module.def("num_threads", &num_threads);
+  module.def("set_num_threads", &set_num_threads);
+  module.def("active_isa", [] { return std::string(to_string(active_isa())); });
+  module.def("set_isa", [](const std::string& name) { set_isa(parse_isa(name)); });
+  module.def("available_isas", [] {
+    std::vector<std::string> names;
+    for (const Isa isa : available_isas()) names.emplace_back(to_string(isa));
+    return names;
+  });
+  module.attr("__version__") = HEED_VERSION;
+}
+
+}  // namespace heed::python

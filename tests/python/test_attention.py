@@ -1,0 +1,313 @@
+"""heed.attention from Python against the formula in NumPy, float64."""
+
+import gc
+import threading
+import time
+import unittest
+
+import numpy as np
+
+import heed
+
+
+def random_arrays(*shapes, seed=0):
+    generator = np.random.default_rng(seed)
+    return [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
+
+
+def formula(query, key, value, *, scale=None, allowed=None, bias=0.0, softcap=None, sinks=None):
+    """softmax(Q K^T scale + bias) V in float64, and the weights and logsumexp."""
+    q, k, v = (x.astype(np.float64) for x in (query, key, value))
+    k, v = (np.repeat(x, q.shape[1] // x.shape[1], axis=1) for x in (k, v))
+    scores = np.einsum("bhid,bhjd->bhij", q, k) * (q.shape[3] ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * np.tanh(scores / softcap)
+    scores = scores + bias
+    if allowed is not None:
+        scores = np.where(allowed, scores, -np.inf)
+    top = scores if sinks is None else np.maximum(scores, np.reshape(sinks, (-1, 1, 1)))
+    largest = np.max(top, axis=-1, keepdims=True)
+    shift = np.where(np.isfinite(largest), largest, 0)
+    weights = np.exp(scores - shift)
+    total = weights.sum(-1, keepdims=True)
+    if sinks is not None:
+        total = total + np.exp(np.reshape(sinks, (-1, 1, 1)) - shift)
+    with np.errstate(divide="ignore"):
+        logsumexp = (shift + np.log(total))[..., 0]
+    weights = weights / np.where(total == 0, 1, total)
+    return weights @ v, weights, logsumexp
+
+
+class Forward(unittest.TestCase):
+    def close(self, found, expected, tolerance=4e-6):
+        self.assertEqual(np.shape(found), np.shape(expected))
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+    def test_is_the_formula(self):
+        q, k, v = random_arrays((2, 4, 30, 16), (2, 2, 41, 16), (2, 2, 41, 8))
+        out, weights, logsumexp = formula(q, k, v)
+        self.close(heed.attention(q, k, v), out)
+        r = heed.attention(q, k, v, return_logsumexp=True, return_weights=True)
+        self.close(r.output, out)
+        self.close(r.weights, weights)
+        self.close(r.logsumexp, logsumexp)
+        self.assertIsNone(r.taps)
+        self.close(heed.reference.attention(q, k, v), out)
+        q64, k64, v64 = (x.astype(np.float64) for x in (q, k, v))
+        self.close(heed.reference.attention(q64, k64, v64), out, 1e-13)
+
+    def test_masks_biases_and_the_rest(self):
+        q, k, v, bias, sinks, slopes = random_arrays(
+            (2, 4, 9, 8), (2, 4, 12, 8), (2, 4, 12, 8), (4, 9, 12), (4,), (4,), seed=1
+        )
+        i, j = np.arange(9)[:, None], np.arange(12)[None, :]
+        mask = np.random.default_rng(2).random((2, 1, 9, 12)) < 0.7
+        cases = [
+            (dict(causal=True), dict(allowed=j <= i + 3)),
+            (dict(causal="bottom_right"), dict(allowed=j <= i + 3)),
+            (dict(causal="top_left"), dict(allowed=j <= i)),
+            (dict(causal=1), dict(allowed=j <= i + 1)),
+            (dict(causal=False), {}),
+            (dict(window=(2, 1)), dict(allowed=(j >= i + 3 - 2) & (j <= i + 3 + 1))),
+            (dict(mask=mask), dict(allowed=mask)),
+            (dict(mask=mask[0, 0]), dict(allowed=mask[0, 0])),
+            (dict(bias=bias), dict(bias=bias.astype(np.float64))),
+            (dict(scale=0.3), dict(scale=0.3)),
+            (dict(softcap=1.5), dict(softcap=1.5)),
+            (dict(sinks=sinks), dict(sinks=sinks.astype(np.float64))),
+            (dict(alibi_slopes=slopes), dict(bias=-slopes[:, None, None].astype(np.float64) * abs(i + 3 - j))),
+            (dict(key_lengths=np.array([12, 5])), dict(allowed=j < np.array([12, 5])[:, None, None, None])),
+            (dict(key_lengths=np.array([0, 5], np.int32)), dict(allowed=j < np.array([0, 5])[:, None, None, None])),
+            (
+                dict(query_documents=np.tile(np.arange(9) // 3, (2, 1)), key_documents=np.tile(np.arange(12) // 4, (2, 1))),
+                dict(allowed=i // 3 == j // 4),
+            ),
+        ]
+        for options, meaning in cases:
+            with self.subTest(**{name: str(value) for name, value in options.items()}):
+                self.close(heed.attention(q, k, v, **options), formula(q, k, v, **meaning)[0])
+
+    def test_layouts_and_strides(self):
+        q, k, v = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), seed=3)
+        out = heed.attention(q, k, v)
+        turned = heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd")
+        np.testing.assert_array_equal(turned.transpose(0, 2, 1, 3), out)
+        np.testing.assert_array_equal(heed.attention(q[0], k[0], v[0]), out[0])
+        np.testing.assert_array_equal(heed.attention(q[0, 1], k[0, 1], v[0, 1]), out[0, 1])
+        rows = heed.attention(q[0, 1], k[0, 1], v[0, 1], return_logsumexp=True, taps={"rows": [(0, 2)], "top_k": 1})
+        self.assertEqual(rows.logsumexp.shape, (10,))
+        self.assertEqual(rows.taps.rows.shape, (1, 12))
+        self.assertEqual(rows.taps.top_keys.shape, (10, 1))
+        np.testing.assert_array_equal(heed.attention(q[:, :, ::-1], k, v), out[:, :, ::-1])
+        wide = np.zeros((2, 3, 12, 8), np.float32)
+        wide[..., ::2] = k
+        np.testing.assert_array_equal(heed.attention(q, wide[..., ::2], v), out)
+        fortran = np.asfortranarray(v)
+        np.testing.assert_array_equal(heed.attention(q, k, fortran), out)
+        fixed = k.copy()
+        fixed.flags.writeable = False
+        np.testing.assert_array_equal(heed.attention(q, fixed, v), out)
+
+    def test_empty_extents(self):
+        q, k, v = random_arrays((1, 2, 0, 4), (1, 2, 5, 4), (1, 2, 5, 3))
+        self.assertEqual(heed.attention(q, k, v).shape, (1, 2, 0, 3))
+        np.testing.assert_array_equal(heed.attention(k, q, q), np.zeros((1, 2, 5, 4)))
+
+    def test_half_precision_is_widened(self):
+        q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+        halves = [x.astype(np.float16) for x in (q, k, v)]
+        found = heed.attention(*halves)
+        self.assertEqual(found.dtype, np.float16)
+        expected = heed.attention(*(x.astype(np.float32) for x in halves)).astype(np.float16)
+        np.testing.assert_array_equal(found, expected)
+
+    def test_out_gets_the_output(self):
+        q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+        out = np.empty((1, 2, 5, 8), np.float32)
+        self.assertIs(heed.attention(q, k, v, out=out), out)
+        np.testing.assert_array_equal(out, heed.attention(q, k, v))
+
+    def test_dlpack_alone_is_enough(self):
+        class Exported:
+            def __init__(self, array):
+                self.array = array
+
+            def __dlpack__(self, **_):
+                return self.array.__dlpack__()
+
+            def __dlpack_device__(self):
+                return self.array.__dlpack_device__()
+
+        q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+        found = heed.attention(Exported(q), Exported(k[:, :, ::2]), Exported(v[:, :, ::2]))
+        np.testing.assert_array_equal(found, heed.attention(q, k[:, :, ::2], v[:, :, ::2]))
+
+    def test_results_live_as_long_as_they_are_held(self):
+        q, k, v = random_arrays((1, 2, 50, 8), (1, 2, 60, 8), (1, 2, 60, 8))
+        part = heed.attention(q, k, v)[0, 1]
+        copy = part.copy()
+        gc.collect()
+        heed.attention(q + 1, k, v)
+        np.testing.assert_array_equal(part, copy)
+
+    def test_taps(self):
+        q, k, v = random_arrays((1, 2, 20, 8), (1, 2, 30, 8), (1, 2, 30, 8), seed=5)
+        weights = formula(q, k, v)[1]
+        taps = heed.attention(
+            q, k, v,
+            taps={"entropy": True, "top_k": 2, "column_sums": True, "map": (4, 5), "rows": [(1, 3), (0, 0)]},
+        ).taps
+        self.close(taps.entropy, -(weights * np.log(weights)).sum(-1))
+        np.testing.assert_array_equal(taps.top_keys, np.argsort(-weights, axis=-1, kind="stable")[..., :2])
+        self.close(taps.top_weights, np.sort(weights, axis=-1)[..., :-3:-1])
+        self.close(taps.column_sums, weights.sum(2))
+        self.close(taps.map, weights.reshape(1, 2, 4, 5, 5, 6).mean((3, 5)))
+        self.close(taps.rows, weights[:, [1, 0], [3, 0]])
+        largest = heed.attention(q, k, v, taps={"map": (4, 5), "map_largest": True}).taps
+        self.close(largest.map, weights.reshape(1, 2, 4, 5, 5, 6).max((3, 5)))
+        self.assertIsNone(largest.entropy)
+
+    def test_the_same_bits_with_any_threads_on_every_instruction_set(self):
+        q, k, v = random_arrays((1, 4, 100, 32), (1, 2, 150, 32), (1, 2, 150, 32))
+        threads, isa = heed.num_threads(), heed.active_isa()
+        expected = heed.attention(q, k, v, dropout=0.2, seed=4)
+        try:
+            for name in heed.available_isas():
+                for count in (1, 2, 3):
+                    heed.set_isa(name)
+                    heed.set_num_threads(count)
+                    np.testing.assert_array_equal(heed.attention(q, k, v, dropout=0.2, seed=4), expected)
+        finally:
+            heed.set_num_threads(threads)
+            heed.set_isa(isa)
+
+    def test_the_interpreter_goes_on_meanwhile(self):
+        q, k, v = random_arrays((1, 8, 1500, 64), (1, 8, 1500, 64), (1, 8, 1500, 64))
+        worker = threading.Thread(target=heed.attention, args=(q, k, v))
+        steps = 0
+        worker.start()
+        while worker.is_alive():
+            time.sleep(0.0005)
+            steps += 1
+        self.assertGreater(steps, 3)
+
+
+class Backward(unittest.TestCase):
+    def check(self, options, **meaning):
+        q, k, v, d, bias, sinks = random_arrays(
+            (1, 4, 5, 6), (1, 2, 7, 6), (1, 2, 7, 3), (1, 4, 5, 3), (4, 5, 7), (4,), seed=7
+        )
+        inputs = dict(query=q, key=k, value=v)
+        if "bias" in meaning:
+            inputs["bias"] = bias
+            options = dict(options, bias=bias)
+        if "sinks" in meaning:
+            inputs["sinks"] = sinks
+            options = dict(options, sinks=sinks)
+        r = heed.attention(q, k, v, return_logsumexp=True, **options)
+        found = heed.attention_backward(
+            d, q, k, v, r.output, r.logsumexp, want_bias="bias" in meaning, **options
+        )
+        meaning = {name: value for name, value in meaning.items() if name not in ("bias", "sinks")}
+        for name, array in inputs.items():
+            gradient = np.zeros(array.shape)
+            for index in np.ndindex(array.shape):
+                values = []
+                for step in (1e-4, -1e-4):
+                    moved = {n: a.astype(np.float64) for n, a in inputs.items()}
+                    moved[name][index] += step
+                    values.append((formula(**moved, **meaning)[0] * d).sum())
+                gradient[index] = (values[0] - values[1]) / 2e-4
+            np.testing.assert_allclose(getattr(found, name), gradient, rtol=1e-4, atol=1e-5, err_msg=name)
+
+    def test_is_the_gradient(self):
+        self.check({})
+        self.check(dict(causal=True, softcap=2.0), allowed=np.arange(7) <= np.arange(5)[:, None] + 2, softcap=2.0)
+        self.check({}, bias=True, sinks=True)
+
+    def test_takes_the_layouts_of_the_forward_pass(self):
+        q, k, v, d = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), (2, 3, 10, 6), seed=3)
+        r = heed.attention(q, k, v, return_logsumexp=True)
+        g = heed.attention_backward(d, q, k, v, r.output, r.logsumexp)
+        turned = [x.transpose(0, 2, 1, 3) for x in (d, q, k, v, r.output)]
+        h = heed.attention_backward(*turned, r.logsumexp, layout="blhd")
+        for one, other in ((g.query, h.query), (g.key, h.key), (g.value, h.value)):
+            np.testing.assert_array_equal(one, other.transpose(0, 2, 1, 3))
+        one = heed.attention_backward(d[1, 2], q[1, 2], k[1, 2], v[1, 2], r.output[1, 2], r.logsumexp[1, 2])
+        np.testing.assert_array_equal(one.key, g.key[1, 2])
+
+
+class Errors(unittest.TestCase):
+    def setUp(self):
+        self.q, self.k, self.v = random_arrays((1, 4, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+
+    def refused(self, error, text, *arrays, **options):
+        with self.assertRaises(error) as caught:
+            heed.attention(*arrays, **options)
+        self.assertIn(text, str(caught.exception))
+
+    def test_say_what_was_expected_and_found(self):
+        q, k, v = self.q, self.k, self.v
+        self.refused(ValueError, "[attention] query and key of one head size; found (1, 4, 5, 8) and (1, 2, 6, 7)", q, k[..., :7], v)
+        self.refused(ValueError, "as many axes", q, k[0], v)
+        self.refused(ValueError, "two to four axes; found 1", q[0, 0, 0], k, v)
+        self.refused(ValueError, 'layout "bhld" or "blhd"; found "lbhd"', q, k, v, layout="lbhd")
+        self.refused(ValueError, '"bottom_right" or "top_left"; found "left"', q, k, v, causal="left")
+        self.refused(ValueError, "a dropout rate in [0, 1); found 1", q, k, v, dropout=1.0)
+        self.refused(ValueError, "key_lengths from 0 to S = 6; found 7", q, k, v, key_lengths=np.array([7]))
+        self.refused(ValueError, "taps.top_k from 0 to S = 6; found 7", q, k, v, taps={"top_k": 7})
+        self.refused(ValueError, 'found "entropie"', q, k, v, taps={"entropie": True})
+        self.refused(ValueError, "a mask of a shape that broadcasts", q, k, v, mask=np.ones((3, 6), bool))
+        self.refused(ValueError, "out of shape (1, 4, 5, 8); found (1, 4, 5, 7)", q, k, v, out=np.empty((1, 4, 5, 7), np.float32))
+        self.refused(TypeError, "causal as None, a bool", q, k, v, causal=1.5)
+        self.refused(TypeError, "query as an array of float32", "text", k, v)
+        self.refused(TypeError, 'elements of format "Zd"', q.astype(complex), k, v)
+        self.refused(TypeError, 'elements of format ">f"', q, k.astype(">f4"), v)
+        self.refused(ValueError, "query, key and value in f32; found f64", q.astype(np.float64), k, v)
+        self.refused(ValueError, "a boolean mask (true = attends); found f32", q, k, v, mask=np.ones((5, 6), np.float32))
+        with self.assertRaises(TypeError):
+            heed.attention(q, k, v, colour=1)
+        with self.assertRaises(TypeError):
+            heed.reference.attention(q, k, v, colour=1)
+        with self.assertRaises(ValueError):
+            heed.set_num_threads(0)
+        with self.assertRaises(ValueError):
+            heed.set_isa("mmx")
+
+    def test_out_must_be_writable_memory_of_its_own(self):
+        out = np.empty((1, 4, 5, 8), np.float32)
+        out.flags.writeable = False
+        with self.assertRaises((ValueError, BufferError)):
+            heed.attention(self.q, self.k, self.v, out=out)
+        shared = np.lib.stride_tricks.as_strided(np.empty(8, np.float32), (1, 4, 5, 8), (0, 0, 0, 4))
+        self.refused(ValueError, "out without strides of 0", self.q, self.k, self.v, out=shared)
+
+    def test_ten_thousand_bad_calls_do_no_harm(self):
+        generator = np.random.default_rng(11)
+        choices = [
+            lambda: generator.standard_normal(generator.integers(0, 4, generator.integers(0, 6))),
+            lambda: generator.standard_normal((1, 2, 3, 4)).astype(np.float32),
+            lambda: generator.standard_normal((1, 2, 0, 4)).astype(np.float32),
+            lambda: generator.integers(-5, 9, generator.integers(0, 4, 2)),
+            lambda: None,
+            lambda: "text",
+            lambda: float("nan"),
+            lambda: int(generator.integers(-3, 5)),
+            lambda: (-1, 2),
+            lambda: generator.random((3, 3)) < 0.5,
+        ]
+        names = ["mask", "bias", "causal", "window", "key_lengths", "scale", "softcap", "dropout", "seed", "sinks",
+                 "alibi_slopes", "query_documents", "key_documents", "layout", "out"]
+        refused = 0
+        for _ in range(10_000):
+            arrays = [choices[1]() if generator.random() < 0.7 else choices[generator.integers(len(choices))]() for _ in range(3)]
+            options = {str(n): choices[generator.integers(len(choices))]() for n in generator.choice(names, generator.integers(1, 4))}
+            try:
+                heed.attention(*arrays, **options)
+            except (ValueError, TypeError, BufferError, RuntimeError):
+                refused += 1
+        self.assertGreater(refused, 5_000)
+
+
+if __name__ == "__main__":
+    unittest.main()

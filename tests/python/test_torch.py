@@ -1,0 +1,175 @@
+"""heed.torch against PyTorch's own attention, and inside Hugging Face transformers. Skipped where they are missing."""
+
+import unittest
+from unittest import mock
+
+try:
+    import torch
+    from torch.nn import functional
+except ImportError:
+    torch = None
+try:
+    import transformers
+except ImportError:
+    transformers = None
+
+if torch is not None:
+    import heed.torch as heed_torch
+
+
+def tensors(*shapes, seed=0, dtype=None):
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randn(shape, generator=generator).to(dtype or torch.float32).requires_grad_() for shape in shapes]
+
+
+@unittest.skipIf(torch is None, "PyTorch is not installed")
+class Torch(unittest.TestCase):
+    def compare(self, arguments, options, tolerance=2e-5, inputs=None):
+        """Output and gradients of both implementations."""
+        results = []
+        for function in (heed_torch.scaled_dot_product_attention, functional.scaled_dot_product_attention):
+            copies = [x.detach().clone().requires_grad_(x.requires_grad) for x in arguments]
+            given = {
+                n: x.detach().clone().requires_grad_(x.requires_grad) if torch.is_tensor(x) else x
+                for n, x in options.items()
+            }
+            output = function(*copies, **given)
+            output.backward(torch.linspace(-1, 1, output.numel()).reshape(output.shape).to(output.dtype))
+            leaves = copies + [x for x in given.values() if torch.is_tensor(x) and x.requires_grad]
+            results.append([output.detach()] + [x.grad for x in leaves])
+        for mine, theirs in zip(*results):
+            self.assertEqual(mine.dtype, theirs.dtype)
+            torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+
+    def test_is_a_drop_in_for_scaled_dot_product_attention(self):
+        q, k, v = tensors((2, 4, 9, 16), (2, 4, 12, 16), (2, 4, 12, 8))
+        self.compare([q, k, v], {})
+        self.compare([q, k, v], dict(is_causal=True))
+        self.compare([q, k, v], dict(scale=0.2))
+        mask = torch.rand(9, 12, generator=torch.Generator().manual_seed(1)) < 0.8
+        mask[:, 0] = True
+        self.compare([q, k, v], dict(attn_mask=mask))
+        self.compare([q, k, v], dict(attn_mask=tensors((4, 9, 12))[0]))
+        self.compare([q[0], k[0], v[0]], {})
+        self.compare([q[0, 0], k[0, 0], v[0, 0]], dict(is_causal=True))
+        five = [x.detach()[:, None].expand(-1, 3, -1, -1, -1).clone().requires_grad_() for x in (q, k, v)]
+        self.compare(five, dict(attn_mask=mask.expand(2, 1, 1, 9, 12)))
+        self.compare([tensors((2, 8, 9, 16))[0], k, v], dict(enable_gqa=True))
+        strided = [x.detach().transpose(1, 2).contiguous().transpose(1, 2).requires_grad_() for x in (q, k, v)]
+        self.compare(strided, {})
+
+    def test_half_precision_within_its_own_rounding(self):
+        for dtype, tolerance in ((torch.bfloat16, 2e-2), (torch.float16, 3e-3)):
+            self.compare(tensors((1, 2, 9, 16), (1, 2, 12, 16), (1, 2, 12, 16), dtype=dtype), {}, tolerance)
+
+    def test_gradients_of_sinks_against_differences(self):
+        q, k, v, sinks = (x.detach() for x in tensors((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 3), (2,)))
+        wanted = sinks.clone().requires_grad_()
+        heed_torch.attention(q, k, v, sinks=wanted).square().sum().backward()
+        for h in range(2):
+            step = torch.zeros(2)
+            step[h] = 1e-2
+            up, down = (heed_torch.attention(q, k, v, sinks=s).double().square().sum() for s in (sinks + step, sinks - step))
+            self.assertAlmostEqual(float(wanted.grad[h]), float(up - down) / 2e-2, places=3)
+
+    def test_no_grad_and_dropout(self):
+        q, k, v = tensors((1, 2, 30, 16), (1, 2, 40, 16), (1, 2, 40, 16))
+        with torch.no_grad():
+            self.assertFalse(heed_torch.attention(q, k, v).requires_grad)
+        torch.manual_seed(3)
+        first = heed_torch.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
+        second = heed_torch.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
+        torch.manual_seed(3)
+        again = heed_torch.scaled_dot_product_attention(q, k, v, dropout_p=0.3)
+        self.assertTrue(torch.equal(first, again))
+        self.assertFalse(torch.equal(first, second))
+
+    def test_the_operators_keep_the_rules_of_the_dispatcher(self):
+        q, k, v, bias, sinks = tensors((1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4), (2, 5, 6), (2,))
+        for extra in ((None, None, None, None, None), (None, bias, None, sinks, None)):
+            torch.library.opcheck(
+                torch.ops.heed.attention.default,
+                (q, k, v, *extra, "bottom_right", [-1, -1], 0.5, 0.0, 0.0, 0),
+                test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
+            )
+
+    def test_under_compile(self):
+        q, k, v = tensors((1, 2, 9, 16), (1, 2, 12, 16), (1, 2, 12, 16))
+
+        def step(a, b, c):
+            return heed_torch.attention(a * 2, b, c, causal=True).square().sum()
+
+        expected = torch.autograd.grad(step(q, k, v), (q, k, v))
+        found = torch.autograd.grad(torch.compile(step, backend="aot_eager", fullgraph=True)(q, k, v), (q, k, v))
+        for mine, theirs in zip(found, expected):
+            torch.testing.assert_close(mine, theirs)
+
+    def test_errors(self):
+        q, k, v = tensors((1, 4, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
+        with self.assertRaisesRegex(ValueError, "enable_gqa=True"):
+            heed_torch.scaled_dot_product_attention(q, k, v)
+        with self.assertRaisesRegex(ValueError, "as many axes"):
+            heed_torch.scaled_dot_product_attention(q, k[0], v)
+
+
+@unittest.skipIf(torch is None or transformers is None, "Hugging Face transformers is not installed")
+class Transformers(unittest.TestCase):
+    def compare(self, model_class, config, padded):
+        torch.manual_seed(0)
+        heed_torch.register_with_transformers()
+        plain = model_class._from_config(config, attn_implementation="eager").eval()
+        ours = model_class._from_config(config, attn_implementation="heed").eval()
+        ours.load_state_dict(plain.state_dict())
+        ids = torch.randint(3, 90, (2, 17))
+        mask = torch.ones_like(ids)
+        if padded:
+            mask[1, 11:] = 0
+        outputs = []
+        for model in (plain, ours):
+            with mock.patch.object(heed_torch, "_forward", wraps=heed_torch._forward) as calls:
+                hidden = model(input_ids=ids, attention_mask=mask, output_hidden_states=True).hidden_states[-1]
+            self.assertEqual(calls.call_count, 2 if model is ours else 0)  # one a layer
+            (hidden * mask[..., None]).square().mean().backward()
+            gradients = [p.grad for p in model.parameters() if p.grad is not None]
+            outputs.append([hidden.detach() * mask[..., None]] + gradients)
+        for mine, theirs in zip(outputs[1], outputs[0]):
+            torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=2e-5)
+
+    def test_llama(self):
+        config = transformers.LlamaConfig(
+            vocab_size=99, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64,
+        )
+        self.compare(transformers.LlamaForCausalLM, config, False)
+        self.compare(transformers.LlamaForCausalLM, config, True)
+
+    def test_gpt2(self):
+        config = transformers.GPT2Config(
+            vocab_size=99, n_embd=32, n_layer=2, n_head=4, n_positions=64, attn_pdrop=0, embd_pdrop=0, resid_pdrop=0
+        )
+        self.compare(transformers.GPT2LMHeadModel, config, False)
+
+    def test_bert(self):
+        config = transformers.BertConfig(
+            vocab_size=99, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            max_position_embeddings=64, hidden_dropout_prob=0, attention_probs_dropout_prob=0,
+        )
+        self.compare(transformers.BertForMaskedLM, config, True)
+
+    def test_generating_with_a_cache(self):
+        heed_torch.register_with_transformers()
+        torch.manual_seed(1)
+        config = transformers.LlamaConfig(
+            vocab_size=99, hidden_size=32, intermediate_size=64, num_hidden_layers=2, num_attention_heads=4,
+            num_key_value_heads=2, max_position_embeddings=64,
+        )
+        plain = transformers.LlamaForCausalLM._from_config(config, attn_implementation="eager").eval()
+        ours = transformers.LlamaForCausalLM._from_config(config, attn_implementation="heed").eval()
+        ours.load_state_dict(plain.state_dict())
+        ids = torch.randint(3, 90, (1, 5))
+        texts = [m.generate(ids, max_new_tokens=12, do_sample=False, pad_token_id=0) for m in (plain, ours)]
+        self.assertTrue(torch.equal(*texts))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,44 @@
+"""The wheel that `pip install .` would install: built, unpacked and imported."""
+
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import unittest
+import zipfile
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "python"))
+import build_backend  # noqa: E402
+
+
+class Wheel(unittest.TestCase):
+    def test_is_built_and_imported(self):
+        with tempfile.TemporaryDirectory() as folder:
+            name = build_backend.build_wheel(folder)
+            with zipfile.ZipFile(pathlib.Path(folder) / name) as wheel:
+                self.assertIsNone(wheel.testzip())
+                names = wheel.namelist()
+                for line in wheel.read(next(n for n in names if n.endswith("/RECORD"))).decode().splitlines():
+                    self.assertIn(line.split(",")[0], names)
+                wheel.extractall(pathlib.Path(folder) / "site")
+            self.assertLessEqual(
+                {"heed/__init__.py", "heed/torch.py", "heed/reference.py", "heed/_heed.pyi", "heed/py.typed"}, set(names)
+            )
+            code = (
+                "import heed, numpy as np\n"
+                "x = np.ones((1, 1, 3, 4), np.float32)\n"
+                "assert (heed.attention(x, x, x) == 1).all()\n"
+                "print(heed.__file__, heed._heed.__version__)\n"
+            )
+            found = subprocess.run(
+                [sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(pathlib.Path(folder) / "site")},
+                cwd=folder, check=True, capture_output=True, text=True,
+            ).stdout
+            self.assertIn(str(pathlib.Path(folder) / "site"), found)
+            self.assertIn(name.split("-")[1], found)
+
+
+if __name__ == "__main__":
+    unittest.main()
