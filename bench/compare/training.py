@@ -18,27 +18,9 @@ import subprocess
 import sys
 import time
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-VENV = ROOT / "build" / "venv-compare"
-PURE = ["typing_extensions", "sympy", "networkx", "jinja2", "fsspec", "filelock", "numpy"]
+import peers
 
-
-def ensure_torch():
-    """Re-runs this script inside the virtual environment, making it first where needed."""
-    if sys.prefix == str(VENV):
-        return
-    python = VENV / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(VENV)], check=True)
-    works = [str(python), "-c", "import torch"]
-    if subprocess.run(works, capture_output=True, check=False).returncode != 0:
-        pip = [str(python), "-m", "pip", "install", "-q"]
-        # The wheel without its several GB of CUDA libraries, where it loads without them; with them elsewhere.
-        subprocess.run(pip + ["--no-deps", "torch"], check=True)
-        subprocess.run(pip + PURE, check=True)
-        if subprocess.run(works, capture_output=True, check=False).returncode != 0:
-            subprocess.run(pip + ["torch"], check=True)
-    os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+ROOT = peers.ROOT
 
 
 def torch_gpt():
@@ -132,7 +114,7 @@ def main():
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--heed", default=str(ROOT / "build" / "release" / "bin" / "heed"))
     arguments = parser.parse_args()
-    ensure_torch()
+    peers.run_inside(__file__)
     import torch
 
     torch.set_num_threads(arguments.threads)

@@ -22,13 +22,14 @@ from ._heed import (
     active_isa,
     available_isas,
     num_threads,
+    peak_gflops,
     set_isa,
     set_num_threads,
 )
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "Tapped", "Taps", "active_isa", "attention", "attention_backward",
-    "available_isas", "num_threads", "reference", "set_isa", "set_num_threads",
+    "available_isas", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack

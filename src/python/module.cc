@@ -5,6 +5,7 @@
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "kernels/peak.h"
 #include "python/arrays.h"
 
 namespace py = pybind11;
@@ -249,6 +250,7 @@ PYBIND11_MODULE(_heed, module) {
     for (const Isa isa : available_isas()) names.emplace_back(to_string(isa));
     return names;
   });
+  module.def("peak_gflops", [] { return kernels::peak_gflops(9); }, py::call_guard<py::gil_scoped_release>());
   module.attr("__version__") = HEED_VERSION;
 }
 
