@@ -150,9 +150,10 @@ class OpenVino:
 
         if q.shape[1] != k.shape[1]:
             raise NotImplementedError("grouped heads")
-        parameters = [ops.parameter(x.shape, dtype="f32") for x in (q, k, v)]
+        f32, shape_of = self.openvino.Type.f32, self.openvino.PartialShape
+        parameters = [ops.parameter(shape_of(list(x.shape)), f32) for x in (q, k, v)]
         attention = ops.scaled_dot_product_attention(*parameters, causal=causal)
-        model = self.openvino.Model([ops.result(attention)], parameters, "attention")
+        model = self.openvino.Model([attention], parameters, "attention")
         compiled = self.openvino.Core().compile_model(
             model, "CPU", {"INFERENCE_NUM_THREADS": self.threads, "INFERENCE_PRECISION_HINT": "f32"}
         )
