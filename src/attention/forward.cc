@@ -19,6 +19,8 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
     result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
   }
 
+  // Few rows, as in decoding, have a kernel of their own, which takes a group at a time.
+  const bool few = problem.group() * problem.queries <= kernels::kFewRows && !options.want.weights;
   const RowTiles tiles(problem.group(), problem.queries);
   const int64_t groups = problem.batch * problem.kv_heads;
   const int64_t flops = 2 * kernels::kTileRows * problem.keys * (problem.size + problem.value_size);
@@ -38,7 +40,14 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
         if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
         if (options.want.weights) out.weights = strided<float>(result.weights, b, h);
         out.all_keys = problem.keys;
-        if (scratch.size() == 0) scratch = Buffer<float>(kernels::attention_forward_scratch(group));
+        if (scratch.size() == 0) {
+          scratch =
+              Buffer<float>(few ? kernels::attention_few_scratch(group) : kernels::attention_forward_scratch(group));
+        }
+      }
+      if (few) {
+        kernels::attention_forward_few(group, out, scratch.data());
+        continue;
       }
       const RowTiles::Rows rows = tiles[balanced(task % tiles.count(), tiles.count())];
       kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());

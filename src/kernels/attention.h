@@ -16,6 +16,7 @@ namespace heed::kernels {
 inline constexpr int64_t kTileRows = 48;    // queries of a tile
 inline constexpr int64_t kBlockKeys = 64;   // keys of a block: one bit each in a 64-bit word
 inline constexpr int64_t kChunkKeys = 512;  // keys of a softmax state
+inline constexpr int64_t kFewRows = 8;      // groups of so few rows (queries times heads) have a kernel of their own
 inline constexpr int64_t kColumns = 16;     // rows of scratch are padded to this many floats
 
 [[nodiscard]] constexpr int64_t padded(int64_t count) { return (count + kColumns - 1) / kColumns * kColumns; }
@@ -66,6 +67,10 @@ struct AttentionForward {
 // Rows [first, first + rows) of the group, rows <= kTileRows.
 void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
                             float* scratch);
+
+// All rows of a group, at most kFewRows: the same results, to the bit, at the speed of memory. No weights.
+[[nodiscard]] int64_t attention_few_scratch(const AttentionGroup& group);
+void attention_forward_few(const AttentionGroup& group, const AttentionForward& result, float* scratch);
 
 struct AttentionTaps {
   Strided<const float> logsumexp;      // (G, L)

@@ -1,4 +1,5 @@
-// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) gives them their Python form.
+// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) gives them their Python
+// form.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -26,7 +27,7 @@ class Arguments {
   Tensor floats(py::handle array, std::string_view name) {
     const Tensor tensor = (*this)(array, name);
     return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
-                                                                                                : tensor;
+                                                                                               : tensor;
   }
   Tensor integers(py::handle array, std::string_view name) {
     const Tensor tensor = (*this)(array, name);
@@ -70,8 +71,8 @@ Layout layout_of(const py::dict& options, const Tensor& query) {
   if (name != "bhld" && name != "blhd") {
     throw py::value_error("[attention] layout \"bhld\" or \"blhd\"; found \"" + name + "\"");
   }
-  require(query.defined() && query.rank() >= 2 && query.rank() <= 4, "attention",
-          "query of two to four axes; found ", query.defined() ? query.rank() : 0);
+  require(query.defined() && query.rank() >= 2 && query.rank() <= 4, "attention", "query of two to four axes; found ",
+          query.defined() ? query.rank() : 0);
   return {name == "bhld", query.rank()};
 }
 
@@ -250,7 +251,8 @@ PYBIND11_MODULE(_heed, module) {
     for (const Isa isa : available_isas()) names.emplace_back(to_string(isa));
     return names;
   });
-  module.def("peak_gflops", [] { return kernels::peak_gflops(9); }, py::call_guard<py::gil_scoped_release>());
+  module.def(
+      "peak_gflops", [] { return kernels::peak_gflops(9); }, py::call_guard<py::gil_scoped_release>());
   module.attr("__version__") = HEED_VERSION;
 }
 

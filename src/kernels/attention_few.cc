@@ -1,0 +1,375 @@
+// The forward pass of a few rows, as in decoding: bound by reading keys and values, not by arithmetic.
+//
+// A tile of rows side by side would leave most lanes idle. Here the lanes run over keys for the scores (keys are turned
+// around in registers, once for all rows) and over the columns of the values for the output. Every number is the same
+// chain of fused multiply-adds as in attention_forward.cc, so the bits are the same: prefill and decoding agree.
+#include "kernels/attention.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/attention_few.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention_state-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+using kernels::kChunkKeys;
+using kernels::kFewRows;
+
+// Scores and weights here are (rows, 64); outputs (rows, padded(Dv)).
+struct Few {
+  const Tile& tile;
+  const AttentionGroup& group;
+  int64_t stride;  // padded(Dv)
+  float* query;    // (rows, D), scaled
+  float* scores;   // (rows, 64)
+  float* bias;     // (rows, 64)
+};
+
+// Which vectors of keys are turned around together: enough chains to hide the latency of the multiply-add where there is
+// one row only.
+constexpr int kGroups = HWY_TARGET <= HWY_AVX3 ? 2 : 1;
+
+// Keys' columns c .. c + 3, one vector of keys each.
+HWY_INLINE void load_columns(const float* const* keys, int64_t column_stride, int64_t c, FV (&v)[4]) {
+#if HWY_TARGET != HWY_SCALAR
+  if (column_stride == 1) {
+    HWY_UNROLL(4)
+    for (int n = 0; n < 4; ++n) v[n] = load_blocks(keys + n, c);
+    transpose_blocks(v);
+    return;
+  }
+#endif
+  HWY_ALIGN float columns[4][kLanes];
+  for (int64_t n = 0; n < 4; ++n) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) columns[n][lane] = keys[lane][(c + n) * column_stride];
+  }
+  for (int n = 0; n < 4; ++n) v[n] = hn::Load(kF, columns[n]);
+}
+
+template <int kRows>
+HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t at) {
+  const int64_t size = f.group.size, column = f.group.key.column;
+  FV sum[kGroups][kRows];
+  HWY_UNROLL(2)
+  for (int g = 0; g < kGroups; ++g) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) sum[g][r] = hn::Zero(kF);
+  }
+  int64_t c = 0;
+  for (; c + 4 <= size; c += 4) {
+    FV v[kGroups][4];
+    HWY_UNROLL(2)
+    for (int g = 0; g < kGroups; ++g) load_columns(keys + g * kLanes, column, c, v[g]);
+    HWY_UNROLL(4)
+    for (int n = 0; n < 4; ++n) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < kRows; ++r) {
+        const FV q = all(f.query[r * size + c + n]);
+        HWY_UNROLL(2)
+        for (int g = 0; g < kGroups; ++g) sum[g][r] = Fma(v[g][n], q, sum[g][r]);
+      }
+    }
+  }
+  for (; c < size; ++c) {
+    HWY_UNROLL(2)
+    for (int g = 0; g < kGroups; ++g) {
+      HWY_ALIGN float lanes[kLanes];
+      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = keys[g * kLanes + lane][c * column];
+      const FV v = hn::Load(kF, lanes);
+      for (int r = 0; r < kRows; ++r) sum[g][r] = Fma(v, all(f.query[r * size + c]), sum[g][r]);
+    }
+  }
+  HWY_UNROLL(2)
+  for (int g = 0; g < kGroups; ++g) {
+    HWY_UNROLL(8)
+    for (int r = 0; r < kRows; ++r) hn::Store(sum[g][r], kF, f.scores + r * kBlockKeys + at + g * kLanes);
+  }
+}
+
+using ScoreRows = void (*)(const Few&, const float* const*, int64_t);
+constexpr ScoreRows kScoreRows[kFewRows] = {score_rows<1>, score_rows<2>, score_rows<3>, score_rows<4>,
+                                            score_rows<5>, score_rows<6>, score_rows<7>, score_rows<8>};
+
+// True where bit j of `bits` is set, for the keys j of a vector.
+HWY_INLINE auto test_keys(uint64_t bits, int64_t j) {
+  HWY_ALIGN uint32_t lanes[kLanes];
+  for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = static_cast<uint32_t>(bits >> (j + lane)) & 1u;
+  return hn::RebindMask(kF, hn::Ne(hn::Load(kU, lanes), hn::Zero(kU)));
+}
+
+uint64_t bits_of(const Bits& bits, int64_t r) { return bits.word[0][r] | (uint64_t{bits.word[1][r]} << 32); }
+
+// The scores of a block with all rules applied, as compute_scores() has them.
+bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
+  const AttentionGroup& g = f.group;
+  const float* keys[kBlockKeys + kLanes];  // beyond the last key: that one again
+  for (int64_t j = 0; j < kBlockKeys; ++j) keys[j] = g.key.at(0, block.from + std::min(j, block.count - 1));
+  for (int64_t j = 0; j < block.count; j += kGroups * kLanes) kScoreRows[f.tile.rows - 1](f, keys + j, j);
+
+  bool partial = coverage == Coverage::part;
+  for (int64_t r = 0; r < f.tile.rows; ++r) {
+    float* const scores = f.scores + r * kBlockKeys;
+    const int64_t h = f.tile.head[r], i = f.tile.query[r];
+    if (g.softcap > 0) {
+      const FV cap = all(g.softcap), inverse = all(1.0f / g.softcap);
+      for (int64_t j = 0; j < block.count; j += kLanes) {
+        hn::Store(hn::Mul(cap, hyperbolic_tangent(hn::Mul(hn::Load(kF, scores + j), inverse))), kF, scores + j);
+      }
+    }
+    if (g.slopes.data != nullptr) {
+      const FV slope = all(*g.slopes.at(h, 0));
+      const int64_t ahead = std::clamp<int64_t>(i + g.offset - block.from, -(int64_t{1} << 30), int64_t{1} << 30);
+      const auto at = hn::Set(kI, static_cast<int32_t>(ahead));
+      for (int64_t j = 0; j < block.count; j += kLanes) {
+        const auto key = hn::Iota(kI, static_cast<int32_t>(j));
+        const FV distance = hn::Abs(hn::ConvertTo(kF, hn::Sub(at, key)));
+        hn::Store(FmaNegated(slope, distance, hn::Load(kF, scores + j)), kF, scores + j);
+      }
+    }
+    uint64_t attended = coverage == Coverage::all && g.bias.data == nullptr ? ~uint64_t{0} : bits_of(bits, r);
+    if (g.bias.data != nullptr) {
+      const float* const row = g.bias.at(h, i) + block.from * g.bias.column;
+      float* const bias = f.bias + r * kBlockKeys;
+      for (int64_t j = 0; j < block.count; ++j) {
+        bias[j] = row[j * g.bias.column];
+        if (bias[j] != kMinusInfinity) continue;
+        partial = partial || (attended >> j & 1u) != 0;
+        attended &= ~(uint64_t{1} << j);
+      }
+      for (int64_t j = 0; j < block.count; j += kLanes) {
+        const FV b = hn::Load(kF, bias + j), s = hn::Load(kF, scores + j);
+        hn::Store(hn::IfThenElse(hn::Eq(b, all(kMinusInfinity)), b, hn::Add(s, b)), kF, scores + j);
+      }
+      bits.set(r, attended);
+    }
+    if (coverage == Coverage::part) {
+      for (int64_t j = 0; j < block.count; j += kLanes) {
+        const FV s = hn::Load(kF, scores + j);
+        hn::Store(hn::IfThenElse(test_keys(attended, j), s, all(kMinusInfinity)), kF, scores + j);
+      }
+    }
+    for (int64_t j = block.count; j < kBlockKeys; ++j) scores[j] = kMinusInfinity;
+  }
+  return partial;
+}
+
+// Scores become weights; sums are added up key by key, the rows side by side.
+void weigh(const Few& f, const Block& block, State& state, float* factors) {
+  const int64_t rows = f.tile.rows;
+  for (int64_t r = 0; r < rows; ++r) {
+    float* const scores = f.scores + r * kBlockKeys;
+    FV most = all(kMinusInfinity);
+    for (int64_t j = 0; j < block.count; j += kLanes) most = larger(hn::Load(kF, scores + j), most);
+    HWY_ALIGN float lanes[kLanes];
+    hn::Store(most, kF, lanes);
+    const float before = state.largest[r];
+    float largest = before;
+    for (int64_t lane = 0; lane < kLanes; ++lane) largest = lanes[lane] > largest ? lanes[lane] : largest;
+    state.largest[r] = largest;
+    const FV from = origin(all(largest));
+    factors[r] = largest > before ? hn::GetLane(exponential(hn::Sub(all(before), from))) : 1.0f;
+    state.sum[r] *= factors[r];
+    for (int64_t j = 0; j < block.count; j += kLanes) {
+      hn::Store(exponential(hn::Sub(hn::Load(kF, scores + j), from)), kF, scores + j);
+    }
+  }
+  float sum[kFewRows];
+  std::copy_n(state.sum, rows, sum);
+  for (int64_t j = 0; j < block.count; ++j) {
+    for (int64_t r = 0; r < rows; ++r) sum[r] += f.scores[r * kBlockKeys + j];
+  }
+  std::copy_n(sum, rows, state.sum);
+}
+
+void drop(const Few& f, const Block& block) {
+  Bits kept;
+  find_kept(f.tile, block, kept);
+  for (int64_t r = 0; r < f.tile.rows; ++r) {
+    float* const weights = f.scores + r * kBlockKeys;
+    for (int64_t j = 0; j < block.count; j += kLanes) {
+      hn::Store(hn::IfThenElseZero(test_keys(bits_of(kept, r), j), hn::Load(kF, weights + j)), kF, weights + j);
+    }
+  }
+}
+
+// Columns [column, column + kVectors vectors) of the output: output * factor + weights * values.
+template <int kRows, int kVectors>
+HWY_INLINE void add_panel(const Few& f, const float* values, int64_t row_stride, int64_t count, int64_t first_row,
+                          int64_t column, const float* factors, State& state) {
+  FV sum[kRows][kVectors];
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(kF);
+  }
+  const float* const weights = f.scores + first_row * kBlockKeys;
+  const float* row = values + column;
+  for (int64_t j = 0; j < count; ++j, row += row_stride) {
+    FV lanes[kVectors];
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) lanes[v] = hn::LoadU(kF, row + v * kLanes);
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) {
+      const FV weight = all(weights[r * kBlockKeys + j]);
+      HWY_UNROLL(4)
+      for (int v = 0; v < kVectors; ++v) sum[r][v] = Fma(weight, lanes[v], sum[r][v]);
+    }
+  }
+  HWY_UNROLL(4)
+  for (int r = 0; r < kRows; ++r) {
+    float* const out = state.output + (first_row + r) * f.stride + column;
+    HWY_UNROLL(4)
+    for (int v = 0; v < kVectors; ++v) {
+      const FV all_keys =
+          state.empty ? sum[r][v] : Fma(hn::Load(kF, out + v * kLanes), all(factors[first_row + r]), sum[r][v]);
+      hn::Store(all_keys, kF, out + v * kLanes);
+    }
+  }
+}
+
+template <int kRows>
+HWY_NOINLINE void add_rows(const Few& f, const float* values, int64_t row_stride, int64_t count, int64_t first_row,
+                           const float* factors, State& state) {
+  constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+  int64_t column = 0;
+  for (; column + kMost * kLanes <= f.stride; column += kMost * kLanes) {
+    add_panel<kRows, kMost>(f, values, row_stride, count, first_row, column, factors, state);
+  }
+  for (; column < f.stride; column += kLanes) {
+    add_panel<kRows, 1>(f, values, row_stride, count, first_row, column, factors, state);
+  }
+}
+
+// One key after the other, and only those that are attended to: for blocks that hold a NaN or an infinity.
+void add_attended(const Few& f, const Block& block, const Bits& bits, const float* factors, State& state) {
+  const kernels::Strided<const float>& value = f.group.value;
+  for (int64_t r = 0; r < f.tile.rows; ++r) {
+    const uint64_t attended = bits_of(bits, r);
+    for (int64_t d = 0; d < f.group.value_size; ++d) {
+      FV sum = hn::Zero(kF);
+      for (int64_t j = 0; j < block.count; ++j) {
+        if ((attended >> j & 1u) == 0) continue;
+        sum = Fma(all(value.at(0, block.from + j)[d * value.column]), all(f.scores[r * kBlockKeys + j]), sum);
+      }
+      float& out = state.output[r * f.stride + d];
+      out = hn::GetLane(Fma(all(state.empty ? 0.0f : out), all(factors[r]), sum));
+    }
+  }
+}
+
+// `spare` (64, padded(Dv)): the block's values where they cannot be read as whole vectors.
+void add_values(const Few& f, const Block& block, bool partial, const Bits& bits, const float* factors, float* spare,
+                State& state) {
+  const AttentionGroup& g = f.group;
+  const float* values = g.value.at(0, block.from);
+  if (partial && !all_finite(values, g.value.row, g.value.column, block.count, g.value_size)) {
+    add_attended(f, block, bits, factors, state);
+  } else {
+    int64_t row_stride = g.value.row;
+    if (g.value.column != 1 || f.stride != g.value_size) {
+      for (int64_t j = 0; j < block.count; ++j) {
+        const float* const from = g.value.at(0, block.from + j);
+        float* const to = spare + j * f.stride;
+        for (int64_t d = 0; d < f.stride; ++d) to[d] = d < g.value_size ? from[d * g.value.column] : 0.0f;
+      }
+      values = spare;
+      row_stride = f.stride;
+    }
+    int64_t r = 0;
+    for (; r + 4 <= f.tile.rows; r += 4) add_rows<4>(f, values, row_stride, block.count, r, factors, state);
+    for (; r + 2 <= f.tile.rows; r += 2) add_rows<2>(f, values, row_stride, block.count, r, factors, state);
+    if (r < f.tile.rows) add_rows<1>(f, values, row_stride, block.count, r, factors, state);
+  }
+  state.empty = false;
+}
+
+void merge(const Few& f, State& next, State& total) {
+  HWY_ALIGN float old_factors[kTileRows], new_factors[kTileRows];
+  if (!merge_sums(f.tile, next, total, old_factors, new_factors)) return;
+  for (int64_t r = 0; r < f.tile.rows; ++r) {
+    for (int64_t d = 0; d < f.stride; d += kLanes) {
+      float* const o = total.output + r * f.stride + d;
+      const FV scaled = hn::Mul(hn::Load(kF, o), all(old_factors[r]));
+      hn::Store(Fma(hn::Load(kF, next.output + r * f.stride + d), all(new_factors[r]), scaled), kF, o);
+    }
+  }
+}
+
+void ForwardFew(const AttentionGroup& group, const AttentionForward& result, float* scratch) {
+  const Tile tile(group, 0, group.heads * group.queries);
+  const int64_t stride = padded(group.value_size);
+  float* memory = scratch;
+  const auto take = [&](int64_t count) { return std::exchange(memory, memory + padded(count)); };
+  const Few f{tile, group, stride, take(kFewRows * group.size), take(kFewRows * kBlockKeys),
+              take(kFewRows * kBlockKeys)};
+  float* const spare = take(kBlockKeys * stride);
+  State total, chunk;
+  total.output = take(kFewRows * stride);
+  chunk.output = take(kFewRows * stride);
+  total.clear(tile.width);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    const float* const row = group.query.at(tile.head[r], tile.query[r]);
+    for (int64_t d = 0; d < group.size; ++d) f.query[r * group.size + d] = row[d * group.query.column] * group.scale;
+  }
+
+  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
+  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
+    State& state = group.single_chunk ? total : chunk;
+    state.clear(tile.width);
+    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
+    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
+    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
+      const Block block = clip(tile, begin, 0, group.keys);
+      Bits bits;
+      const Coverage coverage = find_attended(tile, block, bits);
+      if (coverage == Coverage::none) continue;
+      const bool partial = score(f, block, coverage, bits);
+      float factors[kFewRows];
+      weigh(f, block, state, factors);
+      if (group.dropout_threshold > 0) drop(f, block);
+      add_values(f, block, partial, bits, factors, spare, state);
+    }
+    if (!group.single_chunk) merge(f, chunk, total);
+  }
+
+  HWY_ALIGN float factors[kTileRows];
+  finish(tile, result, total, factors);
+  for (int64_t r = 0; r < tile.rows; ++r) {
+    float* const out = result.output.at(tile.head[r], tile.query[r]);
+    if (total.empty) {  // no key at all: 0, unless a NaN sink makes the row NaN
+      std::fill_n(out, group.value_size, factors[r] == factors[r] ? 0.0f : factors[r]);
+      continue;
+    }
+    for (int64_t d = 0; d < stride; d += kLanes) {
+      HWY_ALIGN float lanes[kLanes];
+      hn::Store(tidy(hn::Mul(hn::Load(kF, total.output + r * stride + d), all(factors[r]))), kF, lanes);
+      std::copy_n(lanes, std::clamp<int64_t>(group.value_size - d, 0, kLanes), out + d);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace heed::kernels {
+
+HWY_EXPORT(ForwardFew);
+
+int64_t attention_few_scratch(const AttentionGroup& group) {
+  const int64_t stride = padded(group.value_size);
+  return padded(kFewRows * group.size) + 2 * kFewRows * kBlockKeys + (kBlockKeys + 2 * kFewRows) * stride;
+}
+
+void attention_forward_few(const AttentionGroup& group, const AttentionForward& result, float* scratch) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(ForwardFew)(group, result, scratch);
+}
+
+}  // namespace heed::kernels
+#endif

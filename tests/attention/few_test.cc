@@ -1,0 +1,90 @@
+// The kernel for a few rows against the one for tiles: the same memory for every rule.
+#include "attention/attention_case.h"
+#include "attention/group.h"
+
+namespace heed {
+namespace {
+
+using testing::KeepSettings;
+using testing::random_case;
+using testing::RandomCase;
+using testing::same_bits;
+
+// Output and logsumexp of all groups, by one kernel or the other.
+AttentionResult run(const testing::Problem& p, bool few) {
+  const AttentionProblem problem = check_attention("test", p.q, p.k, p.v, p.options, DType::f32);
+  AttentionResult r;
+  r.output = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.value_size});
+  r.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  for (int64_t b = 0; b < problem.batch && problem.queries > 0; ++b) {
+    for (int64_t h = 0; h < problem.heads; h += problem.group()) {
+      const kernels::AttentionGroup group = make_group(problem, p.q, p.k, p.v, b, h, problem.group());
+      kernels::AttentionForward out;
+      out.output = strided<float>(r.output, b, h);
+      out.logsumexp = strided<float>(r.logsumexp, b, h);
+      const Buffer<float> scratch(few ? kernels::attention_few_scratch(group)
+                                      : kernels::attention_forward_scratch(group));
+      if (few) {
+        kernels::attention_forward_few(group, out, scratch.data());
+      } else {
+        kernels::attention_forward_tile(group, out, 0, problem.group() * problem.queries, scratch.data());
+      }
+    }
+  }
+  return r;
+}
+
+// The first rows of a random problem, few enough.
+testing::Problem first_rows(const RandomCase& c) {
+  testing::Problem p = c.problem;
+  const int64_t most = std::max<int64_t>(1, kernels::kFewRows / (p.q.size(1) / p.k.size(1)));
+  const int64_t rows = std::min(p.q.size(2), most);
+  const auto cut = [&](const Tensor& t, int axis) {
+    return t.defined() && t.rank() > 0 && t.size(axis) > 1 ? t.slice(axis, 0, rows) : t;
+  };
+  p.q = p.q.slice(2, 0, rows);
+  p.options.mask = cut(p.options.mask, -2 + (p.options.mask.defined() ? p.options.mask.rank() : 0));
+  p.options.bias = cut(p.options.bias, -2 + (p.options.bias.defined() ? p.options.bias.rank() : 0));
+  if (p.options.query_documents.defined()) p.options.query_documents = p.options.query_documents.slice(1, 0, rows);
+  return p;
+}
+
+TEST(AttentionFew, HasTheBitsOfTheTilesOnEveryInstructionSet) {
+  const KeepSettings keep;
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    ASSERT_EQ(active_isa(), isa);
+    for (uint64_t seed = 0; seed < 200; ++seed) {
+      if (isa == Isa::portable && seed % 4 != 0) continue;  // slow there
+      const RandomCase c = random_case(seed, seed % 8 == 0 ? 1400 : 150);
+      const testing::Problem p = first_rows(c);
+      const AttentionResult tiles = run(p, false), few = run(p, true);
+      ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text << " on " << to_string(isa);
+      ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text << " on " << to_string(isa);
+    }
+  }
+}
+
+TEST(AttentionFew, TreatsNaNAndInfinityAsTheTilesDo) {
+  testing::Random random(3);
+  for (int trial = 0; trial < 200; ++trial) {
+    RandomCase c = random_case(5000 + static_cast<uint64_t>(trial), 200);
+    testing::Problem p = first_rows(c);
+    p.k = p.k.clone();
+    p.v = p.v.clone();
+    if (p.k.numel() == 0) continue;
+    for (const Tensor& t : {p.k, p.v}) {
+      for (int n = 0; n < 3; ++n) {
+        t.data<float>()[random.integer(0, t.numel() - 1)] =
+            random.pick({std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity(),
+                         -std::numeric_limits<float>::infinity()});
+      }
+    }
+    const AttentionResult tiles = run(p, false), few = run(p, true);
+    ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text;
+    ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text;
+  }
+}
+
+}  // namespace
+}  // namespace heed
