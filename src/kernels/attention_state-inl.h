@@ -35,8 +35,8 @@ struct State {
 // What scores are measured from: the largest one, or 0 in a row that has none, so that -inf - -inf does not come up.
 HWY_INLINE FV origin(FV largest) { return hn::IfThenZeroElse(hn::Eq(largest, all(kMinusInfinity)), largest); }
 
-// The part of a merge that concerns the largest scores and the sums: `total` takes in `next`, the state of the keys after
-// its own. The outputs become total * old_factors + next * new_factors; false: nothing is left to do for them.
+// The part of a merge that concerns the largest scores and the sums: `total` takes in `next`, the state of the keys
+// after its own. The outputs become total * old_factors + next * new_factors; false: nothing is left to do for them.
 inline bool merge_sums(const Tile& tile, State& next, State& total, float* old_factors, float* new_factors) {
   if (next.empty) return false;
   if (total.empty) {
