@@ -141,6 +141,26 @@ struct AttentionGradients {
                                                     const Tensor& value, const AttentionResult& forward,
                                                     const AttentionOptions& options = {}, bool want_bias = false);
 
+// Sequences of different lengths one behind the other, without padding. `queries` and `keys`, (B + 1) i32, say where
+// each begins: 0, the first length, the sum of the first two, ..., all rows.
+struct PackedLengths {
+  Tensor queries;
+  Tensor keys;
+};
+
+// attention() of every sequence with itself only: query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv), f32, any
+// strides.
+// -> output (T, H, Dv), logsumexp (H, T) on request. The bits are those of the same sequences in a padded batch with
+// key_lengths (and of each query's position in it), dropout included. Of the options, mask, bias, key_lengths and
+// documents have no place here, nor have weights and taps. Throws Error for lengths that decrease or do not fit.
+[[nodiscard]] AttentionResult attention_packed(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               const PackedLengths& lengths, const AttentionOptions& options = {});
+// -> gradients in the shapes of query, key and value, with the bits of every sequence alone; `forward` with logsumexp.
+[[nodiscard]] AttentionGradients attention_packed_backward(const Tensor& d_output, const Tensor& query,
+                                                           const Tensor& key, const Tensor& value,
+                                                           const PackedLengths& lengths, const AttentionResult& forward,
+                                                           const AttentionOptions& options = {});
+
 // True where dropout keeps weight (b, h, i, j). The same in forward, backward and reference.
 [[nodiscard]] bool attention_dropout_keeps(const AttentionOptions::Dropout& dropout, int64_t b, int64_t h, int64_t i,
                                            int64_t j);

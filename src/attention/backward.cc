@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "attention/group.h"
+#include "attention/passes.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
@@ -79,9 +80,20 @@ struct Pass {
   const AttentionProblem& problem;
   const Tensor &d_output, &query, &key, &value;
   const AttentionResult& forward;
-  AttentionGradients& result;
-  Tensor d_sinks;  // (B, H, L): each row's part, or undefined
+  const AttentionGradients& result;
+  const Tensor& d_sinks;
   RowTiles tiles;
+
+  explicit Pass(const BackwardCall& call)
+      : problem(call.problem),
+        d_output(call.d_output),
+        query(call.query),
+        key(call.key),
+        value(call.value),
+        forward(call.forward),
+        result(call.gradients),
+        d_sinks(call.d_sinks),
+        tiles(call.problem.group(), call.problem.queries) {}
 
   [[nodiscard]] Worker worker() const { return {problem, d_output, query, key, value, forward}; }
   [[nodiscard]] int64_t groups() const { return problem.batch * problem.kv_heads; }
@@ -181,17 +193,6 @@ struct Pass {
     });
     kernels::attention_copy_rows(data, d_bias.numel(), data, d_bias.numel(), 1, d_bias.numel());
   }
-
-  void sinks() const {
-    for (int64_t h = 0; h < problem.heads; ++h) {
-      double sum = 0;
-      for (int64_t b = 0; b < problem.batch; ++b) {
-        const float* const rows = strided<float>(d_sinks, b, h).data;
-        for (int64_t i = 0; i < problem.queries; ++i) sum += static_cast<double>(rows[i]);
-      }
-      result.sinks.data<float>()[h] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
-    }
-  }
 };
 
 void require_like(std::string_view name, const Tensor& tensor, const Shape& shape) {
@@ -201,6 +202,41 @@ void require_like(std::string_view name, const Tensor& tensor, const Shape& shap
 }
 
 }  // namespace
+
+void run_backward(std::span<const BackwardCall> calls) {
+  const int64_t threads = num_threads(), count = static_cast<int64_t>(calls.size());
+  if (count >= 4 * threads) {  // sequences enough to share
+    parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t n = begin; n < end; ++n) Pass(calls[static_cast<size_t>(n)]).in_one();
+    });
+    return;
+  }
+  for (const BackwardCall& call : calls) {
+    const Pass pass(call);
+    // The second way computes the scores twice: worth it only where whole groups would leave threads idle.
+    const int64_t groups = pass.groups(), rounds = (groups + threads - 1) / threads;
+    const AttentionProblem& p = call.problem;
+    if (threads == 1 || rounds * threads * 10 <= groups * 14 || p.keys * p.queries < 4096) {
+      pass.in_one();
+    } else {
+      pass.in_two();
+    }
+    if (call.gradients.bias.defined()) pass.bias();
+  }
+}
+
+Tensor sum_sinks(const Tensor& d_sinks) {
+  const Tensor sums = Tensor::empty({d_sinks.size(1)});
+  for (int64_t h = 0; h < sums.size(0); ++h) {
+    double sum = 0;
+    for (int64_t b = 0; b < d_sinks.size(0); ++b) {
+      const float* const rows = strided<float>(d_sinks, b, h).data;
+      for (int64_t i = 0; i < d_sinks.size(2); ++i) sum += static_cast<double>(rows[i]);
+    }
+    sums.data<float>()[h] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+  }
+  return sums;
+}
 
 AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                       const Tensor& value, const AttentionResult& forward,
@@ -221,20 +257,10 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   result.key = empty_like(key);
   result.value = empty_like(value);
   if (want_bias) result.bias = Tensor::zeros(options.bias.shape());
-  if (options.sinks.defined()) result.sinks = Tensor::empty({problem.heads});
-
-  Pass pass{problem, d_output, query, key, value, forward, result, {}, RowTiles(problem.group(), problem.queries)};
-  if (options.sinks.defined()) pass.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
-  // The second way computes the scores twice: worth it only where whole groups would leave threads idle.
-  const int64_t threads = num_threads(), groups = pass.groups();
-  const int64_t rounds = groups == 0 ? 0 : (groups + threads - 1) / threads;
-  if (threads == 1 || rounds * threads * 10 <= groups * 14 || problem.keys * problem.queries < 4096) {
-    pass.in_one();
-  } else {
-    pass.in_two();
-  }
-  if (want_bias) pass.bias();
-  if (options.sinks.defined()) pass.sinks();
+  BackwardCall call{problem, d_output, query, key, value, forward, result, {}};
+  if (options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  run_backward({&call, 1});
+  if (options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
   return result;
 }
 

@@ -42,7 +42,7 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   group.dropout_threshold = attention_dropout_threshold(options.dropout.rate);
   group.dropout_scale = 1.0f / (1.0f - options.dropout.rate);
   group.dropout_seed = options.dropout.seed;
-  group.sequence = static_cast<uint32_t>(b);
+  group.sequence = static_cast<uint32_t>(problem.sequence + b);
   group.first_head = static_cast<uint32_t>(first_head);
   group.single_chunk = problem.keys <= kernels::kChunkKeys;
   return group;

@@ -15,6 +15,7 @@ struct KeyRange {
 
 struct AttentionProblem {
   int64_t batch = 0;       // B
+  int64_t sequence = 0;    // what the first of them counts as for dropout
   int64_t heads = 0;       // H
   int64_t kv_heads = 0;    // Hkv
   int64_t queries = 0;     // L

@@ -1,0 +1,32 @@
+// The passes over checked problems: one call, or one a sequence of a packed batch.
+#pragma once
+
+#include <span>
+
+#include "attention/problem.h"
+
+namespace heed {
+
+// (B, H, L, D) and so on, any strides; `result` has memory for what is wanted.
+struct ForwardCall {
+  AttentionProblem problem;
+  Tensor query, key, value;
+  AttentionResult result;
+};
+void run_forward(std::span<const ForwardCall> calls);
+
+// `gradients` has memory for what is wanted; its bias holds zeros. d_sinks (B, H, L), where sinks are given, gets each
+// row's part of their gradient.
+struct BackwardCall {
+  AttentionProblem problem;
+  Tensor d_output, query, key, value;
+  AttentionResult forward;
+  AttentionGradients gradients;
+  Tensor d_sinks;
+};
+void run_backward(std::span<const BackwardCall> calls);
+
+// d_sinks (B, H, L) summed into (H), in the order b, i.
+[[nodiscard]] Tensor sum_sinks(const Tensor& d_sinks);
+
+}  // namespace heed
