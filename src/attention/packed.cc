@@ -18,7 +18,8 @@ std::vector<int64_t> checked_lengths(std::string_view function, std::string_view
     require(n == 0 ? begins[0] == 0 : begins.back() >= before, function, name, " from 0 on, never decreasing; found ",
             begins.back(), " after ", before);
   }
-  require(begins.back() == rows, function, name, " that end with the number of rows, ", rows, "; found ", begins.back());
+  require(begins.back() == rows, function, name, " that end with the number of rows, ", rows, "; found ",
+          begins.back());
   return begins;
 }
 
@@ -49,19 +50,19 @@ struct Packed {
     require(!options.mask.defined() && !options.bias.defined() && !options.key_lengths.defined() &&
                 !options.query_documents.defined() && !options.key_documents.defined(),
             function, "no mask, bias, key_lengths or documents; found one");
-    require(!options.want.weights && !options.want.taps.any(), function, "no weights or taps wanted; found them wanted");
+    require(!options.want.weights && !options.want.taps.any(), function,
+            "no weights or taps wanted; found them wanted");
     queries = checked_lengths(function, "lengths.queries", lengths.queries, query.size(0));
     keys = checked_lengths(function, "lengths.keys", lengths.keys, key.size(0));
-    require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ",
-            keys.size() - 1, " and ", queries.size() - 1);
+    require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ", keys.size() - 1,
+            " and ", queries.size() - 1);
     // Once for them all, also where there is no sequence.
     (void)check_attention(function, sequence_of(query, 0, query.size(0)), sequence_of(key, 0, key.size(0)),
                           sequence_of(value, 0, value.size(0)), options, DType::f32);
     for (size_t b = 0; b + 1 < queries.size(); ++b) {
-      AttentionProblem problem =
-          check_attention(function, sequence_of(query, queries[b], queries[b + 1]),
-                          sequence_of(key, keys[b], keys[b + 1]), sequence_of(value, keys[b], keys[b + 1]), options,
-                          DType::f32);
+      AttentionProblem problem = check_attention(function, sequence_of(query, queries[b], queries[b + 1]),
+                                                 sequence_of(key, keys[b], keys[b + 1]),
+                                                 sequence_of(value, keys[b], keys[b + 1]), options, DType::f32);
       problem.sequence = static_cast<int64_t>(b);
       problems.push_back(std::move(problem));
     }
@@ -82,8 +83,8 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
     AttentionResult part;
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
-    calls.push_back({packed.problems[b], sequence_of(query, q0, q1), sequence_of(key, k0, k1),
-                     sequence_of(value, k0, k1), part});
+    calls.push_back(
+        {packed.problems[b], sequence_of(query, q0, q1), sequence_of(key, k0, k1), sequence_of(value, k0, k1), part});
   }
   run_forward(calls);
   return result;

@@ -16,7 +16,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-using kernels::kChunkKeys;
 using kernels::kFewRows;
 
 // Scores and weights here are (rows, 64); outputs (rows, padded(Dv)).
@@ -326,25 +325,16 @@ void ForwardFew(const AttentionGroup& group, const AttentionForward& result, flo
     for (int64_t d = 0; d < group.size; ++d) f.query[r * group.size + d] = row[d * group.query.column] * group.scale;
   }
 
-  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
-  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
-    State& state = group.single_chunk ? total : chunk;
-    state.clear(tile.width);
-    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
-    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
-    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
-      const Block block = clip(tile, begin, 0, group.keys);
-      Bits bits;
-      const Coverage coverage = find_attended(tile, block, bits);
-      if (coverage == Coverage::none) continue;
-      const bool partial = score(f, block, coverage, bits);
-      float factors[kFewRows];
-      weigh(f, block, state, factors);
-      if (group.dropout_threshold > 0) drop(f, block);
-      add_values(f, block, partial, bits, factors, spare, state);
-    }
-    if (!group.single_chunk) merge(f, chunk, total);
-  }
+  add_keys(
+      tile, total, chunk,
+      [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
+        const bool partial = score(f, block, coverage, bits);
+        float factors[kFewRows];
+        weigh(f, block, state, factors);
+        if (group.dropout_threshold > 0) drop(f, block);
+        add_values(f, block, partial, bits, factors, spare, state);
+      },
+      [&](State& next) HWY_ATTR { merge(f, next, total); });
 
   HWY_ALIGN float factors[kTileRows];
   finish(tile, result, total, factors);

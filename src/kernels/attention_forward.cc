@@ -12,8 +12,6 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-using kernels::kChunkKeys;
-
 // The part of update() for kVectors vectors of lanes side by side: chains of additions and of maxima enough to hide
 // their latency. Returns whether a larger score has come up; `factors` is what that multiplies what was there before.
 template <int kVectors>
@@ -184,25 +182,16 @@ void ForwardTile(const AttentionGroup& group, const AttentionForward& result, in
   total.clear(tile.width);
 
   pack_columns(tile, group.query, group.size, group.scale, columns);
-  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
-  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
-    State& state = group.single_chunk ? total : chunk;
-    state.clear(tile.width);
-    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
-    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
-    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
-      const Block block = clip(tile, begin, 0, group.keys);
-      Bits bits;
-      const Coverage coverage = find_attended(tile, block, bits);
-      if (coverage == Coverage::none) continue;
-      const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
-      HWY_ALIGN float factors[kTileRows];
-      const bool grew = update(tile, block, scores, state, factors);
-      if (group.dropout_threshold > 0) drop(tile, block, scores);
-      add_values(tile, block, partial, bits, scores, factors, grew, state);
-    }
-    if (!group.single_chunk) merge(tile, chunk, total);
-  }
+  add_keys(
+      tile, total, chunk,
+      [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
+        const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+        HWY_ALIGN float factors[kTileRows];
+        const bool grew = update(tile, block, scores, state, factors);
+        if (group.dropout_threshold > 0) drop(tile, block, scores);
+        add_values(tile, block, partial, bits, scores, factors, grew, state);
+      },
+      [&](State& next) HWY_ATTR { merge(tile, next, total); });
 
   HWY_ALIGN float factors[kTileRows];
   finish(tile, result, total, factors);

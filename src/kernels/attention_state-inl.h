@@ -16,6 +16,7 @@ namespace heed::HWY_NAMESPACE {
 namespace {
 
 using kernels::AttentionForward;
+using kernels::kChunkKeys;
 
 // The softmax of some keys, for every row: the largest score, the sum of exp(score - largest), and the same sum of
 // values, in a layout that is its user's. Without keys: -inf, 0, 0.
@@ -57,6 +58,28 @@ inline bool merge_sums(const Tile& tile, State& next, State& total, float* old_f
     hn::Store(new_factor, kF, new_factors + lane);
   }
   return true;
+}
+
+// Takes all keys of a tile into `total`: add(block, coverage, bits, state) for every block with something to attend to,
+// and, where there are several chunks, merge(chunk) at the end of each.
+template <class Add, class Merge>
+HWY_INLINE void add_keys(const Tile& tile, State& total, State& chunk, const Add& add, const Merge& merge) {
+  const AttentionGroup& group = tile.group;
+  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
+  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
+    State& state = group.single_chunk ? total : chunk;
+    state.clear(tile.width);
+    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
+    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
+    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
+      const Block block = clip(tile, begin, 0, group.keys);
+      Bits bits;
+      const Coverage coverage = find_attended(tile, block, bits);
+      if (coverage == Coverage::none) continue;
+      add(block, coverage, bits, state);
+    }
+    if (!group.single_chunk) merge(chunk);
+  }
 }
 
 // For every lane, what a weight exp(score - largest) is multiplied by in the end; 0 in a row that attends to nothing.
