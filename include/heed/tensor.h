@@ -19,7 +19,7 @@
 
 namespace heed {
 
-enum class DType { f32, f64, f16, bf16, i64, i32, u8, boolean };
+enum class DType { f32, f64, f16, bf16, i64, i32, i8, u8, boolean };
 
 [[nodiscard]] std::string_view to_string(DType dtype);
 [[nodiscard]] int64_t size_of(DType dtype);  // bytes of one element
@@ -31,6 +31,7 @@ template <> struct dtype_of<float> { static constexpr DType value = DType::f32; 
 template <> struct dtype_of<double> { static constexpr DType value = DType::f64; };
 template <> struct dtype_of<int64_t> { static constexpr DType value = DType::i64; };
 template <> struct dtype_of<int32_t> { static constexpr DType value = DType::i32; };
+template <> struct dtype_of<int8_t> { static constexpr DType value = DType::i8; };
 template <> struct dtype_of<uint8_t> { static constexpr DType value = DType::u8; };
 template <> struct dtype_of<bool> { static constexpr DType value = DType::boolean; };
 // clang-format on

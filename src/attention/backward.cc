@@ -23,13 +23,13 @@ class Worker {
  public:
   Worker(const AttentionProblem& problem, const Tensor& d_output, const Tensor& query, const Tensor& key,
          const Tensor& value, const AttentionResult& forward)
-      : problem_(problem), d_output_(d_output), query_(query), key_(key), value_(value), forward_(forward) {}
+      : problem_(problem), d_output_(d_output), query_(query), memory_{key, value}, forward_(forward) {}
 
   // Moves to `heads` query heads of sequence b from head h on.
   void enter(int64_t b, int64_t h, int64_t heads) {
     if (b == b_ && h == h_) return;
     b_ = b, h_ = h;
-    group = make_group(problem_, query_, key_, value_, b, h, heads);
+    group = make_group(problem_, query_, memory_, b, h, heads);
     dense_.load(group);
     gradients = {};
     gradients.output = strided<const float>(forward_.output, b, h);
@@ -47,7 +47,8 @@ class Worker {
 
  private:
   const AttentionProblem& problem_;
-  const Tensor &d_output_, &query_, &key_, &value_;
+  const Tensor &d_output_, &query_;
+  const KeyValues memory_;
   const AttentionResult& forward_;
   int64_t b_ = -1, h_ = -1;
   DenseKeys dense_;
@@ -195,10 +196,10 @@ struct Pass {
   }
 };
 
-void require_like(std::string_view name, const Tensor& tensor, const Shape& shape) {
+void require_like(std::string_view name, const Tensor& tensor, const Shape& shape, DType dtype) {
   require(tensor.defined(), "attention_backward", name, " of shape ", shape, "; found an undefined tensor");
-  require(tensor.shape() == shape && tensor.dtype() == DType::f32, "attention_backward", name, " of shape ", shape,
-          " in f32; found ", tensor.shape(), " in ", tensor.dtype());
+  require(tensor.shape() == shape && tensor.dtype() == dtype, "attention_backward", name, " of shape ", shape, " in ",
+          dtype, "; found ", tensor.shape(), " in ", tensor.dtype());
 }
 
 }  // namespace
@@ -241,12 +242,13 @@ Tensor sum_sinks(const Tensor& d_sinks) {
 AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                       const Tensor& value, const AttentionResult& forward,
                                       const AttentionOptions& options, bool want_bias) {
-  const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, DType::f32);
+  const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
+  const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, dtype);
   const Shape output{problem.batch, problem.heads, problem.queries, problem.value_size};
-  require_like("d_output", d_output, output);
-  require_like("the forward pass's output", forward.output, output);
+  require_like("d_output", d_output, output, dtype);
+  require_like("the forward pass's output", forward.output, output, dtype);
   require_like("the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
-               {problem.batch, problem.heads, problem.queries});
+               {problem.batch, problem.heads, problem.queries}, DType::f32);
   require(!want_bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
 
   AttentionGradients result;
@@ -257,10 +259,15 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   result.key = empty_like(key);
   result.value = empty_like(value);
   if (want_bias) result.bias = Tensor::zeros(options.bias.shape());
-  BackwardCall call{problem, d_output, query, key, value, forward, result, {}};
+  const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
+  BackwardCall call{problem, wide(d_output), wide(query), wide(key), wide(value), forward, result, {}};
+  call.forward.output = wide(forward.output);
   if (options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
   run_backward({&call, 1});
   if (options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
+  for (Tensor* gradient : {&result.query, &result.key, &result.value}) {
+    *gradient = gradient->transpose(1, 2).to(dtype).transpose(1, 2);
+  }
   return result;
 }
 

@@ -9,7 +9,62 @@
 
 namespace heed {
 
+namespace {
+
+bool few_rows(const ForwardCall& call) {
+  return call.problem.group() * call.problem.queries <= kernels::kFewRows && !call.result.weights.defined();
+}
+
+kernels::AttentionGroup group_of(const ForwardCall& call, int64_t index) {
+  const AttentionProblem& p = call.problem;
+  return make_group(p, call.query, call.memory, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
+}
+
+kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t index) {
+  const AttentionProblem& p = call.problem;
+  const AttentionResult& result = call.result;
+  const int64_t b = index / p.kv_heads, h = index % p.kv_heads * p.group();
+  kernels::AttentionForward out;
+  out.output = strided<float>(result.output, b, h);
+  if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
+  if (result.weights.defined()) out.weights = strided<float>(result.weights, b, h);
+  out.all_keys = p.keys;
+  return out;
+}
+
+// Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
+// order, as one thread would.
+void run_chunks(const ForwardCall& call) {
+  const AttentionProblem& p = call.problem;
+  const int64_t groups = p.batch * p.kv_heads, chunks = (p.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
+  const kernels::AttentionGroup any = group_of(call, 0);
+  const int64_t state = kernels::attention_few_state(any);
+  const Buffer<float> states(groups * chunks * state);
+  const int64_t flops = 2 * p.group() * p.queries * kernels::kChunkKeys * (p.size + p.value_size);
+  parallel_for(groups * chunks, grain_for(8 * flops), [&](int64_t begin, int64_t end) {
+    const Buffer<float> scratch(kernels::attention_few_scratch(any));
+    for (int64_t task = begin; task < end; ++task) {
+      kernels::attention_few_chunk(group_of(call, task / chunks), task % chunks, states.data() + task * state,
+                                   scratch.data());
+    }
+  });
+  const Buffer<float> scratch(kernels::attention_few_scratch(any));
+  for (int64_t index = 0; index < groups; ++index) {
+    kernels::attention_few_merge(group_of(call, index), outputs_of(call, index), states.data() + index * chunks * state,
+                                 chunks, scratch.data());
+  }
+}
+
+}  // namespace
+
 void run_forward(std::span<const ForwardCall> calls) {
+  if (calls.size() == 1 && few_rows(calls[0]) && calls[0].problem.keys > kernels::kChunkKeys) {
+    const int64_t groups = calls[0].problem.batch * calls[0].problem.kv_heads, threads = num_threads();
+    if (groups > 0 && calls[0].problem.queries > 0 && groups < 4 * threads && groups % threads != 0) {
+      run_chunks(calls[0]);
+      return;
+    }
+  }
   // All tasks of all calls in one row: tiles, or whole groups where these are few rows, as in decoding.
   struct Tasks {
     bool few;
@@ -21,8 +76,7 @@ void run_forward(std::span<const ForwardCall> calls) {
   for (const ForwardCall& call : calls) {
     const AttentionProblem& p = call.problem;
     const RowTiles tiles(p.group(), p.queries);
-    const bool few = p.group() * p.queries <= kernels::kFewRows && !call.result.weights.defined();
-    tasks.push_back({few, tiles, tiles.count(), count});
+    tasks.push_back({few_rows(call), tiles, tiles.count(), count});
     count += p.batch * p.kv_heads * tiles.count();
     flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
   }
@@ -38,19 +92,12 @@ void run_forward(std::span<const ForwardCall> calls) {
     int64_t current = -1;
     for (int64_t task = begin; task < end; ++task) {
       while (at + 1 < tasks.size() && task >= tasks[at + 1].begin) ++at, current = -1;
-      const AttentionProblem& p = calls[at].problem;
-      const AttentionResult& result = calls[at].result;
       const int64_t own = task - tasks[at].begin, per_group = tasks[at].per_group;
       if (own / per_group != current) {
         current = own / per_group;
-        const int64_t b = current / p.kv_heads, h = current % p.kv_heads * p.group();
-        group = make_group(p, calls[at].query, calls[at].key, calls[at].value, b, h, p.group());
-        dense.load(group);
-        out = {};
-        out.output = strided<float>(result.output, b, h);
-        if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
-        if (result.weights.defined()) out.weights = strided<float>(result.weights, b, h);
-        out.all_keys = p.keys;
+        group = group_of(calls[at], current);
+        if (!tasks[at].few) dense.load(group);
+        out = outputs_of(calls[at], current);
         const int64_t needed =
             tasks[at].few ? kernels::attention_few_scratch(group) : kernels::attention_forward_scratch(group);
         if (scratch.size() < needed) scratch = Buffer<float>(needed);
@@ -65,25 +112,33 @@ void run_forward(std::span<const ForwardCall> calls) {
   });
 }
 
-AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
-                          const AttentionOptions& options) {
-  const AttentionProblem problem = check_attention("attention", query, key, value, options, DType::f32);
-  check_taps("attention", problem);
-  const bool tapped = options.want.taps.any();
+AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory) {
+  const AttentionOptions::Want& want = problem.options.want;
+  const bool tapped = want.taps.any();
   AttentionResult result;
   result.output = Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}).transpose(1, 2);
-  if (options.want.logsumexp || tapped) {
+  if (want.logsumexp || tapped) {
     result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   }
-  if (options.want.weights) {
+  if (want.weights) {
     result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
   }
-  const ForwardCall call{problem, query, key, value, result};
+  const ForwardCall call{problem, query, memory, result};
   run_forward({&call, 1});
   if (tapped) {
-    result.taps = run_taps(problem, query, key, value, result.logsumexp);
-    if (!options.want.logsumexp) result.logsumexp = {};
+    result.taps = run_taps(problem, query, memory, result.logsumexp);
+    if (!want.logsumexp) result.logsumexp = {};
   }
+  return result;
+}
+
+AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
+                          const AttentionOptions& options) {
+  const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
+  const AttentionProblem problem = check_attention("attention", query, key, value, options, dtype);
+  check_taps("attention", problem);
+  AttentionResult result = run_attention(problem, query.to(DType::f32), {key, value});
+  result.output = result.output.transpose(1, 2).to(dtype).transpose(1, 2);
   return result;
 }
 

@@ -6,8 +6,38 @@
 
 namespace heed {
 
-kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const Tensor& key,
-                                   const Tensor& value, int64_t b, int64_t first_head, int64_t heads) {
+kernels::Element element_of(DType dtype) {
+  if (dtype == DType::bf16) return kernels::Element::bf16;
+  if (dtype == DType::f16) return kernels::Element::f16;
+  return dtype == DType::i8 ? kernels::Element::i8 : kernels::Element::f32;
+}
+
+namespace {
+
+// Rows of key/value head h of sequence b. `pages` undefined: they are those of sequence b, as a page of its own.
+kernels::StoredRows stored_rows(const Tensor& rows, const Tensor& scales, const Tensor& pages, int64_t b, int64_t h) {
+  kernels::StoredRows stored;
+  const bool paged = pages.defined();
+  const int64_t start = (paged ? 0 : b * rows.stride(0)) + h * rows.stride(1);
+  stored.data = static_cast<const char*>(rows.raw()) + start * size_of(rows.dtype());
+  stored.element = element_of(rows.dtype());
+  stored.page = rows.stride(0), stored.row = rows.stride(2), stored.column = rows.stride(3);
+  if (scales.defined()) {
+    stored.scales = scales.data<float>() + (paged ? 0 : b * scales.stride(0)) + h * scales.stride(1);
+    stored.scale_page = scales.stride(0), stored.scale_row = scales.stride(2);
+  }
+  if (paged) {
+    stored.pages = pages.data<int32_t>() + b * pages.stride(0);
+    stored.pages_step = pages.stride(1);
+    stored.page_rows = rows.size(2);
+  }
+  return stored;
+}
+
+}  // namespace
+
+kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
+                                   int64_t b, int64_t first_head, int64_t heads) {
   const AttentionOptions& options = problem.options;
   const int64_t kv_head = first_head / problem.group();
   const KeyRange range = problem.unclamped_range(b);
@@ -18,8 +48,13 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   group.size = problem.size;
   group.value_size = problem.value_size;
   group.query = strided<const float>(query, b, first_head);
-  group.key = strided<const float>(key, b, kv_head);
-  group.value = strided<const float>(value, b, kv_head);
+  if (memory.key.dtype() == DType::f32 && !memory.pages.defined()) {
+    group.key = strided<const float>(memory.key, b, kv_head);
+    group.value = strided<const float>(memory.value, b, kv_head);
+  } else {
+    group.stored_key = stored_rows(memory.key, memory.key_scales, memory.pages, b, kv_head);
+    group.stored_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, kv_head);
+  }
   group.scale = static_cast<float>(problem.scale);
   group.softcap = options.softcap;
   group.first_shift = range.begin;
@@ -66,14 +101,22 @@ RowTiles::Rows RowTiles::operator[](int64_t tile) const {
 }
 
 void DenseKeys::load(kernels::AttentionGroup& group) {
+  const bool stored = group.stored_key.data != nullptr;
   const bool dense = group.key.column == 1 && group.key.row == group.size && group.value.column == 1 &&
                      group.value.row == group.value_size;
-  if (dense || group.heads * group.queries < kernels::kTileRows) return;
+  if (!stored && (dense || group.heads * group.queries < kernels::kTileRows)) return;
   const int64_t needed = group.keys * (group.size + group.value_size);
   if (memory_.size() < needed) memory_ = Buffer<float>(needed);
   float* to = memory_.data();
-  const auto copy = [&](kernels::Strided<const float>& source, int64_t columns) {
+  const auto copy = [&](kernels::Strided<const float>& source, kernels::StoredRows& rows, int64_t columns) {
     float* const begin = to;
+    if (stored) {
+      kernels::attention_unpack_rows(rows, columns, 0, group.keys, to, columns);
+      to += group.keys * columns;
+      source = {begin, 0, columns, 1};
+      rows = {};
+      return;
+    }
     for (int64_t j = 0; j < group.keys; ++j, to += columns) {
       const float* const row = source.at(0, j);
       if (source.column == 1) {
@@ -84,8 +127,8 @@ void DenseKeys::load(kernels::AttentionGroup& group) {
     }
     source = {begin, 0, columns, 1};
   };
-  copy(group.key, group.size);
-  copy(group.value, group.value_size);
+  copy(group.key, group.stored_key, group.size);
+  copy(group.value, group.stored_value, group.value_size);
 }
 
 }  // namespace heed

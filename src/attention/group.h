@@ -3,6 +3,7 @@
 
 #include "attention/problem.h"
 #include "base/memory.h"
+#include "heed/attention_cache.h"
 #include "kernels/attention.h"
 
 namespace heed {
@@ -14,10 +15,11 @@ template <class T>
           tensor.stride(2), tensor.rank() > 3 ? tensor.stride(3) : 0};
 }
 
-// `heads` query heads from `first_head` on, which all read key/value head first_head / group().
+[[nodiscard]] kernels::Element element_of(DType dtype);  // of f32, bf16, f16, i8
+
+// `heads` query heads from `first_head` on, which all read key/value head first_head / group(). query is f32.
 [[nodiscard]] kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query,
-                                                 const Tensor& key, const Tensor& value, int64_t b, int64_t first_head,
-                                                 int64_t heads);
+                                                 const KeyValues& memory, int64_t b, int64_t first_head, int64_t heads);
 
 // The rows of a group as tiles. A tile spans heads only where one head does not fill it.
 class RowTiles {
@@ -39,8 +41,9 @@ class RowTiles {
   return index % 2 == 0 ? index / 2 : count - 1 - index / 2;
 }
 
-// Keys and values of the group at hand as dense rows. Heads are often strided views with thousands of floats from row
-// to row, which would fight for a few sets of the cache in every one of the tiles.
+// Keys and values of the group at hand as dense rows of f32. Heads are often strided views with thousands of floats
+// from row to row, which would fight for a few sets of the cache in every one of the tiles. After load() nothing is
+// stored.
 class DenseKeys {
  public:
   void load(kernels::AttentionGroup& group);

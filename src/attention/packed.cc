@@ -84,7 +84,7 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
     calls.push_back(
-        {packed.problems[b], sequence_of(query, q0, q1), sequence_of(key, k0, k1), sequence_of(value, k0, k1), part});
+        {packed.problems[b], sequence_of(query, q0, q1), {sequence_of(key, k0, k1), sequence_of(value, k0, k1)}, part});
   }
   run_forward(calls);
   return result;

@@ -4,16 +4,22 @@
 #include <span>
 
 #include "attention/problem.h"
+#include "heed/attention_cache.h"
 
 namespace heed {
 
-// (B, H, L, D) and so on, any strides; `result` has memory for what is wanted.
+// query (B, H, L, D) f32; `result` has memory for what is wanted.
 struct ForwardCall {
   AttentionProblem problem;
-  Tensor query, key, value;
+  Tensor query;
+  KeyValues memory;
   AttentionResult result;
 };
 void run_forward(std::span<const ForwardCall> calls);
+
+// Memory for what is wanted, the passes, the taps.
+[[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
+                                            const KeyValues& memory);
 
 // `gradients` has memory for what is wanted; its bias holds zeros. d_sinks (B, H, L), where sinks are given, gets each
 // row's part of their gradient.

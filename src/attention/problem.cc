@@ -71,28 +71,32 @@ AttentionProblem check_attention(std::string_view function, const Tensor& query,
                                  const AttentionOptions& options, DType dtype) {
   require(query.defined() && key.defined() && value.defined(), function,
           "query, key and value; found an undefined tensor");
-  require(query.rank() == 4 && key.rank() == 4 && value.rank() == 4, function,
-          "query (B, H, L, D), key (B, Hkv, S, D) and value (B, Hkv, S, Dv); found ", query.shape(), ", ", key.shape(),
-          " and ", value.shape());
+  const AttentionProblem problem = check_shapes(function, query.shape(), key.shape(), value.shape(), options, dtype);
   require(query.dtype() == dtype && key.dtype() == dtype && value.dtype() == dtype, function,
           "query, key and value in ", dtype, "; found ", query.dtype(), ", ", key.dtype(), " and ", value.dtype());
-  require(query.size(0) == key.size(0) && key.size(0) == value.size(0), function, "one batch size; found query ",
-          query.shape(), ", key ", key.shape(), " and value ", value.shape());
-  require(key.size(1) == value.size(1) && key.size(2) == value.size(2), function, "as many values as keys; found key ",
-          key.shape(), " and value ", value.shape());
-  require(query.size(3) == key.size(3), function, "query and key of one head size; found ", query.shape(), " and ",
-          key.shape());
-  require(key.size(1) == query.size(1) || (key.size(1) > 0 && query.size(1) % key.size(1) == 0), function,
-          "query heads as a multiple of key/value heads; found ", query.size(1), " and ", key.size(1));
+  return problem;
+}
+
+AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key, const Shape& value,
+                              const AttentionOptions& options, DType dtype) {
+  require(query.rank() == 4 && key.rank() == 4 && value.rank() == 4, function,
+          "query (B, H, L, D), key (B, Hkv, S, D) and value (B, Hkv, S, Dv); found ", query, ", ", key, " and ", value);
+  require(query[0] == key[0] && key[0] == value[0], function, "one batch size; found query ", query, ", key ", key,
+          " and value ", value);
+  require(key[1] == value[1] && key[2] == value[2], function, "as many values as keys; found key ", key, " and value ",
+          value);
+  require(query[3] == key[3], function, "query and key of one head size; found ", query, " and ", key);
+  require(key[1] == query[1] || (key[1] > 0 && query[1] % key[1] == 0), function,
+          "query heads as a multiple of key/value heads; found ", query[1], " and ", key[1]);
 
   AttentionProblem problem;
-  problem.batch = query.size(0);
-  problem.heads = query.size(1);
-  problem.kv_heads = key.size(1);
-  problem.queries = query.size(2);
-  problem.keys = key.size(2);
-  problem.size = query.size(3);
-  problem.value_size = value.size(3);
+  problem.batch = query[0];
+  problem.heads = query[1];
+  problem.kv_heads = key[1];
+  problem.queries = query[2];
+  problem.keys = key[2];
+  problem.size = query[3];
+  problem.value_size = value[3];
   problem.options = options;
   problem.scale = options.scale       ? static_cast<double>(*options.scale)
                   : problem.size == 0 ? 1.0

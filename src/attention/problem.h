@@ -42,6 +42,14 @@ struct AttentionProblem {
 [[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionOptions& options, DType dtype);
 
+// The part of it that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv). `dtype` is what
+// the scores are computed in.
+[[nodiscard]] AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key,
+                                            const Shape& value, const AttentionOptions& options, DType dtype);
+
+// Kept narrow, computed in f32.
+[[nodiscard]] inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
 // How `shape`, aligned at the right, stands against (B, H, L, S): strides of an expanded view, 0 where it is broadcast.
 [[nodiscard]] Tensor expand_to_scores(std::string_view function, std::string_view name, const Tensor& tensor,
                                       const Shape& scores);

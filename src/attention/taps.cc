@@ -18,15 +18,14 @@ constexpr int64_t kRangeKeys = 256;  // keys of a task that adds up columns
 // All that one thread needs; groups are made as it comes to them.
 class Worker {
  public:
-  Worker(const AttentionProblem& problem, const Tensor& query, const Tensor& key, const Tensor& value,
-         const Tensor& logsumexp)
-      : problem_(problem), query_(query), key_(key), value_(value), logsumexp_(logsumexp) {}
+  Worker(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory, const Tensor& logsumexp)
+      : problem_(problem), query_(query), memory_(memory), logsumexp_(logsumexp) {}
 
   // Moves to `heads` query heads of sequence b from head h on.
   void enter(int64_t b, int64_t h, int64_t heads) {
     if (b == b_ && h == h_) return;
     b_ = b, h_ = h;
-    group_ = make_group(problem_, query_, key_, value_, b, h, heads);
+    group_ = make_group(problem_, query_, memory_, b, h, heads);
     dense_.load(group_);
     taps.logsumexp = strided<const float>(logsumexp_, b, h);
     taps.key_end = taps.all_keys = problem_.keys;
@@ -41,7 +40,9 @@ class Worker {
 
  private:
   const AttentionProblem& problem_;
-  const Tensor &query_, &key_, &value_, &logsumexp_;
+  const Tensor& query_;
+  const KeyValues& memory_;
+  const Tensor& logsumexp_;
   int64_t b_ = -1, h_ = -1;
   kernels::AttentionGroup group_;
   DenseKeys dense_;
@@ -63,11 +64,13 @@ std::vector<Chosen> sorted(const std::vector<AttentionTaps::Row>& rows, int64_t 
 
 struct Taps {
   const AttentionProblem& problem;
-  const Tensor &query, &key, &value, &logsumexp;
+  const Tensor& query;
+  const KeyValues& memory;
+  const Tensor& logsumexp;
   const AttentionTaps& wanted;
   AttentionTapped& result;
 
-  [[nodiscard]] Worker worker() const { return {problem, query, key, value, logsumexp}; }
+  [[nodiscard]] Worker worker() const { return {problem, query, memory, logsumexp}; }
 
   // Entropy, the largest weights, and rows as a whole.
   void by_row() const {
@@ -185,7 +188,7 @@ void check_taps(std::string_view function, const AttentionProblem& problem) {
   }
 }
 
-AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const Tensor& key, const Tensor& value,
+AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
                          const Tensor& logsumexp) {
   const AttentionTaps& wanted = problem.options.want.taps;
   AttentionTapped result;
@@ -203,7 +206,7 @@ AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, c
   if (!wanted.rows.empty()) {
     result.rows = Tensor::empty({problem.batch, static_cast<int64_t>(wanted.rows.size()), problem.keys});
   }
-  const Taps taps{problem, query, key, value, logsumexp, wanted, result};
+  const Taps taps{problem, query, memory, logsumexp, wanted, result};
   if (wanted.entropy || wanted.top_k > 0 || !wanted.rows.empty()) taps.by_row();
   if (wanted.column_sums) taps.by_column();
   if (wanted.map.rows > 0) taps.by_cell();

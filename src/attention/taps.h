@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/problem.h"
+#include "heed/attention_cache.h"
 
 namespace heed {
 
@@ -9,8 +10,8 @@ namespace heed {
 void check_taps(std::string_view function, const AttentionProblem& problem);
 
 // logsumexp (B, H, L): of the forward pass.
-[[nodiscard]] AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const Tensor& key,
-                                       const Tensor& value, const Tensor& logsumexp);
+[[nodiscard]] AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
+                                       const Tensor& logsumexp);
 
 namespace reference {
 

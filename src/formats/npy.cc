@@ -22,8 +22,8 @@ struct NamedType {
   std::string_view name;  // kind and size
   DType dtype;
 };
-constexpr NamedType kTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16},    {"i8", DType::i64},
-                                {"i4", DType::i32}, {"u1", DType::u8},  {"b1", DType::boolean}};
+constexpr NamedType kTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16}, {"i8", DType::i64},
+                                {"i4", DType::i32}, {"i1", DType::i8},  {"u1", DType::u8},  {"b1", DType::boolean}};
 
 class HeaderScanner {
  public:

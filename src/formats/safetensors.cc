@@ -24,9 +24,9 @@ struct NamedType {
   std::string_view name;
   DType dtype;
 };
-constexpr NamedType kTypes[] = {{"F32", DType::f32},   {"F64", DType::f64},     {"F16", DType::f16},
-                                {"BF16", DType::bf16}, {"I64", DType::i64},     {"I32", DType::i32},
-                                {"U8", DType::u8},     {"BOOL", DType::boolean}};
+constexpr NamedType kTypes[] = {{"F32", DType::f32},   {"F64", DType::f64}, {"F16", DType::f16},
+                                {"BF16", DType::bf16}, {"I64", DType::i64}, {"I32", DType::i32},
+                                {"I8", DType::i8},     {"U8", DType::u8},   {"BOOL", DType::boolean}};
 
 std::optional<DType> parse_dtype(std::string_view name) {
   for (const NamedType& type : kTypes) {

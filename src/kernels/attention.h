@@ -31,12 +31,33 @@ struct Strided {
   [[nodiscard]] T* at(int64_t h, int64_t i) const { return data + h * head + i * row; }
 };
 
+// Rows kept otherwise than as f32 in one piece: narrower, or in pages. Row j is row j % page_rows of page
+// pages[j / page_rows].
+enum class Element : uint8_t { f32, bf16, f16, i8 };
+struct StoredRows {
+  const void* data = nullptr;  // null: nothing is stored so
+  Element element = Element::f32;
+  int64_t page = 0, row = 0, column = 0;  // strides in elements
+  const float* scales = nullptr;          // i8: what the numbers of a row are multiplied by
+  int64_t scale_page = 0, scale_row = 0;
+  const int32_t* pages = nullptr;  // null: all rows in page 0
+  int64_t pages_step = 0;
+  int64_t page_rows = 1;
+};
+
+// Rows [from, from + count) as f32, `columns` numbers each, and zeros up to to_row.
+void attention_unpack_rows(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
+                           int64_t to_row);
+// One row of `count` numbers into a narrower type, rounded to nearest even; i8: `scale` gets what to multiply by.
+void attention_pack_row(const float* from, int64_t count, Element element, void* to, float* scale);
+
 // One sequence, one key/value head, `heads` query heads. Row r of the group is query r % queries of head r / queries.
 struct AttentionGroup {
   int64_t heads = 1, queries = 0, keys = 0, size = 0, value_size = 0;  // G, L, S (the attended length), D, Dv
   Strided<const float> query;                                          // (G, L, D)
   Strided<const float> key;                                            // (S, D)
   Strided<const float> value;                                          // (S, Dv)
+  StoredRows stored_key, stored_value;  // where keys and values are not f32 in one piece: both or neither
   float scale = 1;
   float softcap = 0;  // 0: off
   // Query i sees keys i + first_shift <= j < i + last_shift.
@@ -68,9 +89,17 @@ struct AttentionForward {
 void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
                             float* scratch);
 
-// All rows of a group, at most kFewRows: the same results, to the bit, at the speed of memory. No weights.
+// All rows of a group, at most kFewRows: the same results, to the bit, at the speed of memory. No weights. Reads stored
+// rows where they are; the other kernels want them unpacked.
 [[nodiscard]] int64_t attention_few_scratch(const AttentionGroup& group);
 void attention_forward_few(const AttentionGroup& group, const AttentionForward& result, float* scratch);
+
+// The same in parts, so that threads can share a group: the state of each chunk of kChunkKeys keys, each of
+// attention_few_state() floats, and then all of them in order.
+[[nodiscard]] int64_t attention_few_state(const AttentionGroup& group);
+void attention_few_chunk(const AttentionGroup& group, int64_t chunk, float* state, float* scratch);
+void attention_few_merge(const AttentionGroup& group, const AttentionForward& result, float* states, int64_t chunks,
+                         float* scratch);
 
 struct AttentionTaps {
   Strided<const float> logsumexp;      // (G, L)

@@ -11,6 +11,7 @@
 #include <hwy/highway.h>
 
 #include "kernels/attention_state-inl.h"
+#include "kernels/attention_stored-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -26,6 +27,9 @@ struct Few {
   float* query;    // (rows, D), scaled
   float* scores;   // (rows, 64)
   float* bias;     // (rows, 64)
+  float* spare;    // (64, stride) and (64, padded(D)): the block's rows, where they cannot be read where they are
+
+  [[nodiscard]] float* spare_keys() const { return spare + kBlockKeys * stride; }
 };
 
 // Which vectors of keys are turned around together: enough chains to hide the latency of the multiply-add where there
@@ -50,8 +54,8 @@ HWY_INLINE void load_columns(const float* const* keys, int64_t column_stride, in
 }
 
 template <int kRows>
-HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t at) {
-  const int64_t size = f.group.size, column = f.group.key.column;
+HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t row, int64_t column, int64_t at) {
+  const int64_t size = f.group.size;
   FV sum[kGroups][kRows];
   HWY_UNROLL(2)
   for (int g = 0; g < kGroups; ++g) {
@@ -59,7 +63,7 @@ HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t at)
     for (int r = 0; r < kRows; ++r) sum[g][r] = hn::Zero(kF);
   }
   int64_t c = 0;
-  const int64_t ahead = kGroups * kLanes * f.group.key.row;
+  const int64_t ahead = kGroups * kLanes * row;
   for (; c + 4 <= size; c += 4) {
     // The same columns of the keys that come next, a line for every fourth step: the processor's own prefetching does
     // not follow so many rows at once.
@@ -93,7 +97,7 @@ HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t at)
   }
 }
 
-using ScoreRows = void (*)(const Few&, const float* const*, int64_t);
+using ScoreRows = void (*)(const Few&, const float* const*, int64_t, int64_t, int64_t);
 constexpr ScoreRows kScoreRows[kFewRows] = {score_rows<1>, score_rows<2>, score_rows<3>, score_rows<4>,
                                             score_rows<5>, score_rows<6>, score_rows<7>, score_rows<8>};
 
@@ -110,8 +114,11 @@ uint64_t bits_of(const Bits& bits, int64_t r) { return bits.word[0][r] | (uint64
 bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
   const AttentionGroup& g = f.group;
   const float* keys[kBlockKeys + kLanes];  // beyond the last key: that one again
-  for (int64_t j = 0; j < kBlockKeys; ++j) keys[j] = g.key.at(0, block.from + std::min(j, block.count - 1));
-  for (int64_t j = 0; j < block.count; j += kGroups * kLanes) kScoreRows[f.tile.rows - 1](f, keys + j, j);
+  const auto rows = block_rows(g.key, g.stored_key, g.size, block.from, block.count, f.spare_keys(), padded(g.size));
+  for (int64_t j = 0; j < kBlockKeys; ++j) keys[j] = rows.at(0, std::min(j, block.count - 1));
+  for (int64_t j = 0; j < block.count; j += kGroups * kLanes) {
+    kScoreRows[f.tile.rows - 1](f, keys + j, rows.row, rows.column, j);
+  }
 
   bool partial = coverage == Coverage::part;
   for (int64_t r = 0; r < f.tile.rows; ++r) {
@@ -254,15 +261,15 @@ HWY_NOINLINE void add_rows(const Few& f, const float* values, int64_t row_stride
 }
 
 // One key after the other, and only those that are attended to: for blocks that hold a NaN or an infinity.
-void add_attended(const Few& f, const Block& block, const Bits& bits, const float* factors, State& state) {
-  const kernels::Strided<const float>& value = f.group.value;
+void add_attended(const Few& f, const Block& block, const kernels::Strided<const float>& value, const Bits& bits,
+                  const float* factors, State& state) {
   for (int64_t r = 0; r < f.tile.rows; ++r) {
     const uint64_t attended = bits_of(bits, r);
     for (int64_t d = 0; d < f.group.value_size; ++d) {
       FV sum = hn::Zero(kF);
       for (int64_t j = 0; j < block.count; ++j) {
         if ((attended >> j & 1u) == 0) continue;
-        sum = Fma(all(value.at(0, block.from + j)[d * value.column]), all(f.scores[r * kBlockKeys + j]), sum);
+        sum = Fma(all(value.at(0, j)[d * value.column]), all(f.scores[r * kBlockKeys + j]), sum);
       }
       float& out = state.output[r * f.stride + d];
       out = hn::GetLane(Fma(all(state.empty ? 0.0f : out), all(factors[r]), sum));
@@ -270,28 +277,25 @@ void add_attended(const Few& f, const Block& block, const Bits& bits, const floa
   }
 }
 
-// `spare` (64, padded(Dv)): the block's values where they cannot be read as whole vectors.
-void add_values(const Few& f, const Block& block, bool partial, const Bits& bits, const float* factors, float* spare,
-                State& state) {
+void add_values(const Few& f, const Block& block, bool partial, const Bits& bits, const float* factors, State& state) {
   const AttentionGroup& g = f.group;
-  const float* values = g.value.at(0, block.from);
-  if (partial && !all_finite(values, g.value.row, g.value.column, block.count, g.value_size)) {
-    add_attended(f, block, bits, factors, state);
+  auto values = block_rows(g.value, g.stored_value, g.value_size, block.from, block.count, f.spare, f.stride);
+  if (partial && !all_finite(values.data, values.row, values.column, block.count, g.value_size)) {
+    add_attended(f, block, values, bits, factors, state);
   } else {
-    int64_t row_stride = g.value.row;
-    if (g.value.column != 1 || f.stride != g.value_size) {
+    if (values.data != f.spare && (values.column != 1 || f.stride != g.value_size)) {  // not whole vectors
       for (int64_t j = 0; j < block.count; ++j) {
-        const float* const from = g.value.at(0, block.from + j);
-        float* const to = spare + j * f.stride;
-        for (int64_t d = 0; d < f.stride; ++d) to[d] = d < g.value_size ? from[d * g.value.column] : 0.0f;
+        const float* const from = values.at(0, j);
+        float* const to = f.spare + j * f.stride;
+        for (int64_t d = 0; d < f.stride; ++d) to[d] = d < g.value_size ? from[d * values.column] : 0.0f;
       }
-      values = spare;
-      row_stride = f.stride;
+      values = {f.spare, 0, f.stride, 1};
     }
+    const float* const data = values.data;
     int64_t r = 0;
-    for (; r + 4 <= f.tile.rows; r += 4) add_rows<4>(f, values, row_stride, block.count, r, factors, state);
-    for (; r + 2 <= f.tile.rows; r += 2) add_rows<2>(f, values, row_stride, block.count, r, factors, state);
-    if (r < f.tile.rows) add_rows<1>(f, values, row_stride, block.count, r, factors, state);
+    for (; r + 4 <= f.tile.rows; r += 4) add_rows<4>(f, data, values.row, block.count, r, factors, state);
+    for (; r + 2 <= f.tile.rows; r += 2) add_rows<2>(f, data, values.row, block.count, r, factors, state);
+    if (r < f.tile.rows) add_rows<1>(f, data, values.row, block.count, r, factors, state);
   }
   state.empty = false;
 }
@@ -308,48 +312,94 @@ void merge(const Few& f, State& next, State& total) {
   }
 }
 
-void ForwardFew(const AttentionGroup& group, const AttentionForward& result, float* scratch) {
-  const Tile tile(group, 0, group.heads * group.queries);
-  const int64_t stride = padded(group.value_size);
-  float* memory = scratch;
-  const auto take = [&](int64_t count) { return std::exchange(memory, memory + padded(count)); };
-  const Few f{
-      tile, group, stride, take(kFewRows * group.size), take(kFewRows * kBlockKeys), take(kFewRows * kBlockKeys)};
-  float* const spare = take(kBlockKeys * stride);
+// Scratch cut up, queries scaled, and what happens to a block.
+struct Pass {
+  Tile tile;
+  Few f;
   State total, chunk;
-  total.output = take(kFewRows * stride);
-  chunk.output = take(kFewRows * stride);
-  total.clear(tile.width);
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    const float* const row = group.query.at(tile.head[r], tile.query[r]);
-    for (int64_t d = 0; d < group.size; ++d) f.query[r * group.size + d] = row[d * group.query.column] * group.scale;
+
+  Pass(const AttentionGroup& group, float* scratch)
+      : tile(group, 0, group.heads * group.queries), f{tile,    group,  padded(group.value_size), nullptr, nullptr,
+                                                       nullptr, nullptr} {
+    const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + padded(count)); };
+    f.query = take(kFewRows * group.size);
+    f.scores = take(kFewRows * kBlockKeys);
+    f.bias = take(kFewRows * kBlockKeys);
+    total.output = take(kFewRows * f.stride);
+    chunk.output = take(kFewRows * f.stride);
+    f.spare = take(kBlockKeys * (f.stride + padded(group.size)));
+    total.clear(tile.width);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const float* const row = group.query.at(tile.head[r], tile.query[r]);
+      for (int64_t d = 0; d < group.size; ++d) f.query[r * group.size + d] = row[d * group.query.column] * group.scale;
+    }
   }
 
+  void add(const Block& block, Coverage coverage, Bits& bits, State& state) const {
+    const bool partial = score(f, block, coverage, bits);
+    float factors[kFewRows];
+    weigh(f, block, state, factors);
+    if (f.group.dropout_threshold > 0) drop(f, block);
+    add_values(f, block, partial, bits, factors, state);
+  }
+
+  void write(const AttentionForward& result) const {
+    const AttentionGroup& group = f.group;
+    HWY_ALIGN float factors[kTileRows];
+    finish(tile, result, total, factors);
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      float* const out = result.output.at(tile.head[r], tile.query[r]);
+      if (total.empty) {  // no key at all: 0, unless a NaN sink makes the row NaN
+        std::fill_n(out, group.value_size, factors[r] == factors[r] ? 0.0f : factors[r]);
+        continue;
+      }
+      for (int64_t d = 0; d < f.stride; d += kLanes) {
+        HWY_ALIGN float lanes[kLanes];
+        hn::Store(tidy(hn::Mul(hn::Load(kF, total.output + r * f.stride + d), all(factors[r]))), kF, lanes);
+        std::copy_n(lanes, std::clamp<int64_t>(group.value_size - d, 0, kLanes), out + d);
+      }
+    }
+  }
+};
+
+void ForwardFew(const AttentionGroup& group, const AttentionForward& result, float* scratch) {
+  Pass p(group, scratch);
   add_keys(
-      tile, total, chunk,
-      [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
-        const bool partial = score(f, block, coverage, bits);
-        float factors[kFewRows];
-        weigh(f, block, state, factors);
-        if (group.dropout_threshold > 0) drop(f, block);
-        add_values(f, block, partial, bits, factors, spare, state);
-      },
-      [&](State& next) HWY_ATTR { merge(f, next, total); });
+      p.tile, p.total, p.chunk,
+      [&](const Block& block, Coverage coverage, Bits& bits, State& state)
+          HWY_ATTR { p.add(block, coverage, bits, state); },
+      [&](State& next) HWY_ATTR { merge(p.f, next, p.total); });
+  p.write(result);
+}
 
-  HWY_ALIGN float factors[kTileRows];
-  finish(tile, result, total, factors);
-  for (int64_t r = 0; r < tile.rows; ++r) {
-    float* const out = result.output.at(tile.head[r], tile.query[r]);
-    if (total.empty) {  // no key at all: 0, unless a NaN sink makes the row NaN
-      std::fill_n(out, group.value_size, factors[r] == factors[r] ? 0.0f : factors[r]);
-      continue;
-    }
-    for (int64_t d = 0; d < stride; d += kLanes) {
-      HWY_ALIGN float lanes[kLanes];
-      hn::Store(tidy(hn::Mul(hn::Load(kF, total.output + r * stride + d), all(factors[r]))), kF, lanes);
-      std::copy_n(lanes, std::clamp<int64_t>(group.value_size - d, 0, kLanes), out + d);
-    }
+// A state between the passes: (rows, stride) of output, then for each row the largest score and the sum, then whether
+// it is empty.
+void FewChunk(const AttentionGroup& group, int64_t index, float* state, float* scratch) {
+  Pass p(group, scratch);
+  add_chunk(p.tile, index * kChunkKeys, (index + 1) * kChunkKeys, p.chunk,
+            [&](const Block& block, Coverage coverage, Bits& bits, State& to)
+                HWY_ATTR { p.add(block, coverage, bits, to); });
+  float* const sums = state + kFewRows * p.f.stride;
+  if (!p.chunk.empty) std::copy_n(p.chunk.output, p.tile.rows * p.f.stride, state);
+  std::copy_n(p.chunk.largest, kFewRows, sums);
+  std::copy_n(p.chunk.sum, kFewRows, sums + kFewRows);
+  sums[2 * kFewRows] = p.chunk.empty ? 1.0f : 0.0f;
+}
+
+void FewMerge(const AttentionGroup& group, const AttentionForward& result, float* states, int64_t chunks,
+              float* scratch) {
+  Pass p(group, scratch);
+  for (int64_t n = 0; n < chunks; ++n) {
+    float* const state = states + n * kernels::attention_few_state(group);
+    const float* const sums = state + kFewRows * p.f.stride;
+    p.chunk.clear(p.tile.width);
+    p.chunk.output = state;
+    std::copy_n(sums, kFewRows, p.chunk.largest);
+    std::copy_n(sums + kFewRows, kFewRows, p.chunk.sum);
+    p.chunk.empty = sums[2 * kFewRows] != 0;
+    merge(p.f, p.chunk, p.total);
   }
+  p.write(result);
 }
 
 }  // namespace
@@ -360,15 +410,33 @@ HWY_AFTER_NAMESPACE();
 namespace heed::kernels {
 
 HWY_EXPORT(ForwardFew);
+HWY_EXPORT(FewChunk);
+HWY_EXPORT(FewMerge);
 
 int64_t attention_few_scratch(const AttentionGroup& group) {
   const int64_t stride = padded(group.value_size);
-  return padded(kFewRows * group.size) + 2 * kFewRows * kBlockKeys + (kBlockKeys + 2 * kFewRows) * stride;
+  return padded(kFewRows * group.size) + 2 * kFewRows * kBlockKeys + 2 * kFewRows * stride +
+         kBlockKeys * (stride + padded(group.size));
 }
 
 void attention_forward_few(const AttentionGroup& group, const AttentionForward& result, float* scratch) {
   dispatch_ready();
   HWY_DYNAMIC_DISPATCH(ForwardFew)(group, result, scratch);
+}
+
+int64_t attention_few_state(const AttentionGroup& group) {
+  return kFewRows * padded(group.value_size) + padded(2 * kFewRows + 1);
+}
+
+void attention_few_chunk(const AttentionGroup& group, int64_t chunk, float* state, float* scratch) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(FewChunk)(group, chunk, state, scratch);
+}
+
+void attention_few_merge(const AttentionGroup& group, const AttentionForward& result, float* states, int64_t chunks,
+                         float* scratch) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(FewMerge)(group, result, states, chunks, scratch);
 }
 
 }  // namespace heed::kernels

@@ -60,25 +60,30 @@ inline bool merge_sums(const Tile& tile, State& next, State& total, float* old_f
   return true;
 }
 
-// Takes all keys of a tile into `total`: add(block, coverage, bits, state) for every block with something to attend to,
-// and, where there are several chunks, merge(chunk) at the end of each.
+// The state of keys [begin, end) of a tile: add(block, coverage, bits, state) for every block with something to attend
+// to.
+template <class Add>
+HWY_INLINE void add_chunk(const Tile& tile, int64_t begin, int64_t end, State& state, const Add& add) {
+  state.clear(tile.width);
+  const int64_t last = std::min(end, tile.end);
+  for (int64_t from = std::max(begin, tile.begin / kBlockKeys * kBlockKeys); from < last; from += kBlockKeys) {
+    const Block block = clip(tile, from, 0, tile.group.keys);
+    Bits bits;
+    const Coverage coverage = find_attended(tile, block, bits);
+    if (coverage != Coverage::none) add(block, coverage, bits, state);
+  }
+}
+
+// Takes all keys of a tile into `total`; where there are several chunks, merge(chunk) follows each.
 template <class Add, class Merge>
 HWY_INLINE void add_keys(const Tile& tile, State& total, State& chunk, const Add& add, const Merge& merge) {
-  const AttentionGroup& group = tile.group;
-  const int64_t chunk_keys = group.single_chunk ? padded(std::max<int64_t>(group.keys, 1)) * kBlockKeys : kChunkKeys;
-  for (int64_t chunk_begin = tile.begin / chunk_keys * chunk_keys; chunk_begin < tile.end; chunk_begin += chunk_keys) {
-    State& state = group.single_chunk ? total : chunk;
-    state.clear(tile.width);
-    const int64_t chunk_end = std::min(chunk_begin + chunk_keys, tile.end);
-    const int64_t from = std::max(chunk_begin, tile.begin / kBlockKeys * kBlockKeys);
-    for (int64_t begin = from; begin < chunk_end; begin += kBlockKeys) {
-      const Block block = clip(tile, begin, 0, group.keys);
-      Bits bits;
-      const Coverage coverage = find_attended(tile, block, bits);
-      if (coverage == Coverage::none) continue;
-      add(block, coverage, bits, state);
-    }
-    if (!group.single_chunk) merge(chunk);
+  if (tile.group.single_chunk) {
+    add_chunk(tile, tile.begin / kBlockKeys * kBlockKeys, tile.end, total, add);
+    return;
+  }
+  for (int64_t begin = tile.begin / kChunkKeys * kChunkKeys; begin < tile.end; begin += kChunkKeys) {
+    add_chunk(tile, begin, begin + kChunkKeys, chunk, add);
+    merge(chunk);
   }
 }
 

@@ -52,6 +52,7 @@ DType dtype_of_dlpack(const DLDataType& type, std::string_view name) {
     if (type.code == 4 && type.bits == 16) return DType::bf16;
     if (type.code == 0 && type.bits == 32) return DType::i32;
     if (type.code == 0 && type.bits == 64) return DType::i64;
+    if (type.code == 0 && type.bits == 8) return DType::i8;
     if (type.code == 1 && type.bits == 8) return DType::u8;
     if (type.code == 6 && type.bits == 8) return DType::boolean;
   }
@@ -66,6 +67,7 @@ DType dtype_of_buffer(const std::string& format, py::ssize_t size, std::string_v
     if (code == 'd') return DType::f64;
     if (code == 'e') return DType::f16;
     if (code == '?') return DType::boolean;
+    if (code == 'b') return DType::i8;
     if (code == 'B') return DType::u8;
     if ((code == 'i' || code == 'l' || code == 'q') && size == 4) return DType::i32;
     if ((code == 'i' || code == 'l' || code == 'q') && size == 8) return DType::i64;
@@ -139,6 +141,7 @@ py::dtype numpy_type(DType dtype) {
     case DType::f16: return py::dtype("float16");
     case DType::i32: return py::dtype("int32");
     case DType::i64: return py::dtype("int64");
+    case DType::i8: return py::dtype("int8");
     case DType::u8: return py::dtype("uint8");
     case DType::boolean: return py::dtype("bool");
     case DType::bf16: break;

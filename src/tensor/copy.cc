@@ -27,6 +27,7 @@ decltype(auto) with_type(DType dtype, F&& f) {
     case DType::bf16: return f(static_cast<BF16*>(nullptr));
     case DType::i64: return f(static_cast<int64_t*>(nullptr));
     case DType::i32: return f(static_cast<int32_t*>(nullptr));
+    case DType::i8: return f(static_cast<int8_t*>(nullptr));
     case DType::u8: return f(static_cast<uint8_t*>(nullptr));
     case DType::boolean: return f(static_cast<bool*>(nullptr));
   }

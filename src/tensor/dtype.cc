@@ -12,6 +12,7 @@ std::string_view to_string(DType dtype) {
     case DType::bf16: return "bf16";
     case DType::i64: return "i64";
     case DType::i32: return "i32";
+    case DType::i8: return "i8";
     case DType::u8: return "u8";
     case DType::boolean: return "boolean";
   }
@@ -26,6 +27,7 @@ int64_t size_of(DType dtype) {
     case DType::i32: return 4;
     case DType::f16:
     case DType::bf16: return 2;
+    case DType::i8:
     case DType::u8:
     case DType::boolean: return 1;
   }

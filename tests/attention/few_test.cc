@@ -18,7 +18,7 @@ AttentionResult run(const testing::Problem& p, bool few) {
   r.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   for (int64_t b = 0; b < problem.batch && problem.queries > 0; ++b) {
     for (int64_t h = 0; h < problem.heads; h += problem.group()) {
-      const kernels::AttentionGroup group = make_group(problem, p.q, p.k, p.v, b, h, problem.group());
+      const kernels::AttentionGroup group = make_group(problem, p.q, {p.k, p.v}, b, h, problem.group());
       kernels::AttentionForward out;
       out.output = strided<float>(r.output, b, h);
       out.logsumexp = strided<float>(r.logsumexp, b, h);
