@@ -48,8 +48,8 @@ class AttentionCache {
     int64_t pages = 0;         // pages that the sequences share; 0: enough for all to reach the capacity
   };
 
-  // Room for `capacity` keys of each of `batch` sequences, all of them empty. Throws Error for sizes below 1 (value_size
-  // and size may be 0), other dtypes, and where there is no memory.
+  // Room for `capacity` keys of each of `batch` sequences, all of them empty. Throws Error for sizes below 1
+  // (value_size and size may be 0), other dtypes, and where there is no memory.
   AttentionCache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size);
   AttentionCache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
                  const Options& options);
@@ -66,7 +66,7 @@ class AttentionCache {
   [[nodiscard]] int64_t length(int64_t sequence) const;
   [[nodiscard]] int64_t capacity() const { return capacity_; }
   [[nodiscard]] int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
-  [[nodiscard]] int64_t nbytes() const;                          // of all its memory
+  [[nodiscard]] int64_t nbytes() const;                              // of all its memory
   [[nodiscard]] const KeyValues& memory() const { return memory_; }  // shares the cache's memory
 
  private:

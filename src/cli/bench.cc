@@ -1,5 +1,6 @@
 // heed bench: what the machine can do and what the kernels make of it.
 #include "cli/bench_attention.h"
+#include "cli/bench_decode.h"
 #include "cli/bench_matmul.h"
 #include "cli/bench_training.h"
 #include "cli/command.h"
@@ -22,6 +23,24 @@ void add_attention(CLI::App& bench, Context& context) {
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_attention(*o));
+    return kSuccess;
+  });
+}
+
+void add_decode(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<BenchOptions>();
+  CLI::App* command = bench.add_subcommand("decode", "Attention over a cold cache, share of the memory bandwidth");
+  command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
+      ->type_name("SHAPE")
+      ->expected(1)
+      ->take_all();
+  command->add_option("--repeats", o->repeats, "Timings of each line")
+      ->check(between(1, 100000))
+      ->capture_default_str();
+  command->footer("Examples:\n  heed bench decode\n  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n");
+  context.on_run(*command, [o](Context& c) {
+    o->json = c.json;
+    print(bench_decode(*o));
     return kSuccess;
   });
 }
@@ -67,11 +86,13 @@ void add_bench_command(CLI::App& command, Context& context) {
   command.require_subcommand(1);
   command.fallthrough();
   add_attention(command, context);
+  add_decode(command, context);
   add_matmul(command, context);
   add_training(command, context);
   command.footer(
       "Examples:\n"
       "  heed bench attention\n"
+      "  heed bench decode\n"
       "  heed bench matmul\n"
       "  heed bench training --threads 1\n");
 }

@@ -16,13 +16,8 @@
 #include "kernels/peak.h"
 
 namespace heed::cli {
-namespace {
 
-struct BenchShape {
-  int64_t batch, heads, kv_heads, queries, keys, size;
-};
-
-BenchShape parse_shape(const std::string& text) {
+BenchShape parse_bench_shape(const std::string& text) {
   std::array<int64_t, 6> numbers{};
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -36,8 +31,7 @@ BenchShape parse_shape(const std::string& text) {
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
 }
 
-// Numbers that spread the softmax as trained models do; the same in every run.
-Tensor filled(const Shape& shape) {
+Tensor bench_tensor(const Shape& shape) {
   Tensor tensor = Tensor::empty(shape);
   uint32_t state = 12345;
   for (int64_t n = 0; n < tensor.numel(); ++n) {
@@ -46,6 +40,8 @@ Tensor filled(const Shape& shape) {
   }
   return tensor;
 }
+
+namespace {
 
 struct Line {
   std::string shape, what;
@@ -78,8 +74,8 @@ Line measure(int repeats, double flops, double peak_of_thread, const std::functi
 
 void measure_shape(const BenchShape& s, int repeats, std::vector<Line>& lines) {
   const std::string name = fmt::format("{},{},{},{},{},{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.size);
-  const Tensor q = filled({s.batch, s.heads, s.queries, s.size}), d_output = filled(q.shape());
-  const Tensor k = filled({s.batch, s.kv_heads, s.keys, s.size}), v = filled(k.shape());
+  const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size}), d_output = bench_tensor(q.shape());
+  const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = bench_tensor(k.shape());
   const double all_pairs =
       4.0 * static_cast<double>(s.batch * s.heads * s.size) * static_cast<double>(s.queries * s.keys);
   const double peak = kernels::peak_gflops(20);
@@ -135,13 +131,13 @@ std::string bench_attention(const BenchOptions& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
   std::vector<std::string> names = options.shapes;
   if (names.empty()) {
-    names = {"1,16,16,1024,1024,64", "1,4,4,4096,4096,64", "1,8,2,2048,2048,128", "100,8,8,32,32,32",
-             "12,6,6,256,256,64",    "64,8,8,16,16,32",    "1,32,8,1,4096,128"};
+    names = {"1,16,16,1024,1024,64", "1,4,4,4096,4096,64", "1,8,2,2048,2048,128",
+             "100,8,8,32,32,32",     "12,6,6,256,256,64",  "64,8,8,16,16,32"};
   }
   const int before = num_threads();
   std::vector<Line> lines;
   for (const std::string& name : names) {
-    const BenchShape shape = parse_shape(name);
+    const BenchShape shape = parse_bench_shape(name);
     for (const int threads : {1, before}) {
       if (threads == 1 && before == 1 && !lines.empty() && lines.back().shape == name) continue;
       set_num_threads(threads);

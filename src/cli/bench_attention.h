@@ -4,6 +4,8 @@
 #include <string>
 #include <vector>
 
+#include "heed/tensor.h"
+
 namespace heed::cli {
 
 struct BenchOptions {
@@ -11,6 +13,14 @@ struct BenchOptions {
   int repeats = 15;                 // timings of each line
   bool json = false;
 };
+
+struct BenchShape {
+  int64_t batch, heads, kv_heads, queries, keys, size;
+};
+[[nodiscard]] BenchShape parse_bench_shape(const std::string& text);
+
+// Numbers that spread the softmax as trained models do; the same in every run.
+[[nodiscard]] Tensor bench_tensor(const Shape& shape);
 
 // Measures forward, causal forward and backward of each shape with one thread and with all; returns a table, or JSON.
 [[nodiscard]] std::string bench_attention(const BenchOptions& options);

@@ -23,69 +23,92 @@ using kernels::kFewRows;
 struct Few {
   const Tile& tile;
   const AttentionGroup& group;
-  int64_t stride;  // padded(Dv)
-  float* query;    // (rows, D), scaled
-  float* scores;   // (rows, 64)
-  float* bias;     // (rows, 64)
-  float* spare;    // (64, stride) and (64, padded(D)): the block's rows, where they cannot be read where they are
-
-  [[nodiscard]] float* spare_keys() const { return spare + kBlockKeys * stride; }
+  int64_t stride;           // padded(Dv)
+  StoredRows key, value;    // the group's
+  float* query = nullptr;   // (rows, D), scaled
+  float* scores = nullptr;  // (rows, 64)
+  float* bias = nullptr;    // (rows, 64)
+  float* spare = nullptr;   // (64, padded(D or Dv)): the block's rows, where they cannot be read where they are
 };
 
 // Which vectors of keys are turned around together: enough chains to hide the latency of the multiply-add where there
 // is one row only.
 constexpr int kGroups = HWY_TARGET <= HWY_AVX3 ? 2 : 1;
 
-// Keys' columns c .. c + 3, one vector of keys each.
-HWY_INLINE void load_columns(const float* const* keys, int64_t column_stride, int64_t c, FV (&v)[4]) {
-#if HWY_TARGET != HWY_SCALAR
-  if (column_stride == 1) {
-    HWY_UNROLL(4)
-    for (int n = 0; n < 4; ++n) v[n] = load_blocks(keys + n, c);
-    transpose_blocks(v);
-    return;
+// Of 32-bit words that hold kParts columns of a key each, column n as f32.
+template <Element kElement>
+constexpr int kParts = kElement == Element::i8     ? 4
+                       : kElement == Element::bf16 ? 2
+                                                   : 1;
+template <Element kElement>
+HWY_INLINE FV part(FV words, int n, FV scale) {
+  if constexpr (kElement == Element::bf16) {
+    const auto bits = hn::BitCast(kU, words);
+    return hn::BitCast(kF, n == 0 ? hn::ShiftLeft<16>(bits) : hn::And(bits, hn::Set(kU, 0xFFFF0000u)));
+  } else if constexpr (kElement == Element::i8) {
+    const auto bits = hn::BitCast(kI, words);
+    const auto high = n == 0   ? hn::ShiftLeft<24>(bits)
+                      : n == 1 ? hn::ShiftLeft<16>(bits)
+                      : n == 2 ? hn::ShiftLeft<8>(bits)
+                               : bits;
+    return hn::Mul(hn::ConvertTo(kF, hn::ShiftRight<24>(high)), scale);
+  } else {
+    return words;
   }
-#endif
-  HWY_ALIGN float columns[4][kLanes];
-  for (int64_t n = 0; n < 4; ++n) {
-    for (int64_t lane = 0; lane < kLanes; ++lane) columns[n][lane] = keys[lane][(c + n) * column_stride];
-  }
-  for (int n = 0; n < 4; ++n) v[n] = hn::Load(kF, columns[n]);
 }
 
-template <int kRows>
-HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t row, int64_t column, int64_t at) {
+// Keys [at, at + kGroups vectors) of the block. Their columns are turned around in registers, once for all rows.
+template <int kRows, Element kElement>
+HWY_NOINLINE void score_rows(const Few& f, const BlockRows& keys, int64_t at) {
   const int64_t size = f.group.size;
-  FV sum[kGroups][kRows];
+  FV sum[kGroups][kRows], scale[kGroups];
   HWY_UNROLL(2)
   for (int g = 0; g < kGroups; ++g) {
+    scale[g] = kElement == Element::i8 ? hn::LoadU(kF, keys.scale + at + g * kLanes) : hn::Zero(kF);
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) sum[g][r] = hn::Zero(kF);
   }
   int64_t c = 0;
-  const int64_t ahead = kGroups * kLanes * row;
-  for (; c + 4 <= size; c += 4) {
-    // The same columns of the keys that come next, a line for every fourth step: the processor's own prefetching does
-    // not follow so many rows at once.
-    for (int64_t n = c / 4 % 4; n < kGroups * kLanes; n += 4) __builtin_prefetch(keys[n] + ahead + c / 16 * 16);
-    FV v[kGroups][4];
+#if HWY_TARGET != HWY_SCALAR
+  constexpr int64_t kStep = 4 * kParts<kElement>;
+  const int64_t phases = keys.line / kStep;
+  for (int64_t phase = 0, line = 0; c + kStep <= size; c += kStep) {
+    // The same columns of the keys that come next, a part of the lines in each step: the processor's own prefetching
+    // does not follow so many rows at once.
+    for (int64_t n = phase; n < kGroups * kLanes; n += phases) __builtin_prefetch(keys.next[at + n] + line);
+    if (++phase == phases) phase = 0, line += 16;
+    FV words[kGroups][4];
     HWY_UNROLL(2)
-    for (int g = 0; g < kGroups; ++g) load_columns(keys + g * kLanes, column, c, v[g]);
+    for (int g = 0; g < kGroups; ++g) {
+      HWY_UNROLL(4)
+      for (int m = 0; m < 4; ++m) words[g][m] = load_blocks(keys.at(at + g * kLanes + m), c / kParts<kElement>);
+      transpose_blocks(words[g]);
+    }
     HWY_UNROLL(4)
-    for (int n = 0; n < 4; ++n) {
-      HWY_UNROLL(8)
-      for (int r = 0; r < kRows; ++r) {
-        const FV q = all(f.query[r * size + c + n]);
+    for (int m = 0; m < 4; ++m) {
+      HWY_UNROLL(4)
+      for (int n = 0; n < kParts<kElement>; ++n) {
+        FV v[kGroups];
         HWY_UNROLL(2)
-        for (int g = 0; g < kGroups; ++g) sum[g][r] = Fma(v[g][n], q, sum[g][r]);
+        for (int g = 0; g < kGroups; ++g) v[g] = part<kElement>(words[g][m], n, scale[g]);
+        HWY_UNROLL(8)
+        for (int r = 0; r < kRows; ++r) {
+          const FV q = all(f.query[r * size + c + m * kParts<kElement> + n]);
+          HWY_UNROLL(2)
+          for (int g = 0; g < kGroups; ++g) sum[g][r] = Fma(v[g], q, sum[g][r]);
+        }
       }
     }
   }
+#endif
   for (; c < size; ++c) {
     HWY_UNROLL(2)
     for (int g = 0; g < kGroups; ++g) {
       HWY_ALIGN float lanes[kLanes];
-      for (int64_t lane = 0; lane < kLanes; ++lane) lanes[lane] = keys[g * kLanes + lane][c * column];
+      for (int64_t lane = 0; lane < kLanes; ++lane) {
+        const int64_t j = at + g * kLanes + lane;
+        lanes[lane] = widen_one<kElement>(*keys.at(j), c, kElement == Element::i8 ? keys.scale[j] : 1.0f);
+      }
       const FV v = hn::Load(kF, lanes);
       for (int r = 0; r < kRows; ++r) sum[g][r] = Fma(v, all(f.query[r * size + c]), sum[g][r]);
     }
@@ -97,9 +120,11 @@ HWY_NOINLINE void score_rows(const Few& f, const float* const* keys, int64_t row
   }
 }
 
-using ScoreRows = void (*)(const Few&, const float* const*, int64_t, int64_t, int64_t);
-constexpr ScoreRows kScoreRows[kFewRows] = {score_rows<1>, score_rows<2>, score_rows<3>, score_rows<4>,
-                                            score_rows<5>, score_rows<6>, score_rows<7>, score_rows<8>};
+using ScoreRows = void (*)(const Few&, const BlockRows&, int64_t);
+template <Element kElement>
+constexpr ScoreRows kScoreRows[kFewRows] = {score_rows<1, kElement>, score_rows<2, kElement>, score_rows<3, kElement>,
+                                            score_rows<4, kElement>, score_rows<5, kElement>, score_rows<6, kElement>,
+                                            score_rows<7, kElement>, score_rows<8, kElement>};
 
 // True where bit j of `bits` is set, for the keys j of a vector.
 HWY_INLINE auto test_keys(uint64_t bits, int64_t j) {
@@ -113,12 +138,11 @@ uint64_t bits_of(const Bits& bits, int64_t r) { return bits.word[0][r] | (uint64
 // The scores of a block with all rules applied, as compute_scores() has them.
 bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
   const AttentionGroup& g = f.group;
-  const float* keys[kBlockKeys + kLanes];  // beyond the last key: that one again
-  const auto rows = block_rows(g.key, g.stored_key, g.size, block.from, block.count, f.spare_keys(), padded(g.size));
-  for (int64_t j = 0; j < kBlockKeys; ++j) keys[j] = rows.at(0, std::min(j, block.count - 1));
-  for (int64_t j = 0; j < block.count; j += kGroups * kLanes) {
-    kScoreRows[f.tile.rows - 1](f, keys + j, rows.row, rows.column, j);
-  }
+  const bool direct = f.key.element != Element::f16;  // two columns in a word cannot be told apart cheaply
+  const BlockRows keys(f.key, g.size, block, g.keys, direct, f.spare, padded(g.size), kRowsAhead);
+  with_element(keys.element, [&]<Element kElement>() HWY_ATTR {
+    for (int64_t j = 0; j < block.count; j += kGroups * kLanes) kScoreRows<kElement>[f.tile.rows - 1](f, keys, j);
+  });
 
   bool partial = coverage == Coverage::part;
   for (int64_t r = 0; r < f.tile.rows; ++r) {
@@ -206,12 +230,12 @@ void drop(const Few& f, const Block& block) {
   }
 }
 
-constexpr int64_t kRowsAhead = 8;  // of the values are asked for
+constexpr int64_t kValuesAhead = 8;
 
 // Columns [column, column + kVectors vectors) of the output: output * factor + weights * values.
-template <int kRows, int kVectors>
-HWY_INLINE void add_panel(const Few& f, const float* values, int64_t row_stride, int64_t count, int64_t first_row,
-                          int64_t column, const float* factors, State& state) {
+template <int kRows, int kVectors, Element kElement>
+HWY_INLINE void add_panel(const Few& f, const BlockRows& values, int64_t count, int64_t first_row, int64_t column,
+                          const float* factors, State& state) {
   FV sum[kRows][kVectors];
   HWY_UNROLL(4)
   for (int r = 0; r < kRows; ++r) {
@@ -219,15 +243,15 @@ HWY_INLINE void add_panel(const Few& f, const float* values, int64_t row_stride,
     for (int v = 0; v < kVectors; ++v) sum[r][v] = hn::Zero(kF);
   }
   const float* const weights = f.scores + first_row * kBlockKeys;
-  const float* row = values + column;
-  const int64_t ahead = kRowsAhead * row_stride;
-  for (int64_t j = 0; j < count; ++j, row += row_stride) {
-    if (column == 0) {
-      for (int64_t d = 0; d < f.stride; d += kernels::kColumns) __builtin_prefetch(row + ahead + d);
+  const int64_t lines = f.stride * 16 / values.line;  // in floats
+  for (int64_t j = 0; j < count; ++j) {
+    if (column == 0 && first_row == 0) {
+      for (int64_t line = 0; line < lines; line += 16) __builtin_prefetch(values.next[j] + line);
     }
+    const FV scale = all(kElement == Element::i8 ? values.scale[j] : 1.0f);
     FV lanes[kVectors];
     HWY_UNROLL(4)
-    for (int v = 0; v < kVectors; ++v) lanes[v] = hn::LoadU(kF, row + v * kLanes);
+    for (int v = 0; v < kVectors; ++v) lanes[v] = widen<kElement>(*values.at(j), column + v * kLanes, scale);
     HWY_UNROLL(4)
     for (int r = 0; r < kRows; ++r) {
       const FV weight = all(weights[r * kBlockKeys + j]);
@@ -247,29 +271,29 @@ HWY_INLINE void add_panel(const Few& f, const float* values, int64_t row_stride,
   }
 }
 
-template <int kRows>
-HWY_NOINLINE void add_rows(const Few& f, const float* values, int64_t row_stride, int64_t count, int64_t first_row,
+template <int kRows, Element kElement>
+HWY_NOINLINE void add_rows(const Few& f, const BlockRows& values, int64_t count, int64_t first_row,
                            const float* factors, State& state) {
   constexpr int kMost = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
   int64_t column = 0;
   for (; column + kMost * kLanes <= f.stride; column += kMost * kLanes) {
-    add_panel<kRows, kMost>(f, values, row_stride, count, first_row, column, factors, state);
+    add_panel<kRows, kMost, kElement>(f, values, count, first_row, column, factors, state);
   }
   for (; column < f.stride; column += kLanes) {
-    add_panel<kRows, 1>(f, values, row_stride, count, first_row, column, factors, state);
+    add_panel<kRows, 1, kElement>(f, values, count, first_row, column, factors, state);
   }
 }
 
 // One key after the other, and only those that are attended to: for blocks that hold a NaN or an infinity.
-void add_attended(const Few& f, const Block& block, const kernels::Strided<const float>& value, const Bits& bits,
-                  const float* factors, State& state) {
+void add_attended(const Few& f, const Block& block, const BlockRows& values, const Bits& bits, const float* factors,
+                  State& state) {
   for (int64_t r = 0; r < f.tile.rows; ++r) {
     const uint64_t attended = bits_of(bits, r);
     for (int64_t d = 0; d < f.group.value_size; ++d) {
       FV sum = hn::Zero(kF);
       for (int64_t j = 0; j < block.count; ++j) {
         if ((attended >> j & 1u) == 0) continue;
-        sum = Fma(all(value.at(0, j)[d * value.column]), all(f.scores[r * kBlockKeys + j]), sum);
+        sum = Fma(all((*values.at(j))[d]), all(f.scores[r * kBlockKeys + j]), sum);
       }
       float& out = state.output[r * f.stride + d];
       out = hn::GetLane(Fma(all(state.empty ? 0.0f : out), all(factors[r]), sum));
@@ -277,25 +301,27 @@ void add_attended(const Few& f, const Block& block, const kernels::Strided<const
   }
 }
 
+bool all_finite(const BlockRows& values, int64_t rows, int64_t columns) {
+  for (int64_t j = 0; j < rows; ++j) {
+    if (!all_finite(*values.at(j), 0, 1, 1, columns)) return false;
+  }
+  return true;
+}
+
 void add_values(const Few& f, const Block& block, bool partial, const Bits& bits, const float* factors, State& state) {
   const AttentionGroup& g = f.group;
-  auto values = block_rows(g.value, g.stored_value, g.value_size, block.from, block.count, f.spare, f.stride);
-  if (partial && !all_finite(values.data, values.row, values.column, block.count, g.value_size)) {
+  // Where they are only as whole vectors, and where none need be told from the others.
+  const bool direct = f.stride == g.value_size && !(partial && f.value.element != Element::f32);
+  const BlockRows values(f.value, g.value_size, block, g.keys, direct, f.spare, f.stride, kValuesAhead);
+  if (partial && !all_finite(values, block.count, g.value_size)) {
     add_attended(f, block, values, bits, factors, state);
   } else {
-    if (values.data != f.spare && (values.column != 1 || f.stride != g.value_size)) {  // not whole vectors
-      for (int64_t j = 0; j < block.count; ++j) {
-        const float* const from = values.at(0, j);
-        float* const to = f.spare + j * f.stride;
-        for (int64_t d = 0; d < f.stride; ++d) to[d] = d < g.value_size ? from[d * values.column] : 0.0f;
-      }
-      values = {f.spare, 0, f.stride, 1};
-    }
-    const float* const data = values.data;
-    int64_t r = 0;
-    for (; r + 4 <= f.tile.rows; r += 4) add_rows<4>(f, data, values.row, block.count, r, factors, state);
-    for (; r + 2 <= f.tile.rows; r += 2) add_rows<2>(f, data, values.row, block.count, r, factors, state);
-    if (r < f.tile.rows) add_rows<1>(f, data, values.row, block.count, r, factors, state);
+    with_element(values.element, [&]<Element kElement>() HWY_ATTR {
+      int64_t r = 0;
+      for (; r + 4 <= f.tile.rows; r += 4) add_rows<4, kElement>(f, values, block.count, r, factors, state);
+      for (; r + 2 <= f.tile.rows; r += 2) add_rows<2, kElement>(f, values, block.count, r, factors, state);
+      if (r < f.tile.rows) add_rows<1, kElement>(f, values, block.count, r, factors, state);
+    });
   }
   state.empty = false;
 }
@@ -319,15 +345,19 @@ struct Pass {
   State total, chunk;
 
   Pass(const AttentionGroup& group, float* scratch)
-      : tile(group, 0, group.heads * group.queries), f{tile,    group,  padded(group.value_size), nullptr, nullptr,
-                                                       nullptr, nullptr} {
+      : tile(group, 0, group.heads * group.queries),
+        f{.tile = tile,
+          .group = group,
+          .stride = padded(group.value_size),
+          .key = stored(group.stored_key, group.key),
+          .value = stored(group.stored_value, group.value)} {
     const auto take = [&](int64_t count) { return std::exchange(scratch, scratch + padded(count)); };
     f.query = take(kFewRows * group.size);
     f.scores = take(kFewRows * kBlockKeys);
     f.bias = take(kFewRows * kBlockKeys);
     total.output = take(kFewRows * f.stride);
     chunk.output = take(kFewRows * f.stride);
-    f.spare = take(kBlockKeys * (f.stride + padded(group.size)));
+    f.spare = take(kBlockKeys * std::max(f.stride, padded(group.size)));
     total.clear(tile.width);
     for (int64_t r = 0; r < tile.rows; ++r) {
       const float* const row = group.query.at(tile.head[r], tile.query[r]);
@@ -416,7 +446,7 @@ HWY_EXPORT(FewMerge);
 int64_t attention_few_scratch(const AttentionGroup& group) {
   const int64_t stride = padded(group.value_size);
   return padded(kFewRows * group.size) + 2 * kFewRows * kBlockKeys + 2 * kFewRows * stride +
-         kBlockKeys * (stride + padded(group.size));
+         kBlockKeys * std::max(stride, padded(group.size));
 }
 
 void attention_forward_few(const AttentionGroup& group, const AttentionForward& result, float* scratch) {

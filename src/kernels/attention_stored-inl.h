@@ -9,8 +9,7 @@
 #include <algorithm>
 
 #include "base/half.h"
-#include "kernels/attention.h"
-#include "kernels/attention_math-inl.h"
+#include "kernels/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -52,32 +51,48 @@ HWY_INLINE float widen_one(const void* from, int64_t at, float scale) {
   return static_cast<const float*>(from)[at];
 }
 
-struct StoredRow {
-  int64_t begin;  // in elements
-  float scale;
-};
-inline StoredRow stored_row(const StoredRows& rows, int64_t j) {
-  int64_t page = 0;
-  if (rows.pages != nullptr) {
-    page = rows.pages[j / rows.page_rows * rows.pages_step];
-    j %= rows.page_rows;
+inline int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : element == Element::i8 ? 1 : 2; }
+
+// Rows from `first` on, one after the other.
+class RowWalk {
+ public:
+  RowWalk(const StoredRows& rows, int64_t first)
+      : rows_(rows),
+        bytes_(bytes_of(rows.element)),
+        page_(rows.pages == nullptr ? 0 : first / rows.page_rows),
+        row_(first - page_ * rows.page_rows) {}
+
+  [[nodiscard]] const char* row() const {
+    return static_cast<const char*>(rows_.data) + (page() * rows_.page + row_ * rows_.row) * bytes_;
   }
-  const float scale = rows.scales == nullptr ? 1.0f : rows.scales[page * rows.scale_page + j * rows.scale_row];
-  return {page * rows.page + j * rows.row, scale};
-}
+  [[nodiscard]] float scale() const {
+    return rows_.scales == nullptr ? 1.0f : rows_.scales[page() * rows_.scale_page + row_ * rows_.scale_row];
+  }
+  void advance() {
+    if (++row_ == rows_.page_rows && rows_.pages != nullptr) row_ = 0, ++page_;
+  }
+
+ private:
+  [[nodiscard]] int64_t page() const { return rows_.pages == nullptr ? 0 : rows_.pages[page_ * rows_.pages_step]; }
+  const StoredRows& rows_;
+  int64_t bytes_, page_, row_;
+};
 
 template <Element kElement>
 HWY_NOINLINE void unpack_as(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
                             int64_t to_row) {
+  RowWalk walk(rows, from);
   for (int64_t j = 0; j < count; ++j, to += to_row) {
-    const StoredRow row = stored_row(rows, from + j);
-    const FV scale = all(row.scale);
+    const char* const row = walk.row();
+    const float row_scale = walk.scale();
+    const FV scale = all(row_scale);
     int64_t c = 0;
     if (rows.column == 1) {
-      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(widen<kElement>(rows.data, row.begin + c, scale), kF, to + c);
+      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(widen<kElement>(row, c, scale), kF, to + c);
     }
-    for (; c < columns; ++c) to[c] = widen_one<kElement>(rows.data, row.begin + c * rows.column, row.scale);
+    for (; c < columns; ++c) to[c] = widen_one<kElement>(row, c * rows.column, row_scale);
     std::fill(to + c, to + to_row, 0.0f);
+    if (j + 1 < count) walk.advance();
   }
 }
 
@@ -90,18 +105,73 @@ inline void unpack(const StoredRows& rows, int64_t columns, int64_t from, int64_
   }
 }
 
-// The rows of a block as f32: where they lie, or unpacked to `spare` with rows of `spare_row` floats.
-inline kernels::Strided<const float> block_rows(const kernels::Strided<const float>& plain, const StoredRows& stored,
-                                                int64_t columns, int64_t from, int64_t count, float* spare,
-                                                int64_t spare_row) {
-  if (stored.data == nullptr) return {plain.at(0, from), 0, plain.row, plain.column};
-  const bool one_page = stored.pages == nullptr || from / stored.page_rows == (from + count - 1) / stored.page_rows;
-  if (stored.element == Element::f32 && one_page) {
-    const StoredRow first = stored_row(stored, from);
-    return {static_cast<const float*>(stored.data) + first.begin, 0, stored.row, stored.column};
+// Keys or values of a group, whatever the form, as stored rows.
+inline StoredRows stored(const StoredRows& rows, const kernels::Strided<const float>& plain) {
+  if (rows.data != nullptr) return rows;
+  StoredRows same;
+  same.data = plain.data;
+  same.row = plain.row, same.column = plain.column;
+  return same;
+}
+
+// Where the rows of a block are, and those that should come into the cache meanwhile: some further on.
+constexpr int64_t kRowsAhead = 32;  // at most
+struct BlockRows {
+  Element element;
+  const float* row[kBlockKeys + kRowsAhead];  // of whatever type; beyond the last of the block: that one again
+  const float* const* next;
+  const float* unpacked[kBlockKeys];
+  float scale[kBlockKeys];
+  int64_t line;  // columns of a cache line of `next`
+
+  // Read where they are if `direct` and their columns are side by side, otherwise unpacked to `spare`. `all_rows`: how
+  // many there are.
+  BlockRows(const StoredRows& rows, int64_t columns, const Block& block, int64_t all_rows, bool direct, float* spare,
+            int64_t spare_row, int64_t ahead)
+      : element(rows.element), next(row + ahead), line(64 / bytes_of(rows.element)) {
+    const int64_t wanted = block.count + kRowsAhead, known = std::min(wanted, all_rows - block.from);
+    RowWalk walk(rows, block.from);
+    if (rows.pages == nullptr) {
+      const char* at = walk.row();
+      const int64_t step = rows.row * bytes_of(rows.element);
+      for (int64_t j = 0; j < known; ++j, at += step) row[j] = reinterpret_cast<const float*>(at);
+    } else {
+      for (int64_t j = 0; j < known; ++j, walk.advance()) row[j] = reinterpret_cast<const float*>(walk.row());
+    }
+    std::fill(row + known, row + kBlockKeys + kRowsAhead, row[known - 1]);
+    const bool here = direct && rows.column == 1;
+    if (!here) {
+      unpack(rows, columns, block.from, block.count, spare, spare_row);
+      element = Element::f32;
+      for (int64_t j = 0; j < kBlockKeys; ++j) unpacked[j] = spare + std::min(j, block.count - 1) * spare_row;
+    } else if (element == Element::i8) {
+      RowWalk scales(rows, block.from);
+      for (int64_t j = 0; j < kBlockKeys; ++j) {
+        scale[j] = scales.scale();
+        if (j + 1 < block.count) scales.advance();
+      }
+    }
+    at_ = here ? row : unpacked;
   }
-  unpack(stored, columns, from, count, spare, spare_row);
-  return {spare, 0, spare_row, 1};
+  BlockRows(const BlockRows&) = delete;
+  BlockRows& operator=(const BlockRows&) = delete;
+
+  // Row j, or further rows than the block's own where the count is not a multiple of the vector: any of them.
+  [[nodiscard]] const float* const* at(int64_t j) const { return at_ + j; }
+
+ private:
+  const float* const* at_;
+};
+
+// Calls f<element>() for the element type at hand.
+template <class Function>
+HWY_INLINE void with_element(Element element, const Function& f) {
+  switch (element) {
+    case Element::f32: return f.template operator()<Element::f32>();
+    case Element::bf16: return f.template operator()<Element::bf16>();
+    case Element::f16: return f.template operator()<Element::f16>();
+    case Element::i8: return f.template operator()<Element::i8>();
+  }
 }
 
 }  // namespace

@@ -36,6 +36,20 @@ float RunPeak(int64_t rounds) {
   return hn::GetLane(total);
 }
 
+// Four chains of additions, so that memory is what they wait for.
+float ReadFloats(const float* from, int64_t count) {
+  const hn::ScalableTag<float> d;
+  const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
+  auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
+  for (int64_t n = 0; n + 4 * lanes <= count; n += 4 * lanes) {
+    a = hn::Add(a, hn::LoadU(d, from + n));
+    b = hn::Add(b, hn::LoadU(d, from + n + lanes));
+    c = hn::Add(c, hn::LoadU(d, from + n + 2 * lanes));
+    e = hn::Add(e, hn::LoadU(d, from + n + 3 * lanes));
+  }
+  return hn::GetLane(hn::Add(hn::Add(a, b), hn::Add(c, e)));
+}
+
 int64_t FlopsOfRound() { return 2 * kChains * kSteps * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
 }  // namespace
@@ -47,12 +61,19 @@ namespace heed::kernels {
 
 HWY_EXPORT(RunPeak);
 HWY_EXPORT(FlopsOfRound);
+HWY_EXPORT(ReadFloats);
 
 int64_t run_peak(int64_t rounds) {
   dispatch_ready();
   volatile float sink = HWY_DYNAMIC_DISPATCH(RunPeak)(rounds);
   (void)sink;
   return rounds * HWY_DYNAMIC_DISPATCH(FlopsOfRound)();
+}
+
+void read_floats(const float* from, int64_t count) {
+  dispatch_ready();
+  volatile float sink = HWY_DYNAMIC_DISPATCH(ReadFloats)(from, count);
+  (void)sink;
 }
 
 double peak_gflops(int repeats) {

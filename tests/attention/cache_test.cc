@@ -127,8 +127,7 @@ TEST(AttentionCache, DecodingHasTheBitsOfAPrefill) {
   constexpr int64_t kLength = 1100, kPrompt = 700;
   const Tensor q = random.tensor({2, 6, kLength, 32}), k = random.tensor({2, 3, kLength, 32}),
                v = random.tensor({2, 3, kLength, 48});
-  const AttentionResult whole =
-      attention(q, k, v, {.causal = Causal::bottom_right(), .want = {.logsumexp = true}});
+  const AttentionResult whole = attention(q, k, v, {.causal = Causal::bottom_right(), .want = {.logsumexp = true}});
   AttentionCache cache(2, 3, kLength, 32, 48, {.page = 96});
   cache.append(k.slice(2, 0, kPrompt), v.slice(2, 0, kPrompt));
   for (int64_t at = kPrompt; at < kLength;) {
@@ -232,7 +231,9 @@ TEST(AttentionCache, RefusesWhatDoesNotFit) {
   AttentionCache cache(2, 2, 10, 4, 6, {.page = 4});
   const Tensor k = random.tensor({2, 2, 3, 4}), v = random.tensor({2, 2, 3, 6}), q = random.tensor({2, 4, 1, 4});
   cache.append(k, v);
-  const auto lengths = [](int32_t a) { return Tensor::from(std::span<const int32_t>(std::vector<int32_t>{a, 0}), {2}); };
+  const auto lengths = [](int32_t a) {
+    return Tensor::from(std::span<const int32_t>(std::vector<int32_t>{a, 0}), {2});
+  };
   EXPECT_THROW(AttentionCache(0, 1, 1, 1, 1), Error);
   EXPECT_THROW(AttentionCache(1, 1, 1, 1, 1, {.dtype = DType::f64}), Error);
   EXPECT_THROW(AttentionCache(1, 1, 1, 1, 1, {.pages = 3}), Error);
@@ -261,8 +262,7 @@ TEST(AttentionCache, RefusesWhatDoesNotFit) {
   memory = cache.memory();
   memory.key = memory.key.to(DType::i8);
   memory.value = memory.value.to(DType::i8);
-  EXPECT_EQ(message_of([&] { (void)attention(q, memory); }),
-            "[attention] key_scales where key is in i8; found none");
+  EXPECT_EQ(message_of([&] { (void)attention(q, memory); }), "[attention] key_scales where key is in i8; found none");
 }
 
 // Half precision without a cache: the f32 result of the same numbers, rounded once; and so are the gradients.
