@@ -28,8 +28,8 @@ from ._heed import (
 )
 
 __all__ = [
-    "AttentionGradients", "AttentionResult", "Tapped", "Taps", "active_isa", "attention", "attention_backward",
-    "available_isas", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
+    "attention_backward", "attention_cached", "available_isas", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -100,8 +100,7 @@ _OPTIONS = (
 )
 
 
-def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
-    found = _heed.attention(query, key, value, _options(given), plain)
+def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
     taps = found["taps"]
     result = AttentionResult(
         _like(query, found["output"]),
@@ -114,6 +113,10 @@ def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict,
         result = result._replace(output=out)
     more = given["return_logsumexp"] or given["return_weights"] or given["taps"]
     return result if more else result.output
+
+
+def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
+    return _result(_heed.attention(query, key, value, _options(given), plain), query, given, out)
 
 
 def attention(
@@ -193,6 +196,104 @@ def attention_backward(
     given = dict(locals(), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given), want_bias)
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+class KeyValueCache:
+    """Keys and values of positions already seen, for decoding.
+
+        cache = heed.KeyValueCache(batch, kv_heads, capacity=4096, size=128, dtype="bfloat16")
+        cache.append(k_prompt, v_prompt)                                    # (B, Hkv, L, D) each
+        out = heed.attention_cached(q_prompt, cache, causal=True)
+        cache.append(k_next, v_next)                                        # (B, Hkv, 1, D)
+        out = heed.attention_cached(q_next, cache, causal=True)             # decode
+
+    dtype: "float32", "bfloat16", "float16", or "int8" (each row of a head with a scale of its own). page: keys of a
+    page, 0 for one piece of `capacity` keys for each sequence; pages: how many the sequences share, 0 for enough.
+    """
+
+    def __init__(
+        self, batch: int, heads: int, capacity: int, size: int, value_size: Optional[int] = None, *,
+        dtype: str = "float32", page: int = 0, pages: int = 0,
+    ) -> None:
+        self._cache = _heed.Cache(
+            batch, heads, capacity, size, size if value_size is None else value_size, str(dtype).rpartition(".")[2],
+            page, pages)
+
+    def append(self, key: Array, value: Array, lengths: Optional[Array] = None, *, layout: str = "bhld") -> None:
+        """key (B, Hkv, n, D) and value (B, Hkv, n, Dv) behind what each sequence has; of sequence b only the first
+        lengths[b] rows. Where they do not fit ValueError is raised and the cache stays as it was."""
+        self._cache.append(key, value, lengths, layout)
+
+    def truncate(self, sequence: int, length: int) -> None:
+        """Forgets all but the first `length` keys of a sequence."""
+        self._cache.truncate(sequence, length)
+
+    @property
+    def lengths(self) -> Array:
+        """(B) int32: the keys of each sequence."""
+        return self._cache.lengths()
+
+    @property
+    def capacity(self) -> int:
+        return self._cache.capacity()
+
+    @property
+    def free_pages(self) -> int:
+        return self._cache.free_pages()
+
+    @property
+    def nbytes(self) -> int:
+        return self._cache.nbytes()
+
+
+class KeyValues(NamedTuple):
+    """Keys and values in memory of your own.
+
+    In one piece: key (B, Hkv, S, D), value (B, Hkv, S, Dv). In pages: (P, Hkv, page, D) and (P, Hkv, page, Dv), where
+    rows n * page to (n + 1) * page - 1 of sequence b are page pages[b, n]. float32, bfloat16, float16, or int8 with
+    scales: float32, one for each row.
+    """
+
+    key: Array
+    value: Array
+    key_scales: Optional[Array] = None
+    value_scales: Optional[Array] = None
+    lengths: Optional[Array] = None  # (B): keys of each sequence; needed for pages
+    pages: Optional[Array] = None  # (B, any)
+
+
+def attention_cached(
+    query: Array,
+    memory: Union[KeyValueCache, KeyValues],
+    *,
+    mask: Optional[Array] = None,
+    bias: Optional[Array] = None,
+    causal: Causal = None,
+    window: Optional[Tuple[int, int]] = None,
+    scale: Optional[float] = None,
+    softcap: Optional[float] = None,
+    sinks: Optional[Array] = None,
+    alibi_slopes: Optional[Array] = None,
+    return_logsumexp: bool = False,
+    return_weights: bool = False,
+    taps: Optional[Taps] = None,
+    layout: str = "bhld",
+    out: Optional[Array] = None,
+) -> Union[Array, AttentionResult]:
+    """attention() of query (B, H, L, D) over a cache, or over keys and values as they are kept.
+
+    The result is that of attention() over the same numbers widened to float32, bit for bit, with the lengths of the
+    sequences as key_lengths; causal=True places the last query at the last key of its own sequence. The query is
+    computed in float32. S, for masks and taps, is the longest of the lengths.
+    """
+    given = dict(locals(), dropout=0.0, seed=None, key_lengths=None, query_documents=None, key_documents=None)
+    if isinstance(memory, KeyValueCache):
+        found = _heed.attention_cache(query, memory._cache, _options(given))
+    elif isinstance(memory, KeyValues):
+        found = _heed.attention_stored(query, memory._asdict(), _options(given))
+    else:
+        raise TypeError(f"[attention_cached] a KeyValueCache or KeyValues; found {type(memory).__name__}")
+    return _result(found, query, given, out)
 
 
 from . import reference  # noqa: E402  (it uses what is above)

@@ -82,9 +82,9 @@ std::string as_table(const std::vector<Line>& lines) {
   text += fmt::format("{:<24} {:<16} {:>7} {:>11} {:>11} {:>7} {:>10}\n", "B,H,Hkv,L,S,D", "", "threads", "median ms",
                       "best ms", "GB/s", "of memory");
   for (const Line& line : lines) {
-    text += fmt::format("{:<24} {:<16} {:>7} {:>11.4f} {:>11.4f} {:>7.1f} {:>9.1f}%\n", line.shape, line.what,
-                        line.threads, line.median_ms, line.best_ms, line.gigabytes,
-                        100 * line.gigabytes / line.bandwidth);
+    text +=
+        fmt::format("{:<24} {:<16} {:>7} {:>11.4f} {:>11.4f} {:>7.1f} {:>9.1f}%\n", line.shape, line.what, line.threads,
+                    line.median_ms, line.best_ms, line.gigabytes, 100 * line.gigabytes / line.bandwidth);
   }
   return text;
 }

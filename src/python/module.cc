@@ -3,7 +3,11 @@
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
+#include <algorithm>
+#include <array>
+
 #include "heed/attention.h"
+#include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "kernels/peak.h"
@@ -37,6 +41,19 @@ class Arguments {
  private:
   py::list owners_;
 };
+
+bool is_half(const Tensor& x) { return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16); }
+
+// Query, key, value and so on as heed takes them: all in one half precision, or all in f32 (f64 for the reference).
+template <size_t N>
+void unify(std::array<Tensor, N>& tensors, bool halves) {
+  const bool same = std::all_of(tensors.begin(), tensors.end(),
+                                [&](const Tensor& x) { return is_half(x) && x.dtype() == tensors[0].dtype(); });
+  if (same && halves) return;
+  for (Tensor& x : tensors) {
+    if (is_half(x)) x = x.to(DType::f32);
+  }
+}
 
 // Batch, heads and lengths of arrays that may come as (B, H, L, D), (B, L, H, D), (H, L, D), (L, H, D) or (L, D).
 struct Layout {
@@ -172,8 +189,9 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout) {
 py::dict attend(const py::object& query, const py::object& key, const py::object& value, const py::dict& given,
                 bool plain) {
   Arguments arguments;
-  const Tensor q = arguments.floats(query, "query"), k = arguments.floats(key, "key"),
-               v = arguments.floats(value, "value");
+  std::array<Tensor, 3> tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")};
+  unify(tensors, !plain);
+  const auto& [q, k, v] = tensors;
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
   AttentionResult result;
@@ -189,12 +207,14 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
                        const py::object& value, const py::object& output, const py::object& logsumexp,
                        const py::dict& given, bool want_bias) {
   Arguments arguments;
-  const Tensor d = arguments.floats(d_output, "d_output"), q = arguments.floats(query, "query"),
-               k = arguments.floats(key, "key"), v = arguments.floats(value, "value");
+  std::array<Tensor, 5> tensors{arguments(d_output, "d_output"), arguments(query, "query"), arguments(key, "key"),
+                                arguments(value, "value"), arguments(output, "output")};
+  unify(tensors, true);
+  const auto& [d, q, k, v, o] = tensors;
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
   AttentionResult forward;
-  forward.output = layout.in(arguments.floats(output, "output"));
+  forward.output = layout.in(o);
   forward.logsumexp = arguments.floats(logsumexp, "logsumexp");
   if (forward.logsumexp.defined() && layout.rank < 4) {
     Shape shape{1};
@@ -214,6 +234,57 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   result["bias"] = array_or_none(gradients.bias);
   result["sinks"] = array_or_none(gradients.sinks);
   return result;
+}
+
+AttentionCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
+                          const std::string& dtype, int64_t page, int64_t pages) {
+  const std::pair<const char*, DType> types[] = {
+      {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"int8", DType::i8}};
+  for (const auto& [name, type] : types) {
+    if (dtype == name) return {batch, heads, capacity, size, value_size, {.dtype = type, .page = page, .pages = pages}};
+  }
+  throw py::value_error("[KeyValueCache] dtype \"float32\", \"bfloat16\", \"float16\" or \"int8\"; found \"" + dtype +
+                        "\"");
+}
+
+void append(AttentionCache& cache, const py::object& key, const py::object& value, const py::object& lengths,
+            const std::string& layout) {
+  Arguments arguments;
+  Tensor k = arguments(key, "key"), v = arguments(value, "value");
+  const Tensor counts = arguments.integers(lengths, "lengths");
+  if (layout == "blhd" && k.rank() == 4 && v.rank() == 4) k = k.transpose(1, 2), v = v.transpose(1, 2);
+  const py::gil_scoped_release release;
+  cache.append(k, v, counts);
+}
+
+py::dict attend_memory(const py::object& query, const KeyValues& memory, const py::dict& given, Arguments& arguments) {
+  const Tensor q = arguments.floats(query, "query");
+  const AttentionOptions options = options_of(given, arguments);
+  const Layout layout = layout_of(given, q);
+  AttentionResult result;
+  {
+    const py::gil_scoped_release release;
+    result = attention(layout.in(q), memory, options);
+  }
+  return dict_of(result, layout);
+}
+
+py::dict attend_cache(const py::object& query, const AttentionCache& cache, const py::dict& given) {
+  Arguments arguments;
+  return attend_memory(query, cache.memory(), given, arguments);
+}
+
+// Memory of the caller's own: `given_memory` has the fields of KeyValues.
+py::dict attend_stored(const py::object& query, const py::dict& given_memory, const py::dict& given) {
+  Arguments arguments;
+  KeyValues memory;
+  memory.key = arguments(given_memory["key"], "key");
+  memory.value = arguments(given_memory["value"], "value");
+  memory.key_scales = arguments(given_memory["key_scales"], "key_scales");
+  memory.value_scales = arguments(given_memory["value_scales"], "value_scales");
+  memory.lengths = arguments.integers(given_memory["lengths"], "lengths");
+  memory.pages = arguments.integers(given_memory["pages"], "pages");
+  return attend_memory(query, memory, given, arguments);
 }
 
 // `result` into an array of the caller's. The attention is done by then, so `out` may be one of its inputs.
@@ -242,6 +313,16 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
   module.def("copy_into", &copy_into);
+  module.def("attention_cache", &attend_cache);
+  module.def("attention_stored", &attend_stored);
+  py::class_<AttentionCache>(module, "Cache")
+      .def(py::init(&make_cache))
+      .def("append", &append)
+      .def("truncate", &AttentionCache::truncate)
+      .def("lengths", [](const AttentionCache& cache) { return to_numpy(cache.memory().lengths.clone()); })
+      .def("capacity", &AttentionCache::capacity)
+      .def("free_pages", &AttentionCache::free_pages)
+      .def("nbytes", &AttentionCache::nbytes);
   module.def("num_threads", &num_threads);
   module.def("set_num_threads", &set_num_threads);
   module.def("active_isa", [] { return std::string(to_string(active_isa())); });
