@@ -17,6 +17,7 @@
 #include <span>
 #include <vector>
 
+#include "heed/score.h"
 #include "heed/tensor.h"
 
 namespace heed {
@@ -94,6 +95,7 @@ struct AttentionOptions {
   Tensor bias = {};          // f32, added to the scores (-inf: not attended); broadcasts likewise; undefined: none
   float softcap = 0;         // c: scores become c * tanh(score / c), before bias and masks; 0: off
   Tensor alibi_slopes = {};  // (H) f32: adds -slope_h * |i + offset - j|; undefined: none
+  Score score = {};          // any function of the score, its position and a table (score.h), after softcap and ALiBi
   Tensor sinks = {};  // (H) f32: one more score in every row's softmax sum, with no value behind it; undefined: none
   Tensor query_documents = {};  // (B, L) i32 and
   Tensor key_documents = {};    // (B, S) i32: a query sees only keys of its own document; both or neither
@@ -120,11 +122,20 @@ struct AttentionResult {
 };
 
 struct AttentionGradients {
-  Tensor query;  // (B, H, L, D), as key and value laid out like the output: (B, L, H, D)
-  Tensor key;    // (B, Hkv, S, D)
-  Tensor value;  // (B, Hkv, S, Dv)
-  Tensor bias;   // the bias's own shape, summed over what was broadcast; only where asked for
-  Tensor sinks;  // (H), where sinks were given
+  Tensor query;         // (B, H, L, D), as key and value laid out like the output: (B, L, H, D)
+  Tensor key;           // (B, Hkv, S, D)
+  Tensor value;         // (B, Hkv, S, Dv)
+  Tensor bias;          // the bias's own shape, summed over what was broadcast; only where asked for
+  Tensor sinks;         // (H), where sinks were given
+  Tensor alibi_slopes;  // (H), and
+  Tensor score_table;   // in the shape of the score function's table: only where asked for
+};
+
+// Gradients that cost a pass of their own.
+struct AttentionWantGradients {
+  bool bias = false;
+  bool alibi_slopes = false;
+  bool score_table = false;
 };
 
 // query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, any strides; H a multiple of Hkv, and query head
@@ -136,10 +147,11 @@ struct AttentionGradients {
 
 // The gradient with respect to query, key and value, given that of the output (B, H, L, Dv). `forward` is what
 // attention() returned for the same arguments, with logsumexp; the dropout mask is computed again, not stored.
-// `want_bias` asks for the bias's gradient as well.
+// What is summed over many pairs (alibi_slopes, score_table) is added up in double precision.
 [[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                                     const Tensor& value, const AttentionResult& forward,
-                                                    const AttentionOptions& options = {}, bool want_bias = false);
+                                                    const AttentionOptions& options = {},
+                                                    const AttentionWantGradients& want = {});
 
 // Sequences of different lengths one behind the other, without padding. `queries` and `keys`, (B + 1) i32, say where
 // each begins: 0, the first length, the sum of the first two, ..., all rows.

@@ -194,6 +194,37 @@ struct Pass {
     });
     kernels::attention_copy_rows(data, d_bias.numel(), data, d_bias.numel(), 1, d_bias.numel());
   }
+
+  // The gradient of a stage's table: each (b, h) adds up its own, then these follow each other. Where that would take
+  // too much memory, each h: the order depends on the shape alone.
+  void table(const Tensor& d_table, int64_t stage) const {
+    const int64_t entries = d_table.numel(), pairs = problem.batch * problem.heads;
+    const bool by_sequence = pairs * entries <= int64_t{1} << 22;
+    const int64_t tasks = by_sequence ? pairs : problem.heads;
+    const Buffer<double> sums(tasks * entries);
+    const RowTiles head_tiles(1, problem.queries);
+    parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
+      Worker thread = worker();
+      for (int64_t task = begin; task < end; ++task) {
+        double* const own = sums.data() + task * entries;
+        std::fill_n(own, entries, 0.0);
+        for (int64_t b = by_sequence ? task / problem.heads : 0; b < problem.batch; ++b) {
+          thread.enter(b, task % problem.heads, 1);
+          thread.gradients.d_table = own;
+          thread.gradients.table_stage = stage;
+          thread.gradients.key_end = problem.keys;
+          for (int64_t t = 0; t < head_tiles.count(); ++t) thread.run(head_tiles[t]);
+          if (by_sequence) break;
+        }
+      }
+    });
+    float* const data = d_table.data<float>();
+    for (int64_t n = 0; n < entries; ++n) {
+      double sum = 0;
+      for (int64_t task = 0; task < tasks; ++task) sum += sums[task * entries + n];
+      data[n] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+    }
+  }
 };
 
 void require_like(std::string_view name, const Tensor& tensor, const Shape& shape, DType dtype) {
@@ -223,6 +254,8 @@ void run_backward(std::span<const BackwardCall> calls) {
       pass.in_two();
     }
     if (call.gradients.bias.defined()) pass.bias();
+    if (call.gradients.alibi_slopes.defined()) pass.table(call.gradients.alibi_slopes, p.stage_of_alibi());
+    if (call.gradients.score_table.defined()) pass.table(call.gradients.score_table, p.stage_of_score());
   }
 }
 
@@ -241,7 +274,7 @@ Tensor sum_sinks(const Tensor& d_sinks) {
 
 AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                       const Tensor& value, const AttentionResult& forward,
-                                      const AttentionOptions& options, bool want_bias) {
+                                      const AttentionOptions& options, const AttentionWantGradients& want) {
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
   const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, dtype);
   const Shape output{problem.batch, problem.heads, problem.queries, problem.value_size};
@@ -249,7 +282,11 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   require_like("the forward pass's output", forward.output, output, dtype);
   require_like("the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
                {problem.batch, problem.heads, problem.queries}, DType::f32);
-  require(!want_bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
+  require(!want.bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
+  require(!want.alibi_slopes || options.alibi_slopes.defined(), "attention_backward",
+          "alibi_slopes, as their gradient is wanted; found none");
+  require(!want.score_table || (options.score.defined() && options.score.has_table()), "attention_backward",
+          "a score function with a table, as its gradient is wanted; found none");
 
   AttentionGradients result;
   const auto empty_like = [](const Tensor& x) {  // (B, H, L, D), laid out as a layer's rows are: (B, L, H, D)
@@ -258,7 +295,9 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   result.query = empty_like(query);
   result.key = empty_like(key);
   result.value = empty_like(value);
-  if (want_bias) result.bias = Tensor::zeros(options.bias.shape());
+  if (want.bias) result.bias = Tensor::zeros(options.bias.shape());
+  if (want.alibi_slopes) result.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
+  if (want.score_table) result.score_table = Tensor::zeros(options.score.table().shape());
   const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
   BackwardCall call{problem, wide(d_output), wide(query), wide(key), wide(value), forward, result, {}};
   call.forward.output = wide(forward.output);

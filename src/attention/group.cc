@@ -56,16 +56,16 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
     group.stored_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, kv_head);
   }
   group.scale = static_cast<float>(problem.scale);
-  group.softcap = options.softcap;
+  group.stages = problem.compiled.data();
+  group.stage_count = static_cast<int64_t>(problem.compiled.size());
   group.first_shift = range.begin;
   group.last_shift = range.end;
-  group.offset = problem.offset(b);
+  group.offset = problem.score_offset(b);
   if (problem.mask.defined()) group.mask = strided<const bool>(problem.mask, b, first_head);
   if (problem.bias.defined()) group.bias = strided<const float>(problem.bias, b, first_head);
   const auto per_head = [first_head](const Tensor& tensor) {
     return kernels::Strided<const float>{tensor.data<float>() + first_head * tensor.stride(0), tensor.stride(0), 0, 0};
   };
-  if (options.alibi_slopes.defined()) group.slopes = per_head(options.alibi_slopes);
   if (options.sinks.defined()) group.sinks = per_head(options.sinks);
   const auto per_sequence = [b](const Tensor& tensor) {
     return kernels::Strided<const int32_t>{tensor.data<int32_t>() + b * tensor.stride(0), 0, tensor.stride(1), 0};

@@ -18,6 +18,7 @@ template <class T>
 [[nodiscard]] kernels::Element element_of(DType dtype);  // of f32, bf16, f16, i8
 
 // `heads` query heads from `first_head` on, which all read key/value head first_head / group(). query is f32.
+// The problem must outlive the group.
 [[nodiscard]] kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query,
                                                  const KeyValues& memory, int64_t b, int64_t first_head, int64_t heads);
 

@@ -21,8 +21,8 @@ void run_forward(std::span<const ForwardCall> calls);
 [[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
                                             const KeyValues& memory);
 
-// `gradients` has memory for what is wanted; its bias holds zeros. d_sinks (B, H, L), where sinks are given, gets each
-// row's part of their gradient.
+// `gradients` has memory for what is wanted; its bias and tables hold zeros. d_sinks (B, H, L), where sinks are given,
+// gets each row's part of their gradient.
 struct BackwardCall {
   AttentionProblem problem;
   Tensor d_output, query, key, value;

@@ -133,6 +133,26 @@ AttentionProblem check_shapes(std::string_view function, const Shape& query, con
   require_vector(function, "alibi_slopes", options.alibi_slopes, problem.heads, "H", DType::f32);
   require_vector(function, "sinks", options.sinks, problem.heads, "H",
                  options.sinks.defined() && dtype == DType::f64 ? options.sinks.dtype() : DType::f32);
+  if (options.softcap > 0) problem.stages.push_back({score::Softcap{options.softcap}, {}});
+  if (options.alibi_slopes.defined()) {
+    problem.stages.push_back({score::Alibi{options.alibi_slopes}, options.alibi_slopes.contiguous()});
+  }
+  if (options.score.defined()) {
+    const Tensor& table = options.score.table();
+    if (options.score.has_table()) {
+      require(table.defined() && table.dtype() == DType::f32 && table.numel() > 0 && table.numel() <= INT32_MAX,
+              function, "a score function's table in f32 of at least one element; found ",
+              table.defined() ? to_string(table.shape()) : "none",
+              table.defined() ? std::string(" in ") + std::string(to_string(table.dtype())) : "");
+    }
+    problem.stages.push_back({options.score, options.score.has_table() ? table.contiguous() : Tensor()});
+  }
+  for (const AttentionProblem::Stage& stage : problem.stages) {
+    const bool table = stage.table.defined();
+    problem.compiled.push_back({stage.function.function(), stage.function.run(active_isa()),
+                                table ? stage.table.data<float>() : nullptr,
+                                static_cast<int32_t>(table ? stage.table.numel() : 0)});
+  }
   require(options.query_documents.defined() == options.key_documents.defined(), function,
           "both query_documents and key_documents, or neither; found one");
   if (options.query_documents.defined()) {

@@ -1,9 +1,12 @@
 // An attention call, checked once and resolved to numbers: what the fused drivers and the reference share.
 #pragma once
 
+#include <algorithm>
 #include <string_view>
+#include <vector>
 
 #include "heed/attention.h"
+#include "kernels/attention.h"
 
 namespace heed {
 
@@ -27,10 +30,25 @@ struct AttentionProblem {
   Tensor mask;  // expanded to (B, H, L, S), or undefined
   Tensor bias;  // likewise
 
+  // What scores go through before the bias, in order: each with its table as dense f32 (or none), and compiled for the
+  // instruction set in use.
+  struct Stage {
+    Score function;
+    Tensor table;
+  };
+  std::vector<Stage> stages;
+  std::vector<kernels::ScoreStage> compiled;
+  [[nodiscard]] int64_t stage_of_alibi() const { return options.softcap > 0 ? 1 : 0; }
+  [[nodiscard]] int64_t stage_of_score() const { return static_cast<int64_t>(stages.size()) - 1; }
+
   [[nodiscard]] int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }  // query heads a key/value head
   [[nodiscard]] int64_t key_length(int64_t b) const;
   // Query i stands at key position i + offset: for causal, window and ALiBi.
   [[nodiscard]] int64_t offset(int64_t b) const;
+  // The same as far as score functions see it: within +-2^30.
+  [[nodiscard]] int64_t score_offset(int64_t b) const {
+    return std::clamp(offset(b), -(int64_t{1} << 30), int64_t{1} << 30);
+  }
   // Queries move the range: [begin, end) is clamp(i + shift) at both ends, within [0, key_length(b)].
   [[nodiscard]] KeyRange visible(int64_t b, int64_t i) const;
   // Of a query at position 0, before clamping; far outside where there is no bound.

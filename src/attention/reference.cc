@@ -34,10 +34,12 @@ constexpr T kInfinity = std::numeric_limits<T>::infinity();
 // One row of the table: the scores of query i of head h in sequence b against all S keys, and what became of them.
 template <class T>
 struct Row {
-  std::vector<T> scores;   // after softcap, bias and masks; -inf: not attended
-  std::vector<T> slope;    // d score / d (scale * q . k): 1, or the derivative of the softcap
+  std::vector<T> scores;   // after softcap, score functions, bias and masks; -inf: not attended
+  std::vector<T> slope;    // d score / d (scale * q . k): 1, or the derivative of what scores go through
   std::vector<T> weights;  // softmax of the scores, before dropout
   T logsumexp = 0;
+  std::vector<T> by_entry;     // where wanted: d score / d entry of a stage's table,
+  std::vector<int64_t> entry;  // and which entry
 };
 
 template <class T>
@@ -45,7 +47,11 @@ class Attention {
  public:
   Attention(std::string_view function, const Tensor& query, const Tensor& key, const Tensor& value,
             const AttentionOptions& options)
-      : p(check_attention(function, query, key, value, options, dtype_of<T>::value)), q(query), k(key), v(value) {}
+      : p(check_attention(function, query, key, value, options, dtype_of<T>::value)), q(query), k(key), v(value) {
+    for (const AttentionProblem::Stage& stage : p.stages) {
+      tables_.push_back(stage.table.defined() ? stage.table.to(DType::f64) : Tensor());
+    }
+  }
 
   // May query i see key j at all?
   [[nodiscard]] bool attends(int64_t b, int64_t h, int64_t i, int64_t j) const {
@@ -59,9 +65,20 @@ class Attention {
     return bias(b, h, i, j) != -kInfinity<T>;
   }
 
-  [[nodiscard]] Row<T> row(int64_t b, int64_t h, int64_t i) const {
+  // Score functions are evaluated in double precision, whatever T.
+  [[nodiscard]] score::Evaluated evaluate(size_t stage, double score, int64_t b, int64_t h, int64_t i,
+                                          int64_t j) const {
+    const Tensor& table = tables_[stage];
+    const score::OnePair at{h, i, j, b, p.score_offset(b)};
+    return p.stages[stage].function.one(score, table.defined() ? table.data<double>() : nullptr,
+                                        table.defined() ? table.numel() : 0, at);
+  }
+
+  // `want_table`: the stage whose table's derivatives are wanted, or -1.
+  [[nodiscard]] Row<T> row(int64_t b, int64_t h, int64_t i, int64_t want_table = -1) const {
     const auto keys = static_cast<size_t>(p.keys);
-    Row<T> r{std::vector<T>(keys), std::vector<T>(keys, T{1}), std::vector<T>(keys), T{0}};
+    Row<T> r{std::vector<T>(keys), std::vector<T>(keys, T{1}), std::vector<T>(keys), T{0}, {}, {}};
+    if (want_table >= 0) r.by_entry.resize(keys), r.entry.resize(keys);
 
     // 1. Scores: how well query i matches key j.
     for (int64_t j = 0; j < p.keys; ++j) {
@@ -73,15 +90,16 @@ class Attention {
       T score = 0;
       for (int64_t d = 0; d < p.size; ++d) score += q(b, h, i, d) * k(b, kv_head(h), j, d);
       score *= static_cast<T>(p.scale);
-      if (p.options.softcap > 0) {
-        const T cap = static_cast<T>(p.options.softcap);
-        const T squashed = std::tanh(score / cap);
-        score = cap * squashed;
-        r.slope[n] = 1 - squashed * squashed;
-      }
-      if (p.options.alibi_slopes.defined()) {
-        const int64_t distance = std::abs(i + p.offset(b) - j);
-        score -= static_cast<T>(View<float>(p.options.alibi_slopes)(h)) * static_cast<T>(distance);
+      for (size_t stage = 0; stage < p.stages.size(); ++stage) {
+        const score::Evaluated e = evaluate(stage, static_cast<double>(score), b, h, i, j);
+        score = static_cast<T>(e.value);
+        r.slope[n] *= static_cast<T>(e.by_score);
+        if (static_cast<int64_t>(stage) == want_table) {
+          r.by_entry[n] = static_cast<T>(e.by_entry);
+          r.entry[n] = e.entry;
+        } else if (want_table >= 0 && static_cast<int64_t>(stage) > want_table) {
+          r.by_entry[n] *= static_cast<T>(e.by_score);
+        }
       }
       r.scores[n] = score + bias(b, h, i, j);
     }
@@ -121,6 +139,9 @@ class Attention {
 
   const AttentionProblem p;
   const View<T> q, k, v;
+
+ private:
+  std::vector<Tensor> tables_;  // of the stages, f64
 };
 
 template <class T>
@@ -181,6 +202,12 @@ AttentionGradients backward(const Tensor& d_output, const Tensor& query, const T
   gradients.value = Tensor::zeros(value.shape(), dtype_of<T>::value);
   if (options.bias.defined()) gradients.bias = Tensor::zeros(options.bias.shape(), dtype_of<T>::value);
   if (options.sinks.defined()) gradients.sinks = Tensor::zeros(options.sinks.shape(), dtype_of<T>::value);
+  if (options.alibi_slopes.defined()) {
+    gradients.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape(), dtype_of<T>::value);
+  }
+  if (options.score.has_table()) {
+    gradients.score_table = Tensor::zeros(options.score.table().shape(), dtype_of<T>::value);
+  }
   const View<T> d_out(d_output), d_q(gradients.query), d_k(gradients.key), d_v(gradients.value);
   const T scale = static_cast<T>(p.scale);
 
@@ -188,7 +215,8 @@ AttentionGradients backward(const Tensor& d_output, const Tensor& query, const T
     for (int64_t h = 0; h < p.heads; ++h) {
       const int64_t g = attention.kv_head(h);
       for (int64_t i = 0; i < p.queries; ++i) {
-        const Row<T> row = attention.row(b, h, i);
+        const Row<T> row = attention.row(b, h, i, options.score.has_table() ? p.stage_of_score() : -1);
+        const Row<T> alibi = options.alibi_slopes.defined() ? attention.row(b, h, i, p.stage_of_alibi()) : Row<T>{};
         std::vector<T> d_weights(row.weights.size(), T{0});
         T mean = 0;  // sum_j weight_j * d_weight_j
         for (int64_t j = 0; j < p.keys; ++j) {
@@ -210,9 +238,15 @@ AttentionGradients backward(const Tensor& d_output, const Tensor& query, const T
           const auto n = static_cast<size_t>(j);
           if (row.scores[n] == -kInfinity<T>) continue;
           const T d_score = row.weights[n] * (d_weights[n] - mean);
-          // 1. score = softcap(scale * q . k) + bias
+          // 1. score = stages(scale * q . k) + bias
           if (options.bias.defined()) {
             gradients.bias.template data<T>()[unbroadcast(gradients.bias, {b, h, i, j})] += d_score;
+          }
+          if (options.alibi_slopes.defined()) {
+            gradients.alibi_slopes.template data<T>()[alibi.entry[n]] += d_score * alibi.by_entry[n];
+          }
+          if (options.score.has_table()) {
+            gradients.score_table.template data<T>()[row.entry[n]] += d_score * row.by_entry[n];
           }
           const T d_product = d_score * row.slope[n] * scale;
           for (int64_t d = 0; d < p.size; ++d) {

@@ -11,6 +11,8 @@
 
 #include <cstdint>
 
+#include "heed/lanes.h"
+
 namespace heed::kernels {
 
 inline constexpr int64_t kTileRows = 48;    // queries of a tile
@@ -51,6 +53,14 @@ void attention_unpack_rows(const StoredRows& rows, int64_t columns, int64_t from
 // One row of `count` numbers into a narrower type, rounded to nearest even; i8: `scale` gets what to multiply by.
 void attention_pack_row(const float* from, int64_t count, Element element, void* to, float* scale);
 
+// A score function, compiled for the instruction set in use.
+struct ScoreStage {
+  const void* function = nullptr;
+  void (*run)(const void* function, const score::Block& block) = nullptr;
+  const float* table = nullptr;  // dense
+  int32_t entries = 0;
+};
+
 // One sequence, one key/value head, `heads` query heads. Row r of the group is query r % queries of head r / queries.
 struct AttentionGroup {
   int64_t heads = 1, queries = 0, keys = 0, size = 0, value_size = 0;  // G, L, S (the attended length), D, Dv
@@ -59,13 +69,13 @@ struct AttentionGroup {
   Strided<const float> value;                                          // (S, Dv)
   StoredRows stored_key, stored_value;  // where keys and values are not f32 in one piece: both or neither
   float scale = 1;
-  float softcap = 0;  // 0: off
+  const ScoreStage* stages = nullptr;  // what scores go through, in this order, before bias and masks
+  int64_t stage_count = 0;
   // Query i sees keys i + first_shift <= j < i + last_shift.
   int64_t first_shift = 0, last_shift = 0;
-  int64_t offset = 0;                      // query i stands at key position i + offset (ALiBi)
+  int64_t offset = 0;                      // query i stands at key position i + offset (for the stages)
   Strided<const bool> mask;                // (G, L, S), null: none
   Strided<const float> bias;               // (G, L, S), null: none
-  Strided<const float> slopes;             // (G), null: none
   Strided<const float> sinks;              // (G), null: none
   Strided<const int32_t> query_documents;  // (L), null: none
   Strided<const int32_t> key_documents;    // (S)
@@ -130,9 +140,11 @@ struct AttentionBackward {
   // Null where not wanted now. d_key (S, padded(D)) and d_value (S, padded(Dv)) are added to: rows in order.
   float* d_key = nullptr;
   float* d_value = nullptr;
-  Strided<float> d_query;   // (G, L, D), unit column stride, written; needs the full range of keys
-  Strided<float> d_sink;    // (G, L): this row's part of the sink's gradient, written with d_query
-  Strided<float> d_scores;  // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
+  Strided<float> d_query;     // (G, L, D), unit column stride, written; needs the full range of keys
+  Strided<float> d_sink;      // (G, L): this row's part of the sink's gradient, written with d_query
+  Strided<float> d_scores;    // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
+  double* d_table = nullptr;  // of the table of stage `table_stage`, added to: keys in order, then rows
+  int64_t table_stage = 0;
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
 };
 

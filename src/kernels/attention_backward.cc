@@ -22,11 +22,12 @@ struct Workspace {
   float *query_rows, *d_output_rows;        // (rows, padded(D)), scaled, and (rows, padded(Dv))
   float* d_query;                           // (D, width)
   float* spare;                             // (max(64, Dv), width): a bias tile, before that the output's columns
-  float *scores, *d_scores, *slope;         // (64, width)
+  float *scores, *d_scores;                 // (64, width)
+  StageSlopes slopes;                       // where the group has stages
   HWY_ALIGN float origin[kTileRows];        // logsumexp, 0 for rows that attend to nothing
   HWY_ALIGN float mean[kTileRows];          // rowsum(dO * O)
 
-  Workspace(const Tile& tile, float* memory) {
+  Workspace(const Tile& tile, const AttentionBackward& gradients, float* memory) {
     const int64_t d = tile.group.size, dv = tile.group.value_size, width = tile.width;
     query_columns = memory;
     d_output_columns = query_columns + d * width;
@@ -36,7 +37,13 @@ struct Workspace {
     spare = d_query + d * width;
     scores = spare + std::max(kBlockKeys, dv) * width;
     d_scores = scores + kBlockKeys * width;
-    slope = d_scores + kBlockKeys * width;
+    if (tile.group.stage_count == 0) return;
+    slopes.by_score = d_scores + kBlockKeys * width;
+    slopes.spare = slopes.by_score + kBlockKeys * width;
+    if (gradients.d_table == nullptr) return;
+    slopes.by_entry = slopes.spare + kBlockKeys * width;
+    slopes.entry = reinterpret_cast<int32_t*>(slopes.by_entry + kBlockKeys * width);
+    slopes.stage = gradients.table_stage;
   }
 };
 
@@ -159,6 +166,17 @@ void add_gradients(const Tile& tile, const AttentionBackward& gradients, const B
   }
 }
 
+// Many pairs share an entry, so they are added up one by one, in double precision.
+void add_to_table(const Tile& tile, const Block& block, const Workspace& w, double* d_table) {
+  for (int64_t j = 0; j < block.count; ++j) {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const int64_t at = j * tile.width + r;
+      if (w.d_scores[at] == 0) continue;  // masked, or nothing to add
+      d_table[w.slopes.entry[at]] += static_cast<double>(w.d_scores[at]) * static_cast<double>(w.slopes.by_entry[at]);
+    }
+  }
+}
+
 void write_query_gradient(const Tile& tile, const AttentionBackward& gradients, const Workspace& w) {
   const AttentionGroup& g = tile.group;
   float* rows[kTileRows];
@@ -179,7 +197,7 @@ void write_query_gradient(const Tile& tile, const AttentionBackward& gradients, 
 void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first, int64_t rows,
                   float* scratch) {
   const Tile tile(group, first, rows);
-  Workspace w(tile, scratch);
+  Workspace w(tile, gradients, scratch);
   prepare(tile, gradients, w);
   const Finite finite{all_finite(w.query_columns, tile.width, 1, group.size, tile.width),
                       all_finite(w.d_output_columns, tile.width, 1, group.value_size, tile.width)};
@@ -199,7 +217,7 @@ void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradient
     Bits bits, kept;
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
-    const bool partial = compute_scores(tile, block, coverage, w.query_columns, w.scores, w.spare, w.slope, bits);
+    const bool partial = compute_scores(tile, block, coverage, w.query_columns, w.scores, w.spare, w.slopes, bits);
     multiply<Into::fresh>({.c = w.d_scores,
                            .c_row = tile.width,
                            .a = group.value.data + block.from * group.value.row,
@@ -221,11 +239,12 @@ void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradient
       for (int64_t r = 0; r < rows; ++r) to[r] = score_rows[r] + (block.from - gradients.key_begin);
       unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return d; });
     }
-    if (group.softcap > 0) {
+    if (gradients.d_table != nullptr) add_to_table(tile, block, w, gradients.d_table);
+    if (group.stage_count > 0) {
       for (int64_t n = 0; n < block.count * tile.width; n += kLanes) {
         // Masked pairs hold 0 already; the slope of a NaN behind a mask must not bring it back.
         const FV d = hn::Load(kF, w.d_scores + n);
-        const FV scaled = hn::Mul(d, hn::Load(kF, w.slope + n));
+        const FV scaled = hn::Mul(d, hn::Load(kF, w.slopes.by_score + n));
         hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);
       }
     }
@@ -257,7 +276,7 @@ HWY_EXPORT(CopyRows);
 
 int64_t attention_backward_scratch(const AttentionGroup& group) {
   const int64_t d = padded(group.size), dv = padded(group.value_size);
-  return kTileRows * (3 * d + 2 * dv + std::max(kBlockKeys, dv) + 3 * kBlockKeys);
+  return kTileRows * (3 * d + 2 * dv + std::max(kBlockKeys, dv) + 6 * kBlockKeys);
 }
 
 void attention_backward_tile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first,

@@ -148,21 +148,17 @@ bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
   for (int64_t r = 0; r < f.tile.rows; ++r) {
     float* const scores = f.scores + r * kBlockKeys;
     const int64_t h = f.tile.head[r], i = f.tile.query[r];
-    if (g.softcap > 0) {
-      const FV cap = all(g.softcap), inverse = all(1.0f / g.softcap);
-      for (int64_t j = 0; j < block.count; j += kLanes) {
-        hn::Store(hn::Mul(cap, hyperbolic_tangent(hn::Mul(hn::Load(kF, scores + j), inverse))), kF, scores + j);
-      }
-    }
-    if (g.slopes.data != nullptr) {
-      const FV slope = all(*g.slopes.at(h, 0));
-      const int64_t ahead = std::clamp<int64_t>(i + g.offset - block.from, -(int64_t{1} << 30), int64_t{1} << 30);
-      const auto at = hn::Set(kI, static_cast<int32_t>(ahead));
-      for (int64_t j = 0; j < block.count; j += kLanes) {
-        const auto key = hn::Iota(kI, static_cast<int32_t>(j));
-        const FV distance = hn::Abs(hn::ConvertTo(kF, hn::Sub(at, key)));
-        hn::Store(FmaNegated(slope, distance, hn::Load(kF, scores + j)), kF, scores + j);
-      }
+    if (g.stage_count > 0) {
+      HWY_ALIGN int32_t head[kBlockKeys], query[kBlockKeys], key[kBlockKeys];
+      std::fill_n(head, kBlockKeys, static_cast<int32_t>(g.first_head) + static_cast<int32_t>(h));
+      std::fill_n(query, kBlockKeys, static_cast<int32_t>(i));
+      for (int64_t j = 0; j < kBlockKeys; ++j) key[j] = static_cast<int32_t>(block.from + j);
+      score::Block b;
+      b.scores = scores;
+      b.lines = 1, b.width = padded(block.count);
+      b.head = head, b.query = query, b.key = key;
+      b.sequence = g.sequence, b.offset = g.offset;
+      run_stages(g, b, b.width, {});
     }
     uint64_t attended = coverage == Coverage::all && g.bias.data == nullptr ? ~uint64_t{0} : bits_of(bits, r);
     if (g.bias.data != nullptr) {

@@ -153,7 +153,7 @@ void write_weights(const Tile& tile, const AttentionForward& result, const State
     Bits bits;
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
-    (void)compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+    (void)compute_scores(tile, block, coverage, columns, scores, spare, {}, bits);
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
       const FV from = origin(hn::Load(kF, total.largest + lane)), factor = hn::Load(kF, factors + lane);
       for (int64_t j = 0; j < block.count; ++j) {
@@ -185,7 +185,7 @@ void ForwardTile(const AttentionGroup& group, const AttentionForward& result, in
   add_keys(
       tile, total, chunk,
       [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
-        const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, nullptr, bits);
+        const bool partial = compute_scores(tile, block, coverage, columns, scores, spare, {}, bits);
         HWY_ALIGN float factors[kTileRows];
         const bool grew = update(tile, block, scores, state, factors);
         if (group.dropout_threshold > 0) drop(tile, block, scores);

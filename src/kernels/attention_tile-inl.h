@@ -245,34 +245,52 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
   }
 }
 
-// scores[j][r] = softcap * tanh(scores / softcap); slope, where wanted, its derivative.
-inline void apply_softcap(const Tile& tile, const Block& block, float* scores, float* slope) {
-  const FV cap = all(tile.group.softcap), inverse = all(1.0f / tile.group.softcap);
-  for (int64_t n = 0; n < block.count * tile.width; n += kLanes) {
-    const FV t = hyperbolic_tangent(hn::Mul(hn::Load(kF, scores + n), inverse));
-    hn::Store(hn::Mul(cap, t), kF, scores + n);
-    if (slope != nullptr) hn::Store(FmaNegated(t, t, all(1.0f)), kF, slope + n);
+// The derivatives of the stages, as far as they are wanted, each (64, width).
+struct StageSlopes {
+  float* by_score = nullptr;  // of what leaves the last stage, by what enters the first
+  float* spare = nullptr;
+  float* by_entry = nullptr;  // by the entry of stage `stage`'s table
+  int32_t* entry = nullptr;   // which that is
+  int64_t stage = -1;
+};
+
+// `block` is filled but for the stage's own fields; `count` numbers.
+inline void run_stages(const AttentionGroup& g, score::Block block, int64_t count, const StageSlopes& slopes) {
+  for (int64_t n = 0; n < g.stage_count; ++n) {
+    const kernels::ScoreStage& stage = g.stages[n];
+    block.table = stage.table;
+    block.entries = stage.entries;
+    if (slopes.by_score != nullptr) {
+      block.by_score = n == 0 ? slopes.by_score : slopes.spare;
+      block.by_entry = n == slopes.stage ? slopes.by_entry : nullptr;
+      block.entry = n == slopes.stage ? slopes.entry : nullptr;
+    }
+    stage.run(stage.function, block);
+    if (slopes.by_score == nullptr || n == 0) continue;
+    const bool after = slopes.stage >= 0 && n > slopes.stage;  // the entry's way to the result leads through this stage
+    for (int64_t at = 0; at < count; at += kLanes) {
+      const FV slope = hn::LoadU(kF, slopes.spare + at);
+      hn::StoreU(hn::Mul(hn::LoadU(kF, slopes.by_score + at), slope), kF, slopes.by_score + at);
+      if (after) hn::StoreU(hn::Mul(hn::LoadU(kF, slopes.by_entry + at), slope), kF, slopes.by_entry + at);
+    }
   }
 }
 
-inline void apply_alibi(const Tile& tile, const Block& block, float* scores) {
+inline void apply_stages(const Tile& tile, const Block& block, float* scores, const StageSlopes& slopes) {
   const AttentionGroup& g = tile.group;
-  HWY_ALIGN float slopes[kTileRows];
-  HWY_ALIGN int32_t ahead[kTileRows];  // of the block's first key; exact for any length below 2^31
+  HWY_ALIGN int32_t head[kTileRows], query[kTileRows], key[kTileRows];
   for (int64_t r = 0; r < tile.width; ++r) {
-    slopes[r] = *g.slopes.at(tile.head[r], 0);
-    const int64_t distance = tile.query[r] + g.offset - block.from;
-    ahead[r] = static_cast<int32_t>(std::clamp<int64_t>(distance, -(int64_t{1} << 30), int64_t{1} << 30));
+    head[r] = static_cast<int32_t>(g.first_head) + static_cast<int32_t>(tile.head[r]);
+    query[r] = static_cast<int32_t>(tile.query[r]);
+    key[r] = static_cast<int32_t>(block.from);
   }
-  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
-    const FV slope = hn::Load(kF, slopes + lane);
-    const auto at = hn::Load(kI, ahead + lane);
-    for (int64_t j = 0; j < block.count; ++j) {
-      float* const s = scores + j * tile.width + lane;
-      const FV distance = hn::Abs(hn::ConvertTo(kF, hn::Sub(at, hn::Set(kI, static_cast<int32_t>(j)))));
-      hn::Store(FmaNegated(slope, distance, hn::Load(kF, s)), kF, s);
-    }
-  }
+  score::Block b;
+  b.scores = scores;
+  b.lines = block.count, b.width = tile.width;
+  b.head = head, b.query = query, b.key = key;
+  b.key_step = 1;
+  b.sequence = g.sequence, b.offset = g.offset;
+  run_stages(g, b, block.count * tile.width, slopes);
 }
 
 // Adds the bias; where it is -inf the score is exactly that, whatever it was, and the bit is cleared.
@@ -310,10 +328,10 @@ inline void apply_bits(const Tile& tile, const Block& block, const Bits& bits, f
 }
 
 // Scores of the block, all rules applied: scores[j][r], -inf where not attended. `columns` is the packed, scaled query
-// (D, width), `spare` room for a bias tile, `slope` that of the softcap's derivative or null.
+// (D, width), `spare` room for a bias tile.
 // Returns whether some pair of the block is not attended; `bits` is then valid.
 inline bool compute_scores(const Tile& tile, const Block& block, Coverage coverage, const float* columns, float* scores,
-                           float* spare, float* slope, Bits& bits) {
+                           float* spare, const StageSlopes& slopes, Bits& bits) {
   const AttentionGroup& g = tile.group;
   multiply<Into::fresh>({.c = scores,
                          .c_row = tile.width,
@@ -325,8 +343,7 @@ inline bool compute_scores(const Tile& tile, const Block& block, Coverage covera
                          .rows = block.count,
                          .depth = g.size,
                          .n = tile.width});
-  if (g.softcap > 0) apply_softcap(tile, block, scores, slope);
-  if (g.slopes.data != nullptr) apply_alibi(tile, block, scores);
+  if (g.stage_count > 0) apply_stages(tile, block, scores, slopes);
   bool partial = coverage == Coverage::part;
   if (g.bias.data != nullptr) partial = apply_bias(tile, block, scores, spare, bits) || partial;
   if (coverage == Coverage::part) apply_bits(tile, block, bits, scores);

@@ -225,7 +225,8 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   AttentionGradients gradients;
   {
     const py::gil_scoped_release release;
-    gradients = attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward, options, want_bias);
+    gradients = attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward, options,
+                                   {.bias = want_bias});
   }
   py::dict result;
   result["query"] = array_or_none(layout.out(gradients.query));

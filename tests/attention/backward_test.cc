@@ -31,7 +31,8 @@ void expect_gradients(const RandomCase& c, const AttentionGradients& g, const or
 void expect_like_oracle(const RandomCase& c) {
   const testing::Problem& p = c.problem;
   const AttentionResult r = attention(p.q, p.k, p.v, p.options);
-  const AttentionGradients g = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, p.options.bias.defined());
+  const AttentionGradients g =
+      attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, {.bias = p.options.bias.defined()});
   expect_gradients(c, g, oracle::attention(c.oracle), 8e-6);
 }
 
@@ -58,7 +59,7 @@ TEST(AttentionBackward, AgreesWithTheReference) {
     const testing::Problem& p = c.problem;
     const AttentionResult r = attention(p.q, p.k, p.v, p.options);
     const bool bias = p.options.bias.defined();
-    const AttentionGradients fused = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, bias);
+    const AttentionGradients fused = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, {.bias = bias});
     const AttentionGradients plain = reference::attention_backward(p.d_out, p.q, p.k, p.v, p.options);
     EXPECT_TRUE(close(to_doubles(fused.query), to_doubles(plain.query), 1e-5, "d_query")) << c.text;
     EXPECT_TRUE(close(to_doubles(fused.key), to_doubles(plain.key), 1e-5, "d_key")) << c.text;

@@ -20,7 +20,7 @@ struct Everything {
 Everything run(const Problem& p) {
   Everything e;
   e.forward = attention(p.q, p.k, p.v, p.options);
-  e.backward = attention_backward(p.d_out, p.q, p.k, p.v, e.forward, p.options, p.options.bias.defined());
+  e.backward = attention_backward(p.d_out, p.q, p.k, p.v, e.forward, p.options, {.bias = p.options.bias.defined()});
   return e;
 }
 

@@ -64,7 +64,7 @@ TEST(AttentionErrors, OfBackward) {
   const AttentionResult r = attention(kQuery, kKey, kValue, {.want = {.logsumexp = true}});
   const Tensor d_output = Tensor::zeros({2, 4, 5, 3});
   const auto error = [&](const Tensor& d, const AttentionResult& forward, bool bias) {
-    return message_of([&] { (void)attention_backward(d, kQuery, kKey, kValue, forward, {}, bias); });
+    return message_of([&] { (void)attention_backward(d, kQuery, kKey, kValue, forward, {}, {.bias = bias}); });
   };
   EXPECT_EQ(error(d_output, r, false), "no error");
   EXPECT_PRED2(says, error(Tensor::zeros({2, 4, 5, 4}), r, false),

@@ -81,7 +81,7 @@ TEST(AttentionSpecial, WhatIsBehindAMaskCannotLeak) {
       Fixture f(1);
       const bool bias_too = options.bias.defined();
       const AttentionResult clean = attention(f.q, f.k, f.v, options);
-      const AttentionGradients clean_g = attention_backward(f.d_out, f.q, f.k, f.v, clean, options, bias_too);
+      const AttentionGradients clean_g = attention_backward(f.d_out, f.q, f.k, f.v, clean, options, {.bias = bias_too});
       for (const float garbage : {kNaN, kInfinity, -kInfinity, 3e38f}) {
         if (isa == Isa::portable && garbage < kInfinity) continue;  // slow there: NaN and infinity are enough
         fill_rows(f.k, 100, 150, garbage);
@@ -90,7 +90,7 @@ TEST(AttentionSpecial, WhatIsBehindAMaskCannotLeak) {
         EXPECT_TRUE(same_bits(clean.output, r.output)) << name << " " << garbage;
         EXPECT_TRUE(same_bits(clean.logsumexp, r.logsumexp)) << name << " " << garbage;
         EXPECT_TRUE(same_bits(clean.weights, r.weights)) << name << " " << garbage;
-        const AttentionGradients g = attention_backward(f.d_out, f.q, f.k, f.v, r, options, bias_too);
+        const AttentionGradients g = attention_backward(f.d_out, f.q, f.k, f.v, r, options, {.bias = bias_too});
         EXPECT_TRUE(same_bits(clean_g.query, g.query)) << name << " " << garbage;
         EXPECT_TRUE(same_bits(clean_g.key, g.key)) << name << " " << garbage;
         EXPECT_TRUE(same_bits(clean_g.value, g.value)) << name << " " << garbage;
@@ -286,7 +286,8 @@ TEST(AttentionSpecial, NothingIsReadBeyondTheTensors) {
                                        .bias = bias.tensor,
                                        .want = {.logsumexp = true, .weights = true}};
         const AttentionResult r = attention(q.tensor, k.tensor, v.tensor, options);
-        const AttentionGradients g = attention_backward(d_out.tensor, q.tensor, k.tensor, v.tensor, r, options, true);
+        const AttentionGradients g =
+            attention_backward(d_out.tensor, q.tensor, k.tensor, v.tensor, r, options, {.bias = true});
         EXPECT_TRUE(all_are(g.bias, finite));
       }
     }

@@ -1,0 +1,276 @@
+// Sixteen numbers side by side, and numbers that carry their derivatives: what score functions (score.h) are written in.
+//
+// Arithmetic is that of IEEE 754, each operation rounded on its own, so the bits are the same on every instruction set,
+// as long as the compiler does not fuse multiplications with additions (-ffp-contract=off, which linking heed::heed
+// asks for). exp, log and tanh are within 2 units in the last place.
+#pragma once
+
+#include <cmath>
+#include <cstdint>
+#include <limits>
+#include <type_traits>
+
+#define HEED_INLINE inline __attribute__((always_inline))
+
+namespace heed::score {
+
+// Passed in memory, not in registers, so that code for different instruction sets can call each other.
+struct Lanes {
+  static constexpr int64_t kCount = 16;
+  float v[16];
+
+  Lanes() = default;
+  HEED_INLINE Lanes(float x) {  // NOLINT: a number is sixteen equal ones
+    for (float& lane : v) lane = x;
+  }
+  [[nodiscard]] HEED_INLINE static Lanes load(const float* from) {
+    Lanes r;
+    __builtin_memcpy(r.v, from, sizeof r.v);
+    return r;
+  }
+  HEED_INLINE void store(float* to) const { __builtin_memcpy(to, v, sizeof v); }
+};
+
+struct Ints {
+  int32_t v[16];
+
+  Ints() = default;
+  HEED_INLINE Ints(int32_t x) {  // NOLINT
+    for (int32_t& lane : v) lane = x;
+  }
+  [[nodiscard]] HEED_INLINE static Ints load(const int32_t* from) {
+    Ints r;
+    __builtin_memcpy(r.v, from, sizeof r.v);
+    return r;
+  }
+  HEED_INLINE void store(int32_t* to) const { __builtin_memcpy(to, v, sizeof v); }
+};
+
+namespace detail {
+
+using FloatVector = float __attribute__((vector_size(64)));
+using IntVector = int32_t __attribute__((vector_size(64)));
+template <class T>
+struct VectorOf {
+  using type = FloatVector;
+};
+template <>
+struct VectorOf<Ints> {
+  using type = IntVector;
+};
+
+// Vectors as values live inside these macros' functions only: passed between functions they would need one ABI.
+#define HEED_LANES_BINARY(Result, name, Operand, expression) \
+  HEED_INLINE Result name(const Operand& p, const Operand& q) { \
+    detail::VectorOf<Operand>::type a, b; \
+    __builtin_memcpy(&a, p.v, sizeof a); \
+    __builtin_memcpy(&b, q.v, sizeof b); \
+    const detail::VectorOf<Result>::type c = expression; \
+    Result r; \
+    __builtin_memcpy(r.v, &c, sizeof c); \
+    return r; \
+  }
+#define HEED_LANES_UNARY(Result, name, Operand, expression) \
+  HEED_INLINE Result name(const Operand& p) { \
+    detail::VectorOf<Operand>::type a; \
+    __builtin_memcpy(&a, p.v, sizeof a); \
+    const detail::VectorOf<Result>::type c = expression; \
+    Result r; \
+    __builtin_memcpy(r.v, &c, sizeof c); \
+    return r; \
+  }
+
+}  // namespace detail
+
+HEED_LANES_BINARY(Lanes, operator+, Lanes, a + b)
+HEED_LANES_BINARY(Lanes, operator-, Lanes, a - b)
+HEED_LANES_BINARY(Lanes, operator*, Lanes, a* b)
+HEED_LANES_BINARY(Lanes, operator/, Lanes, a / b)
+HEED_LANES_BINARY(Lanes, min, Lanes, b < a ? b : a)
+HEED_LANES_BINARY(Lanes, max, Lanes, a < b ? b : a)
+HEED_LANES_BINARY(Ints, operator<, Lanes, a < b)  // -1 where true, 0 elsewhere
+HEED_LANES_BINARY(Ints, operator>, Lanes, a > b)
+HEED_LANES_BINARY(Ints, operator==, Lanes, a == b)
+HEED_LANES_BINARY(Ints, operator+, Ints, a + b)
+HEED_LANES_BINARY(Ints, operator-, Ints, a - b)
+HEED_LANES_BINARY(Ints, operator*, Ints, a* b)
+HEED_LANES_BINARY(Ints, operator<, Ints, a < b)
+HEED_LANES_BINARY(Ints, operator>, Ints, a > b)
+HEED_LANES_BINARY(Ints, operator==, Ints, a == b)
+HEED_LANES_BINARY(Ints, min, Ints, b < a ? b : a)
+HEED_LANES_BINARY(Ints, max, Ints, a < b ? b : a)
+HEED_LANES_UNARY(Lanes, operator-, Lanes, -a)
+HEED_LANES_UNARY(Lanes, abs, Lanes, a < 0 ? -a : a)
+HEED_LANES_UNARY(Ints, abs, Ints, a < 0 ? -a : a)
+HEED_LANES_UNARY(Lanes, to_real, Ints, __builtin_convertvector(a, detail::FloatVector))
+#undef HEED_LANES_BINARY
+#undef HEED_LANES_UNARY
+
+// Where the mask is not 0 `a`, elsewhere `b`.
+HEED_INLINE Lanes select(const Ints& mask, const Lanes& a, const Lanes& b) {
+  detail::IntVector m;
+  detail::FloatVector x, y;
+  __builtin_memcpy(&m, mask.v, sizeof m);
+  __builtin_memcpy(&x, a.v, sizeof x);
+  __builtin_memcpy(&y, b.v, sizeof y);
+  const detail::FloatVector z = m ? x : y;
+  return Lanes::load(reinterpret_cast<const float*>(&z));
+}
+
+// e^x: 2^n times a polynomial of degree 7 on [-ln 2 / 2, ln 2 / 2] (Cephes' expf). 0 below -87.3, infinity above 88.7.
+HEED_INLINE Lanes exp(const Lanes& x) {
+  const Lanes clipped = min(max(x, -87.3365f), 88.72f);
+  const Lanes shifted = clipped * 1.44269504f + 12582912.0f;  // rounds to a whole number, which its low bits hold
+  const Lanes n = shifted - 12582912.0f;
+  const Lanes r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
+  Lanes p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const Lanes y = p * (r * r) + r + 1.0f;
+  // 2^n in two factors: n = 128 and -126 alone would leave the range of exponents.
+  detail::IntVector bits;
+  __builtin_memcpy(&bits, shifted.v, sizeof bits);
+  const detail::IntVector whole = bits - 0x4B400000, half = whole >> 1;
+  const detail::IntVector low = (half + 127) << 23, high = (whole - half + 127) << 23;
+  const Lanes result = y * Lanes::load(reinterpret_cast<const float*>(&low)) *
+                       Lanes::load(reinterpret_cast<const float*>(&high));
+  const Lanes small = select(x < Lanes(-87.3365f), Lanes(0.0f), result);
+  const Lanes bounded = select(x > Lanes(88.72f), Lanes(std::numeric_limits<float>::infinity()), small);
+  return select(x == x, bounded, x);
+}
+
+// ln x for normal x > 0; -inf for 0 and what is smaller, NaN below 0. Cephes' logf.
+HEED_INLINE Lanes log(const Lanes& x) {
+  detail::IntVector bits;
+  __builtin_memcpy(&bits, x.v, sizeof bits);
+  const detail::IntVector from_root = bits - 0x3F3504F3;
+  const detail::IntVector exponent = from_root >> 23, mantissa = (from_root & 0x007FFFFF) + 0x3F3504F3;
+  const Lanes e = to_real(Ints::load(reinterpret_cast<const int32_t*>(&exponent)));
+  const Lanes m = Lanes::load(reinterpret_cast<const float*>(&mantissa)) - 1.0f;
+  const Lanes z = m * m;
+  Lanes p = 7.0376836292e-2f;
+  p = p * m - 1.1514610310e-1f;
+  p = p * m + 1.1676998740e-1f;
+  p = p * m - 1.2420140846e-1f;
+  p = p * m + 1.4249322787e-1f;
+  p = p * m - 1.6668057665e-1f;
+  p = p * m + 2.0000714765e-1f;
+  p = p * m - 2.4999993993e-1f;
+  p = p * m + 3.3333331174e-1f;
+  const Lanes y = p * m * z + e * -2.12194440e-4f - z * 0.5f;
+  const Lanes inside = m + y + e * 0.693359375f;
+  const float inf = std::numeric_limits<float>::infinity();
+  const Lanes finite = select(x > Lanes(std::numeric_limits<float>::max()), Lanes(inf), inside);
+  const Lanes positive = select(x < Lanes(std::numeric_limits<float>::min()), Lanes(-inf), finite);
+  return select(x < Lanes(0.0f), Lanes(std::numeric_limits<float>::quiet_NaN()), positive);
+}
+
+// Cephes' tanhf: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose all digits.
+HEED_INLINE Lanes tanh(const Lanes& x) {
+  const Lanes magnitude = abs(x), z = x * x;
+  Lanes p = -5.70498872745e-3f;
+  p = p * z + 2.06390887954e-2f;
+  p = p * z - 5.37397155531e-2f;
+  p = p * z + 1.33314422036e-1f;
+  p = p * z - 3.33332819422e-1f;
+  const Lanes near = p * z * x + x;
+  const Lanes e = exp(magnitude * -2.0f);  // cannot overflow
+  const Lanes far = (1.0f - e) / (1.0f + e);
+  return select(magnitude < Lanes(0.625f), near, select(x < Lanes(0.0f), -far, far));
+}
+
+// The same for one number in double precision, which the reference computes with.
+HEED_INLINE double exp(double x) { return std::exp(x); }
+HEED_INLINE double log(double x) { return std::log(x); }
+HEED_INLINE double tanh(double x) { return std::tanh(x); }
+HEED_INLINE double abs(double x) { return std::abs(x); }
+HEED_INLINE double min(double a, double b) { return b < a ? b : a; }
+HEED_INLINE double max(double a, double b) { return a < b ? b : a; }
+HEED_INLINE double to_real(int64_t x) { return static_cast<double>(x); }
+HEED_INLINE double select(bool mask, double a, double b) { return mask ? a : b; }
+HEED_INLINE int64_t abs(int64_t x) { return x < 0 ? -x : x; }
+HEED_INLINE int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
+HEED_INLINE int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
+
+// A number and how it changes with the score and with the table's entry: forward differentiation in one pass.
+template <class Real>
+struct Dual {
+  Real value, by_score, by_entry;
+  Dual() = default;
+  HEED_INLINE Dual(const Real& x) : value(x), by_score(0.0f), by_entry(0.0f) {}  // NOLINT: a constant
+  HEED_INLINE Dual(float x) requires(!std::is_same_v<Real, float>) : Dual(Real(x)) {}  // NOLINT
+  HEED_INLINE Dual(const Real& x, const Real& s, const Real& e) : value(x), by_score(s), by_entry(e) {}
+
+  HEED_INLINE friend Dual operator+(const Dual& a, const Dual& b) {
+    return {a.value + b.value, a.by_score + b.by_score, a.by_entry + b.by_entry};
+  }
+  HEED_INLINE friend Dual operator-(const Dual& a, const Dual& b) {
+    return {a.value - b.value, a.by_score - b.by_score, a.by_entry - b.by_entry};
+  }
+  HEED_INLINE friend Dual operator*(const Dual& a, const Dual& b) {
+    return {a.value * b.value, a.by_score * b.value + a.value * b.by_score,
+            a.by_entry * b.value + a.value * b.by_entry};
+  }
+  HEED_INLINE friend Dual operator/(const Dual& a, const Dual& b) {
+    const Real quotient = a.value / b.value;
+    return {quotient, (a.by_score - quotient * b.by_score) / b.value, (a.by_entry - quotient * b.by_entry) / b.value};
+  }
+  HEED_INLINE friend Dual operator-(const Dual& a) { return {-a.value, -a.by_score, -a.by_entry}; }
+  HEED_INLINE friend auto operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
+  HEED_INLINE friend auto operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
+  // f(a), given f's value and slope there.
+  [[nodiscard]] HEED_INLINE Dual chain(const Real& f, const Real& slope) const {
+    return {f, slope * by_score, slope * by_entry};
+  }
+};
+
+template <class Real>
+HEED_INLINE Dual<Real> exp(const Dual<Real>& x) {
+  const Real y = exp(x.value);
+  return x.chain(y, y);
+}
+template <class Real>
+HEED_INLINE Dual<Real> log(const Dual<Real>& x) {
+  return x.chain(log(x.value), Real(1.0f) / x.value);
+}
+template <class Real>
+HEED_INLINE Dual<Real> tanh(const Dual<Real>& x) {
+  const Real y = tanh(x.value);
+  return x.chain(y, Real(1.0f) - y * y);
+}
+template <class Mask, class Real>
+HEED_INLINE Dual<Real> select(const Mask& mask, const Dual<Real>& a, const Dual<Real>& b) {
+  return {select(mask, a.value, b.value), select(mask, a.by_score, b.by_score), select(mask, a.by_entry, b.by_entry)};
+}
+template <class Real>
+HEED_INLINE Dual<Real> abs(const Dual<Real>& x) {
+  return select(x < Dual<Real>(0.0f), -x, x);
+}
+template <class Real>
+HEED_INLINE Dual<Real> min(const Dual<Real>& a, const Dual<Real>& b) {
+  return select(b < a, b, a);
+}
+template <class Real>
+HEED_INLINE Dual<Real> max(const Dual<Real>& a, const Dual<Real>& b) {
+  return select(a < b, b, a);
+}
+
+// Scores in memory: `lines` of `width` (a multiple of 16). Lane n of line m is the pair (head[n], query[n],
+// key[n] + m * key_step).
+struct Block {
+  float* scores = nullptr;
+  int64_t lines = 0, width = 0;
+  const int32_t *head = nullptr, *query = nullptr, *key = nullptr;
+  int32_t key_step = 0;
+  int64_t sequence = 0, offset = 0;
+  const float* table = nullptr;  // dense, `entries` numbers
+  int32_t entries = 0;
+  // Where wanted, of the same size: d result / d score, d result / d entry, and which entry.
+  float *by_score = nullptr, *by_entry = nullptr;
+  int32_t* entry = nullptr;
+};
+
+}  // namespace heed::score
