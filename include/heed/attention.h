@@ -173,6 +173,17 @@ struct PackedLengths {
                                                            const PackedLengths& lengths, const AttentionResult& forward,
                                                            const AttentionOptions& options = {});
 
+// Kernel regression in the same engine: the score of a pair is log_alpha(|q - k|^2), for any radial kernel alpha
+// (score.h has Gaussian, Boxcar and Epanechnikov); options.scale and options.score have no place here. The squared
+// distances come from one matrix product, |q|^2 - 2 q.k + |k|^2, so their error is that of |q|^2 + |k|^2 in f32.
+[[nodiscard]] AttentionResult attention_radial(const Tensor& query, const Tensor& key, const Tensor& value,
+                                               const Score& log_alpha, const AttentionOptions& options = {});
+[[nodiscard]] AttentionGradients attention_radial_backward(const Tensor& d_output, const Tensor& query,
+                                                           const Tensor& key, const Tensor& value,
+                                                           const Score& log_alpha, const AttentionResult& forward,
+                                                           const AttentionOptions& options = {},
+                                                           const AttentionWantGradients& want = {});
+
 // True where dropout keeps weight (b, h, i, j). The same in forward, backward and reference.
 [[nodiscard]] bool attention_dropout_keeps(const AttentionOptions::Dropout& dropout, int64_t b, int64_t h, int64_t i,
                                            int64_t j);

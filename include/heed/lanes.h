@@ -1,4 +1,5 @@
-// Sixteen numbers side by side, and numbers that carry their derivatives: what score functions (score.h) are written in.
+// Sixteen numbers side by side, and numbers that carry their derivatives: what score functions (score.h) are written
+// in.
 //
 // Arithmetic is that of IEEE 754, each operation rounded on its own, so the bits are the same on every instruction set,
 // as long as the compiler does not fuse multiplications with additions (-ffp-contract=off, which linking heed::heed
@@ -60,24 +61,24 @@ struct VectorOf<Ints> {
 };
 
 // Vectors as values live inside these macros' functions only: passed between functions they would need one ABI.
-#define HEED_LANES_BINARY(Result, name, Operand, expression) \
+#define HEED_LANES_BINARY(Result, name, Operand, expression)    \
   HEED_INLINE Result name(const Operand& p, const Operand& q) { \
-    detail::VectorOf<Operand>::type a, b; \
-    __builtin_memcpy(&a, p.v, sizeof a); \
-    __builtin_memcpy(&b, q.v, sizeof b); \
-    const detail::VectorOf<Result>::type c = expression; \
-    Result r; \
-    __builtin_memcpy(r.v, &c, sizeof c); \
-    return r; \
+    detail::VectorOf<Operand>::type a, b;                       \
+    __builtin_memcpy(&a, p.v, sizeof a);                        \
+    __builtin_memcpy(&b, q.v, sizeof b);                        \
+    const detail::VectorOf<Result>::type c = expression;        \
+    Result r;                                                   \
+    __builtin_memcpy(r.v, &c, sizeof c);                        \
+    return r;                                                   \
   }
 #define HEED_LANES_UNARY(Result, name, Operand, expression) \
-  HEED_INLINE Result name(const Operand& p) { \
-    detail::VectorOf<Operand>::type a; \
-    __builtin_memcpy(&a, p.v, sizeof a); \
-    const detail::VectorOf<Result>::type c = expression; \
-    Result r; \
-    __builtin_memcpy(r.v, &c, sizeof c); \
-    return r; \
+  HEED_INLINE Result name(const Operand& p) {               \
+    detail::VectorOf<Operand>::type a;                      \
+    __builtin_memcpy(&a, p.v, sizeof a);                    \
+    const detail::VectorOf<Result>::type c = expression;    \
+    Result r;                                               \
+    __builtin_memcpy(r.v, &c, sizeof c);                    \
+    return r;                                               \
   }
 
 }  // namespace detail
@@ -135,8 +136,8 @@ HEED_INLINE Lanes exp(const Lanes& x) {
   __builtin_memcpy(&bits, shifted.v, sizeof bits);
   const detail::IntVector whole = bits - 0x4B400000, half = whole >> 1;
   const detail::IntVector low = (half + 127) << 23, high = (whole - half + 127) << 23;
-  const Lanes result = y * Lanes::load(reinterpret_cast<const float*>(&low)) *
-                       Lanes::load(reinterpret_cast<const float*>(&high));
+  const Lanes result =
+      y * Lanes::load(reinterpret_cast<const float*>(&low)) * Lanes::load(reinterpret_cast<const float*>(&high));
   const Lanes small = select(x < Lanes(-87.3365f), Lanes(0.0f), result);
   const Lanes bounded = select(x > Lanes(88.72f), Lanes(std::numeric_limits<float>::infinity()), small);
   return select(x == x, bounded, x);
@@ -182,18 +183,50 @@ HEED_INLINE Lanes tanh(const Lanes& x) {
   return select(magnitude < Lanes(0.625f), near, select(x < Lanes(0.0f), -far, far));
 }
 
-// The same for one number in double precision, which the reference computes with.
-HEED_INLINE double exp(double x) { return std::exp(x); }
-HEED_INLINE double log(double x) { return std::log(x); }
-HEED_INLINE double tanh(double x) { return std::tanh(x); }
-HEED_INLINE double abs(double x) { return std::abs(x); }
-HEED_INLINE double min(double a, double b) { return b < a ? b : a; }
-HEED_INLINE double max(double a, double b) { return a < b ? b : a; }
-HEED_INLINE double to_real(int64_t x) { return static_cast<double>(x); }
-HEED_INLINE double select(bool mask, double a, double b) { return mask ? a : b; }
-HEED_INLINE int64_t abs(int64_t x) { return x < 0 ? -x : x; }
-HEED_INLINE int64_t min(int64_t a, int64_t b) { return b < a ? b : a; }
-HEED_INLINE int64_t max(int64_t a, int64_t b) { return a < b ? b : a; }
+HEED_INLINE Lanes sqrt(const Lanes& x) {
+  Lanes r;
+  for (int64_t n = 0; n < Lanes::kCount; ++n) r.v[n] = __builtin_sqrtf(x.v[n]);
+  return r;
+}
+
+// One number in double precision and one whole number, which the reference computes with: types of their own, so that
+// abs() and the like are found for them as for Lanes.
+struct Exact {
+  double v;
+  Exact() = default;
+  HEED_INLINE Exact(double x) : v(x) {}  // NOLINT: a number is one
+  HEED_INLINE friend Exact operator+(Exact a, Exact b) { return a.v + b.v; }
+  HEED_INLINE friend Exact operator-(Exact a, Exact b) { return a.v - b.v; }
+  HEED_INLINE friend Exact operator*(Exact a, Exact b) { return a.v * b.v; }
+  HEED_INLINE friend Exact operator/(Exact a, Exact b) { return a.v / b.v; }
+  HEED_INLINE friend Exact operator-(Exact a) { return -a.v; }
+  HEED_INLINE friend bool operator<(Exact a, Exact b) { return a.v < b.v; }
+  HEED_INLINE friend bool operator>(Exact a, Exact b) { return a.v > b.v; }
+  HEED_INLINE friend bool operator==(Exact a, Exact b) { return a.v == b.v; }
+};
+struct Whole {
+  int64_t v;
+  Whole() = default;
+  HEED_INLINE Whole(int64_t x) : v(x) {}  // NOLINT
+  HEED_INLINE friend Whole operator+(Whole a, Whole b) { return a.v + b.v; }
+  HEED_INLINE friend Whole operator-(Whole a, Whole b) { return a.v - b.v; }
+  HEED_INLINE friend Whole operator*(Whole a, Whole b) { return a.v * b.v; }
+  HEED_INLINE friend bool operator<(Whole a, Whole b) { return a.v < b.v; }
+  HEED_INLINE friend bool operator>(Whole a, Whole b) { return a.v > b.v; }
+  HEED_INLINE friend bool operator==(Whole a, Whole b) { return a.v == b.v; }
+};
+HEED_INLINE Exact exp(Exact x) { return std::exp(x.v); }
+HEED_INLINE Exact log(Exact x) { return std::log(x.v); }
+HEED_INLINE Exact tanh(Exact x) { return std::tanh(x.v); }
+HEED_INLINE Exact sqrt(Exact x) { return std::sqrt(x.v); }
+HEED_INLINE Exact abs(Exact x) { return std::abs(x.v); }
+HEED_INLINE Exact min(Exact a, Exact b) { return b < a ? b : a; }
+HEED_INLINE Exact max(Exact a, Exact b) { return a < b ? b : a; }
+HEED_INLINE Exact to_real(Whole x) { return static_cast<double>(x.v); }
+HEED_INLINE Exact select(bool mask, Exact a, Exact b) { return mask ? a : b; }
+HEED_INLINE Whole abs(Whole x) { return x.v < 0 ? -x.v : x.v; }
+HEED_INLINE Whole min(Whole a, Whole b) { return b < a ? b : a; }
+HEED_INLINE Whole max(Whole a, Whole b) { return a < b ? b : a; }
 
 // A number and how it changes with the score and with the table's entry: forward differentiation in one pass.
 template <class Real>
@@ -201,7 +234,7 @@ struct Dual {
   Real value, by_score, by_entry;
   Dual() = default;
   HEED_INLINE Dual(const Real& x) : value(x), by_score(0.0f), by_entry(0.0f) {}  // NOLINT: a constant
-  HEED_INLINE Dual(float x) requires(!std::is_same_v<Real, float>) : Dual(Real(x)) {}  // NOLINT
+  HEED_INLINE Dual(float x) : Dual(Real(x)) {}                                   // NOLINT
   HEED_INLINE Dual(const Real& x, const Real& s, const Real& e) : value(x), by_score(s), by_entry(e) {}
 
   HEED_INLINE friend Dual operator+(const Dual& a, const Dual& b) {
@@ -240,6 +273,11 @@ template <class Real>
 HEED_INLINE Dual<Real> tanh(const Dual<Real>& x) {
   const Real y = tanh(x.value);
   return x.chain(y, Real(1.0f) - y * y);
+}
+template <class Real>
+HEED_INLINE Dual<Real> sqrt(const Dual<Real>& x) {
+  const Real y = sqrt(x.value);
+  return x.chain(y, Real(0.5f) / y);
 }
 template <class Mask, class Real>
 HEED_INLINE Dual<Real> select(const Mask& mask, const Dual<Real>& a, const Dual<Real>& b) {

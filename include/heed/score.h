@@ -1,6 +1,7 @@
 // Score functions: what becomes of a score before the softmax. One may write one's own:
 //
-//   struct Distance {                                       // score - w_h * log(1 + |distance|), w learned for each head
+//   struct Distance {                                       // score - w_h * log(1 + |distance|), w learned for each
+//   head
 //     Tensor table;                                         // (H), gets a gradient
 //     template <class At>
 //     auto entry(const At& at) const { return at.head(); }  // which element of the table this pair uses
@@ -15,7 +16,8 @@
 // derivatives for the backward pass (Number = Dual<Lanes>), and in double precision for the reference. Without a table:
 // operator()(score, at). A function that is not differentiated well that way adds
 //     template <class Real, class At> Real derivative(const Real& score, const At& at) const;
-// heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this file.
+// heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this
+// file.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +33,7 @@
 namespace heed {
 namespace score {
 
-// Which pair a score belongs to: Ints and Lanes for sixteen of them, whole numbers and double for one.
+// Which pair a score belongs to: Ints and Lanes for sixteen of them, Whole and Exact for one.
 template <class Int, class Real>
 struct Pair {
   Int heads, queries, keys;
@@ -46,7 +48,7 @@ struct Pair {
   [[nodiscard]] HEED_INLINE Real distance() const { return to_real(ahead()); }
 };
 using Pairs = Pair<Ints, Lanes>;
-using OnePair = Pair<int64_t, double>;
+using OnePair = Pair<Whole, Exact>;
 
 template <class F>
 concept ScoreFunction = requires(const F& f, const Lanes& s, const Pairs& at) {
@@ -127,7 +129,7 @@ struct Compiled {
     run(*static_cast<const F*>(f), b);
   }
   __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten)) static void avx512(const void* f,
-                                                                                           const Block& b) {
+                                                                                            const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
 #else
@@ -136,9 +138,9 @@ struct Compiled {
   static Evaluated one(const void* opaque, double score, const double* table, int64_t entries, const OnePair& at) {
     const F& f = *static_cast<const F*>(opaque);
     int64_t entry = 0;
-    if constexpr (has_table<F>) entry = std::clamp<int64_t>(f.entry(at), 0, entries - 1);
-    const Dual<double> r = differentiate(f, score, table == nullptr ? 0.0 : table[entry], at);
-    return {r.value, r.by_score, r.by_entry, entry};
+    if constexpr (has_table<F>) entry = std::clamp<int64_t>(Whole(f.entry(at)).v, 0, entries - 1);
+    const Dual<Exact> r = differentiate(f, Exact(score), Exact(table == nullptr ? 0.0 : table[entry]), at);
+    return {r.value.v, r.by_score.v, r.by_entry.v, entry};
   }
 };
 
@@ -150,8 +152,7 @@ class Score {
  public:
   Score() = default;
   template <class F>
-    requires(score::ScoreFunction<F> || score::TableScoreFunction<F>)
-  Score(F f) {  // NOLINT: a score function is one
+  requires(score::ScoreFunction<F> || score::TableScoreFunction<F>) Score(F f) {  // NOLINT: a score function is one
     using Compiled = score::detail::Compiled<F>;
     if constexpr (score::detail::has_table<F>) table_ = f.table;
     has_table_ = score::detail::has_table<F>;
@@ -216,6 +217,35 @@ struct RelativePosition {
   template <class Number, class At>
   Number operator()(const Number& score, const Number& bias, const At&) const {
     return score + bias;
+  }
+};
+
+// Radial kernels for attention_radial(): ln alpha of the squared distance |q - k|^2.
+// Gaussian: -r^2 / (2 width^2).
+struct Gaussian {
+  float width;
+  template <class Number, class At>
+  Number operator()(const Number& square, const At&) const {
+    return square / (width * width) * -0.5f;
+  }
+};
+
+// 1 within the width, 0 beyond.
+struct Boxcar {
+  float width;
+  template <class Number, class At>
+  Number operator()(const Number& square, const At&) const {
+    return select(square < Number(width * width), Number(0.0f), Number(-std::numeric_limits<float>::infinity()));
+  }
+};
+
+// max(0, 1 - r / width).
+struct Epanechnikov {
+  float width;
+  template <class Number, class At>
+  Number operator()(const Number& square, const At&) const {
+    const Number rest = Number(1.0f) - sqrt(max(square, Number(0.0f))) / width;
+    return select(rest > Number(0.0f), log(max(rest, Number(1e-30f))), Number(-std::numeric_limits<float>::infinity()));
   }
 };
 

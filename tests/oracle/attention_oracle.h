@@ -22,6 +22,8 @@ struct AttentionCase {
   std::vector<double> bias;                   // (B,H,L,S) or empty
   std::vector<double> slopes, sinks;          // (H) or empty
   std::vector<int> q_documents, k_documents;  // (B,L), (B,S) or empty
+  // What becomes of a scaled, capped score of pair (b, h, i, j), without its derivative; empty: nothing.
+  std::function<double(double, int64_t, int64_t, int64_t, int64_t)> score;
   // What dropout multiplies a weight by; empty: 1.
   std::function<double(int64_t, int64_t, int64_t, int64_t)> dropout;
 };
@@ -72,6 +74,7 @@ inline AttentionAnswer attention(const AttentionCase& c) {
             x = c.softcap * t;
             slope[static_cast<size_t>(j)] = 1 - t * t;
           }
+          if (c.score) x = c.score(x, b, h, i, j);
           if (!c.slopes.empty()) x -= c.slopes[static_cast<size_t>(h)] * std::fabs(static_cast<double>(i + offset - j));
           if (!c.bias.empty()) {
             const double y = c.bias[at(b, h, c.H, i, c.L, j, c.S)];
