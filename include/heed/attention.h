@@ -15,6 +15,7 @@
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "heed/score.h"
@@ -152,6 +153,22 @@ struct AttentionWantGradients {
                                                     const Tensor& value, const AttentionResult& forward,
                                                     const AttentionOptions& options = {},
                                                     const AttentionWantGradients& want = {});
+
+// What a call of attention() runs, without running it. The same line, with the time it took, its speed and its share of
+// the processor's peak, is appended to the file HEED_EXPLAIN names (1: standard error) at every call of attention(),
+// attention_packed() and their gradients.
+struct AttentionPlan {
+  std::string kernel;  // "tiles of 48 queries", "few rows", "few rows, keys shared among threads"
+  Isa isa = Isa::portable;
+  int threads = 1;
+  int64_t blocks = 0;   // of 64 keys for a tile of queries
+  int64_t skipped = 0;  // of these: no pair of them is attended
+  double flops = 0;     // of the pairs that causal, window and lengths allow: 2 (D + Dv) each
+  double bytes = 0;     // of query, key, value and output, each once
+  std::string text;     // all of it in a line, with the shapes
+};
+[[nodiscard]] AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tensor& value,
+                                           const AttentionOptions& options = {});
 
 // Sequences of different lengths one behind the other, without padding. `queries` and `keys`, (B + 1) i32, say where
 // each begins: 0, the first length, the sum of the first two, ..., all rows.

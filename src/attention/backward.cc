@@ -5,6 +5,7 @@
 
 #include "attention/group.h"
 #include "attention/passes.h"
+#include "attention/plan.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
@@ -302,7 +303,11 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   BackwardCall call{problem, wide(d_output), wide(query), wide(key), wide(value), forward, result, {}};
   call.forward.output = wide(forward.output);
   if (options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
-  run_backward({&call, 1});
+  {
+    const ForwardCall same{problem, query, {key, value}, forward};
+    const ExplainScope explain("attention_backward", {&same, 1}, 2.5);
+    run_backward({&call, 1});
+  }
   if (options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
   for (Tensor* gradient : {&result.query, &result.key, &result.value}) {
     *gradient = gradient->transpose(1, 2).to(dtype).transpose(1, 2);

@@ -4,16 +4,23 @@
 
 #include "attention/group.h"
 #include "attention/passes.h"
+#include "attention/plan.h"
 #include "attention/taps.h"
 #include "base/threads.h"
 
 namespace heed {
 
-namespace {
-
 bool few_rows(const ForwardCall& call) {
   return call.problem.group() * call.problem.queries <= kernels::kFewRows && !call.result.weights.defined();
 }
+
+bool shares_keys(std::span<const ForwardCall> calls) {
+  if (calls.size() != 1 || !few_rows(calls[0]) || calls[0].problem.keys <= kernels::kChunkKeys) return false;
+  const int64_t groups = calls[0].problem.batch * calls[0].problem.kv_heads, threads = num_threads();
+  return groups > 0 && calls[0].problem.queries > 0 && groups < 4 * threads && groups % threads != 0;
+}
+
+namespace {
 
 kernels::AttentionGroup group_of(const ForwardCall& call, int64_t index) {
   const AttentionProblem& p = call.problem;
@@ -58,12 +65,9 @@ void run_chunks(const ForwardCall& call) {
 }  // namespace
 
 void run_forward(std::span<const ForwardCall> calls) {
-  if (calls.size() == 1 && few_rows(calls[0]) && calls[0].problem.keys > kernels::kChunkKeys) {
-    const int64_t groups = calls[0].problem.batch * calls[0].problem.kv_heads, threads = num_threads();
-    if (groups > 0 && calls[0].problem.queries > 0 && groups < 4 * threads && groups % threads != 0) {
-      run_chunks(calls[0]);
-      return;
-    }
+  if (shares_keys(calls)) {
+    run_chunks(calls[0]);
+    return;
   }
   // All tasks of all calls in one row: tiles, or whole groups where these are few rows, as in decoding.
   struct Tasks {
@@ -124,6 +128,7 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
     result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
   }
   const ForwardCall call{problem, query, memory, result};
+  const ExplainScope explain("attention", {&call, 1}, 1);
   run_forward({&call, 1});
   if (tapped) {
     result.taps = run_taps(problem, query, memory, result.logsumexp);

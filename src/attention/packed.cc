@@ -2,6 +2,7 @@
 #include <vector>
 
 #include "attention/passes.h"
+#include "attention/plan.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -86,6 +87,7 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
     calls.push_back(
         {packed.problems[b], sequence_of(query, q0, q1), {sequence_of(key, k0, k1), sequence_of(value, k0, k1)}, part});
   }
+  const ExplainScope explain("attention_packed", calls, 1);
   run_forward(calls);
   return result;
 }

@@ -17,6 +17,10 @@ struct ForwardCall {
 };
 void run_forward(std::span<const ForwardCall> calls);
 
+// Whether it is the kernel for few rows that runs, and whether threads share the keys of its groups.
+[[nodiscard]] bool few_rows(const ForwardCall& call);
+[[nodiscard]] bool shares_keys(std::span<const ForwardCall> calls);
+
 // Memory for what is wanted, the passes, the taps.
 [[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
                                             const KeyValues& memory);

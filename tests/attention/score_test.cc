@@ -97,7 +97,8 @@ void expect_oracle(const Problem& p, oracle::AttentionCase& c, const AttentionWa
   EXPECT_TRUE(close(to_doubles(r.output), a.out, 2e-6, "output"));
   EXPECT_TRUE(close(to_doubles(r.logsumexp), a.lse, 2e-6, "logsumexp"));
   for (const auto& [found, numbers, set] :
-       {std::tuple{gradients.query, c.q, std::function([](oracle::AttentionCase& x) -> std::vector<double>& { return x.q; })},
+       {std::tuple{gradients.query, c.q,
+                   std::function([](oracle::AttentionCase& x) -> std::vector<double>& { return x.q; })},
         {gradients.key, c.k, [](oracle::AttentionCase& x) -> std::vector<double>& { return x.k; }}}) {
     std::vector<double> values = numbers;
     const auto expected = slope_by(c, values, [&](oracle::AttentionCase& x) { set(x) = values; });
@@ -317,8 +318,8 @@ TEST(AttentionRadial, HasTheGradientsOfTheFormula) {
           for (int64_t j = 0; j <= std::min<int64_t>(i + 3, 6); ++j) {
             double square = 0;
             for (int64_t e = 0; e < 4; ++e) {
-              const double x = a[static_cast<size_t>(((n * 2 + h) * 5 + i) * 4 + e)] -
-                               b[static_cast<size_t>((n * 7 + j) * 4 + e)];
+              const double x =
+                  a[static_cast<size_t>(((n * 2 + h) * 5 + i) * 4 + e)] - b[static_cast<size_t>((n * 7 + j) * 4 + e)];
               square += x * x;
             }
             const double width = static_cast<double>(0.9f);

@@ -1,0 +1,67 @@
+// What a plan counts, against counting here; and the line that HEED_EXPLAIN asks for.
+#include <cstdlib>
+#include <fstream>
+
+#include "attention/attention_case.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+using testing::Random;
+
+TEST(AttentionPlan, CountsBlocksAndOperations) {
+  Random random(31);
+  const Tensor q = random.tensor({2, 4, 200, 16}), k = random.tensor({2, 2, 300, 16}), v = random.tensor({2, 2, 300, 8});
+  const AttentionPlan all = attention_plan(q, k, v);
+  EXPECT_EQ(all.kernel, "tiles of 48 queries");
+  EXPECT_EQ(all.blocks, 2 * 4 * 5 * 5);  // 200 rows are 5 tiles, 300 keys 5 blocks
+  EXPECT_EQ(all.skipped, 0);
+  EXPECT_EQ(all.flops, 2.0 * 2 * 4 * 200 * 300 * (16 + 8));
+  EXPECT_EQ(all.bytes, 4.0 * (2 * 4 * 200 * (16 + 8) + 2 * 2 * 300 * (16 + 8)));
+  const AttentionPlan causal = attention_plan(q, k, v, {.causal = Causal::top_left()});
+  EXPECT_EQ(causal.flops, 2.0 * 2 * 4 * (200 * 201 / 2) * (16 + 8));
+  // Tiles of 48, 48, 48, 48 and 8 rows: the last rows 47, 95, 143, 191, 199 see 1, 2, 3, 3 and 4 blocks of 5.
+  EXPECT_EQ(causal.blocks - causal.skipped, 2 * 4 * (1 + 2 + 3 + 3 + 4));
+  const Tensor mask = Tensor::zeros({300}, DType::boolean);
+  mask.data<bool>()[130] = true;
+  const AttentionPlan masked = attention_plan(q, k, v, {.mask = mask});
+  EXPECT_EQ(masked.blocks - masked.skipped, 2 * 4 * 5);
+  EXPECT_NE(causal.text.find("B 2 H 4/2 L 200 S 300 D 16/8"), std::string::npos) << causal.text;
+}
+
+TEST(AttentionPlan, NamesTheKernelForFewRows) {
+  const testing::KeepSettings keep;
+  Random random(32);
+  const Tensor q = random.tensor({1, 6, 1, 8}), k = random.tensor({1, 3, 900, 8});
+  set_num_threads(1);
+  EXPECT_EQ(attention_plan(q, k, k).kernel, "few rows");
+  set_num_threads(2);
+  EXPECT_EQ(attention_plan(q, k, k).kernel, "few rows, keys shared among threads");
+  EXPECT_EQ(attention_plan(q, k, k, {.want = {.weights = true}}).kernel, "tiles of 48 queries");
+  EXPECT_THROW((void)attention_plan(q, k, random.tensor({1, 3, 899, 8})), Error);
+}
+
+TEST(AttentionPlan, EveryCallWritesALineWhereAsked) {
+  const std::string name = ::testing::TempDir() + "heed_explain.txt";
+  std::remove(name.c_str());
+  setenv("HEED_EXPLAIN", name.c_str(), 1);
+  Random random(33);
+  const Tensor q = random.tensor({1, 2, 70, 8});
+  const AttentionResult r = attention(q, q, q, {.want = {.logsumexp = true}});
+  (void)attention_backward(q, q, q, q, r);
+  unsetenv("HEED_EXPLAIN");
+  (void)attention(q, q, q);
+  std::ifstream file(name);
+  std::string first, second, third;
+  std::getline(file, first);
+  std::getline(file, second);
+  EXPECT_EQ(first.find("attention: B 1 H 2 L 70 S 70 D 8; " + std::string(to_string(active_isa()))), 0u) << first;
+  EXPECT_NE(first.find("% of the peak"), std::string::npos);
+  EXPECT_EQ(second.find("attention_backward: B 1 H 2"), 0u) << second;
+  EXPECT_FALSE(std::getline(file, third));
+  std::remove(name.c_str());
+}
+
+}  // namespace
+}  // namespace heed
