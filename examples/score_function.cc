@@ -9,9 +9,9 @@
 
 using namespace heed;
 
-struct LogDistance {                                       // score - w_h log(1 + |distance|)
-  Tensor table;                                            // w (H)
-  auto entry(const auto& at) const { return at.head(); }   // which of its numbers a pair uses
+struct LogDistance {                                      // score - w_h log(1 + |distance|)
+  Tensor table;                                           // w (H)
+  auto entry(const auto& at) const { return at.head(); }  // which of its numbers a pair uses
   template <class Number>
   Number operator()(const Number& score, const Number& w, const auto& at) const {
     return score - w * log(Number(1.0f) + Number(abs(at.distance())));
@@ -23,9 +23,11 @@ int main() {
   const Tensor q = random.normal({1, 2, 6, 8}, 1.0f), k = random.normal({1, 2, 6, 8}, 1.0f),
                v = random.normal({1, 2, 6, 8}, 1.0f), d_output = Tensor::full({1, 2, 6, 8}, 1.0f);
   const auto run = [&](float w) {
-    return attention(q, k, v, {.score = LogDistance{Tensor::from({w, 0.5f}, {2})}, .want = {.logsumexp = true, .weights = true}});
+    return attention(
+        q, k, v, {.score = LogDistance{Tensor::from({w, 0.5f}, {2})}, .want = {.logsumexp = true, .weights = true}});
   };
-  std::printf("key 1 gets %.3f without it, %.3f with it\n", run(0).weights.at({0, 0, 5, 1}), run(1).weights.at({0, 0, 5, 1}));
+  std::printf("key 1 gets %.3f without it, %.3f with it\n", run(0).weights.at({0, 0, 5, 1}),
+              run(1).weights.at({0, 0, 5, 1}));
 
   const AttentionOptions options{.score = LogDistance{Tensor::from({1.0f, 0.5f}, {2})}};
   const Tensor slope = attention_backward(d_output, q, k, v, run(1), options, {.score_table = true}).score_table;

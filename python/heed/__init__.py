@@ -29,7 +29,7 @@ from ._heed import (
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_backward", "attention_cached", "available_isas", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -71,6 +71,8 @@ class AttentionGradients(NamedTuple):
     value: Array
     bias: Optional[Array] = None  # in the bias's own shape
     sinks: Optional[Array] = None  # (H)
+    alibi_slopes: Optional[Array] = None  # (H)
+    relative_table: Optional[Array] = None  # (H, 2 reach + 1)
 
 
 def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
@@ -96,7 +98,7 @@ def _options(given: dict) -> dict:
 
 _OPTIONS = (
     "mask", "bias", "causal", "window", "key_lengths", "scale", "softcap", "dropout", "seed", "sinks", "alibi_slopes",
-    "query_documents", "key_documents", "layout",
+    "relative_table", "query_documents", "key_documents", "layout",
 )
 
 
@@ -135,6 +137,7 @@ def attention(
     seed: Optional[int] = None,
     sinks: Optional[Array] = None,
     alibi_slopes: Optional[Array] = None,
+    relative_table: Optional[Array] = None,
     query_documents: Optional[Array] = None,
     key_documents: Optional[Array] = None,
     return_logsumexp: bool = False,
@@ -155,6 +158,7 @@ def attention(
     key_lengths: (B), the keys of each sequence that count. scale: 1 / sqrt(D) unless given.
     softcap: c * tanh(score / c) before bias and masks. dropout, seed: on the weights; which are kept depends on
         nothing but (seed, b, h, i, j). sinks: (H), one more score in each row's sum. alibi_slopes: (H).
+    relative_table: (H, 2 reach + 1), added to the scores by how far the query stands behind the key, up to reach.
     query_documents (B, L), key_documents (B, S): a query sees only keys of its own document.
     return_logsumexp, return_weights, taps: return an AttentionResult instead of the output alone.
     out: an array that gets the output.
@@ -183,19 +187,36 @@ def attention_backward(
     seed: Optional[int] = None,
     sinks: Optional[Array] = None,
     alibi_slopes: Optional[Array] = None,
+    relative_table: Optional[Array] = None,
     query_documents: Optional[Array] = None,
     key_documents: Optional[Array] = None,
     want_bias: bool = False,
+    want_alibi_slopes: bool = False,
+    want_relative_table: bool = False,
     layout: str = "bhld",
 ) -> AttentionGradients:
     """The gradient of attention() with the same arguments, given d_output (B, H, L, Dv).
 
-    output and logsumexp are what attention(..., return_logsumexp=True) returned. want_bias asks for the bias's gradient
-    as well. The weights are computed again, dropout included: memory linear in L + S.
+    output and logsumexp are what attention(..., return_logsumexp=True) returned. want_bias and the like ask
+    for those gradients as well. The weights are computed again, dropout included: memory linear in L + S.
     """
     given = dict(locals(), taps=None)
-    found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given), want_bias)
+    found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
+                                     (want_bias, want_alibi_slopes, want_relative_table))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+def explain(query: Array, key: Array, value: Array, **options: Any) -> str:
+    """What attention() with these arguments runs, in a line: kernel, instruction set, blocks skipped, operations, bytes.
+
+    HEED_EXPLAIN in the environment, a file's name or 1 for standard error, makes every call write such a line, with its
+    time and its share of the processor's peak.
+    """
+    given = {name: options.pop(name, None) for name in _OPTIONS}
+    given["layout"], given["dropout"] = given["layout"] or "bhld", given["dropout"] or 0.0
+    if options:
+        raise TypeError(f"[explain] options of attention(); found {', '.join(options)}")
+    return _heed.explain(query, key, value, _options(given))
 
 
 class KeyValueCache:
@@ -274,6 +295,7 @@ def attention_cached(
     softcap: Optional[float] = None,
     sinks: Optional[Array] = None,
     alibi_slopes: Optional[Array] = None,
+    relative_table: Optional[Array] = None,
     return_logsumexp: bool = False,
     return_weights: bool = False,
     taps: Optional[Taps] = None,

@@ -130,7 +130,13 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
     if (d_sinks.defined()) call.d_sinks = columns_of(d_sinks, q0, q1);
     calls.push_back(std::move(call));
   }
-  run_backward(calls);
+  std::vector<ForwardCall> same;
+  for (const BackwardCall& call : calls)
+    same.push_back({call.problem, call.query, {call.key, call.value}, call.forward});
+  {
+    const ExplainScope explain(kName, same, 2.5);
+    run_backward(calls);
+  }
   if (d_sinks.defined()) gradients.sinks = sum_sinks(d_sinks.expand({1, rows[0], rows[1]}));
   return gradients;
 }

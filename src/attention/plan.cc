@@ -23,8 +23,8 @@ bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowTiles::Row
     const int64_t head = h + r / p.queries, i = r % p.queries;
     const KeyRange seen = p.visible(b, i);
     for (int64_t j = std::max(from, seen.begin); j < std::min(to, seen.end); ++j) {
-      if (mask.defined() && !mask.data<bool>()[b * mask.stride(0) + head * mask.stride(1) + i * mask.stride(2) +
-                                               j * mask.stride(3)]) {
+      if (mask.defined() &&
+          !mask.data<bool>()[b * mask.stride(0) + head * mask.stride(1) + i * mask.stride(2) + j * mask.stride(3)]) {
         continue;
       }
       if (mine.defined() && mine.data<int32_t>()[b * mine.stride(0) + i * mine.stride(1)] !=
@@ -77,7 +77,8 @@ std::string number(double value, const char* unit) {
 
 std::string shapes_of(std::span<const ForwardCall> calls) {
   const AttentionProblem& p = calls[0].problem;
-  std::string text = calls.size() > 1 ? std::to_string(calls.size()) + " sequences, H " : "B " + std::to_string(p.batch) + " H ";
+  std::string text =
+      calls.size() > 1 ? std::to_string(calls.size()) + " sequences, H " : "B " + std::to_string(p.batch) + " H ";
   text += std::to_string(p.heads);
   if (p.heads != p.kv_heads) text += "/" + std::to_string(p.kv_heads);
   if (calls.size() == 1) text += " L " + std::to_string(p.queries) + " S " + std::to_string(p.keys);
@@ -104,9 +105,10 @@ AttentionPlan plan_of(std::string_view function, std::span<const ForwardCall> ca
       return static_cast<double>(p.batch * heads * count * columns * bytes);
     };
     const int64_t width = size_of(call.memory.key.dtype());
-    plan.bytes += rows(p.heads, p.queries, p.size + p.value_size, 4) + rows(p.kv_heads, p.keys, p.size + p.value_size, width);
+    plan.bytes +=
+        rows(p.heads, p.queries, p.size + p.value_size, 4) + rows(p.kv_heads, p.keys, p.size + p.value_size, width);
   }
-  plan.kernel = shares_keys(calls) ? "few rows, keys shared among threads"
+  plan.kernel = shares_keys(calls)   ? "few rows, keys shared among threads"
                 : few_rows(calls[0]) ? "few rows"
                                      : "tiles of " + std::to_string(kernels::kTileRows) + " queries";
   plan.text += shapes_of(calls) + "; " + std::string(to_string(plan.isa)) + ", " + plan.kernel + " by " +

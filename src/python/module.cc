@@ -107,6 +107,13 @@ Causal causal_of(const py::object& causal) {
                        py::cast<std::string>(py::str(py::type::of(causal))));
 }
 
+void require_heads(const AttentionOptions& options, const Tensor& query) {
+  if (!options.score.defined()) return;
+  const Tensor& table = options.score.table();
+  require(table.size(0) == query.size(1), "attention", "relative_table of shape (H, 2 reach + 1), H = ", query.size(1),
+          "; found ", table.shape());
+}
+
 AttentionTaps taps_of(const py::dict& taps) {
   AttentionTaps result;
   for (const auto& [key, value] : taps) {
@@ -148,6 +155,12 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   options.bias = arguments.floats(given["bias"], "bias");
   if (has("softcap")) options.softcap = py::cast<float>(given["softcap"]);
   options.alibi_slopes = arguments.floats(given["alibi_slopes"], "alibi_slopes");
+  const Tensor table = arguments.floats(given["relative_table"], "relative_table");
+  if (table.defined()) {
+    require(table.rank() == 2 && table.size(1) % 2 == 1, "attention",
+            "relative_table of shape (H, 2 reach + 1); found ", table.shape());
+    options.score = score::RelativePosition{table, static_cast<int32_t>(table.size(1) / 2)};
+  }
   options.sinks = arguments.floats(given["sinks"], "sinks");
   options.query_documents = arguments.integers(given["query_documents"], "query_documents");
   options.key_documents = arguments.integers(given["key_documents"], "key_documents");
@@ -194,6 +207,7 @@ py::dict attend(const py::object& query, const py::object& key, const py::object
   const auto& [q, k, v] = tensors;
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
+  require_heads(options, layout.in(q));
   AttentionResult result;
   {
     const py::gil_scoped_release release;
@@ -205,7 +219,7 @@ py::dict attend(const py::object& query, const py::object& key, const py::object
 
 py::dict differentiate(const py::object& d_output, const py::object& query, const py::object& key,
                        const py::object& value, const py::object& output, const py::object& logsumexp,
-                       const py::dict& given, bool want_bias) {
+                       const py::dict& given, const std::array<bool, 3>& want) {
   Arguments arguments;
   std::array<Tensor, 5> tensors{arguments(d_output, "d_output"), arguments(query, "query"), arguments(key, "key"),
                                 arguments(value, "value"), arguments(output, "output")};
@@ -226,7 +240,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   {
     const py::gil_scoped_release release;
     gradients = attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward, options,
-                                   {.bias = want_bias});
+                                   {.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]});
   }
   py::dict result;
   result["query"] = array_or_none(layout.out(gradients.query));
@@ -234,7 +248,19 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   result["value"] = array_or_none(layout.out(gradients.value));
   result["bias"] = array_or_none(gradients.bias);
   result["sinks"] = array_or_none(gradients.sinks);
+  result["alibi_slopes"] = array_or_none(gradients.alibi_slopes);
+  result["relative_table"] = array_or_none(gradients.score_table);
   return result;
+}
+
+std::string explain(const py::object& query, const py::object& key, const py::object& value, const py::dict& given) {
+  Arguments arguments;
+  std::array<Tensor, 3> tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")};
+  unify(tensors, true);
+  const auto& [q, k, v] = tensors;
+  const AttentionOptions options = options_of(given, arguments);
+  const Layout layout = layout_of(given, q);
+  return attention_plan(layout.in(q), layout.in(k), layout.in(v), options).text;
 }
 
 AttentionCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
@@ -314,6 +340,7 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
   module.def("copy_into", &copy_into);
+  module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);
   py::class_<AttentionCache>(module, "Cache")

@@ -12,7 +12,8 @@ using testing::Random;
 
 TEST(AttentionPlan, CountsBlocksAndOperations) {
   Random random(31);
-  const Tensor q = random.tensor({2, 4, 200, 16}), k = random.tensor({2, 2, 300, 16}), v = random.tensor({2, 2, 300, 8});
+  const Tensor q = random.tensor({2, 4, 200, 16}), k = random.tensor({2, 2, 300, 16}),
+               v = random.tensor({2, 2, 300, 8});
   const AttentionPlan all = attention_plan(q, k, v);
   EXPECT_EQ(all.kernel, "tiles of 48 queries");
   EXPECT_EQ(all.blocks, 2 * 4 * 5 * 5);  // 200 rows are 5 tiles, 300 keys 5 blocks

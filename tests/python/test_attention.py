@@ -378,5 +378,39 @@ class Caches(unittest.TestCase):
         self.assertEqual(cache.free_pages, 1)
 
 
+
+class Tables(unittest.TestCase):
+    def test_relative_positions_and_slopes_with_gradients(self):
+        q, k, v, d, table, slopes = random_arrays(
+            (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (2, 7), (2,))
+        ahead = np.arange(9)[:, None] - np.arange(9)
+
+        def out(t, s):
+            bias = t[:, np.clip(ahead, -3, 3) + 3] - s[:, None, None] * np.abs(ahead)
+            return formula(q, k, v, bias=bias)[0]
+
+        r = heed.attention(q, k, v, relative_table=table, alibi_slopes=slopes, return_logsumexp=True)
+        np.testing.assert_allclose(r.output, out(table, slopes), rtol=2e-5, atol=2e-5)
+        g = heed.attention_backward(d, q, k, v, r.output, r.logsumexp, relative_table=table, alibi_slopes=slopes,
+                                    want_alibi_slopes=True, want_relative_table=True)
+        for found, array in ((g.relative_table, table), (g.alibi_slopes, slopes)):
+            for place in np.ndindex(array.shape):
+                moved = [x.astype(np.float64) for x in (table, slopes)]
+                one = moved[0] if array is table else moved[1]
+                one[place] += 1e-5
+                above = np.sum(out(*moved) * d)
+                one[place] -= 2e-5
+                self.assertAlmostEqual(found[place], (above - np.sum(out(*moved) * d)) / 2e-5, delta=1e-3)
+        for bad in (table[:, :4], table[:1], table[0]):
+            self.assertRaises(ValueError, lambda: heed.attention(q, k, v, relative_table=bad))
+
+    def test_explain_names_what_runs(self):
+        q, k = random_arrays((1, 4, 100, 8), (1, 2, 200, 8))
+        line = heed.explain(q, k, k, causal=True)
+        self.assertIn("B 1 H 4/2 L 100 S 200 D 8; " + heed.active_isa(), line)
+        self.assertIn("blocks skipped", line)
+        self.assertRaises(TypeError, lambda: heed.explain(q, k, k, nonsense=1))
+
+
 if __name__ == "__main__":
     unittest.main()

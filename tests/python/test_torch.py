@@ -1,5 +1,6 @@
 """heed.torch against PyTorch's own attention, and inside Hugging Face transformers. Skipped where they are missing."""
 
+import copy
 import unittest
 from unittest import mock
 
@@ -117,8 +118,8 @@ class Transformers(unittest.TestCase):
     def compare(self, model_class, config, padded):
         torch.manual_seed(0)
         heed_torch.register_with_transformers()
-        plain = model_class._from_config(config, attn_implementation="eager").eval()
-        ours = model_class._from_config(config, attn_implementation="heed").eval()
+        plain = model_class._from_config(copy.deepcopy(config), attn_implementation="eager").eval()
+        ours = model_class._from_config(copy.deepcopy(config), attn_implementation="heed").eval()
         ours.load_state_dict(plain.state_dict())
         ids = torch.randint(3, 90, (2, 17))
         mask = torch.ones_like(ids)
