@@ -3,6 +3,7 @@
 #   make test      install what is missing, build everything, run all tests
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
+#   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
 #   make format    clang-format over the tree
 
@@ -14,7 +15,7 @@ PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test bench sanitize portable format packages build-packages clean
+.PHONY: all demo test bench soak sanitize portable format packages build-packages clean
 
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
@@ -42,7 +43,14 @@ bench: build-packages
 	$(CONFIGURE) -B $(BUILD) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	$(BUILD)/bin/heed bench attention
+	$(BUILD)/bin/heed bench decode
 	$(BUILD)/bin/heed bench matmul
+
+CASES ?= 100000
+soak: packages
+	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target soak
+	$(BUILD)/tests/soak --cases $(CASES)
 
 sanitize: packages
 	$(CONFIGURE) -B build/sanitize -DHEED_SANITIZE=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON >/dev/null

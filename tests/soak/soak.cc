@@ -1,0 +1,215 @@
+// Random attention problems without end, against the oracle and against themselves.
+//
+//   soak [--cases N] [--seconds T] [--seed S]        make soak: 100,000 cases
+//
+// Each case: a random shape, strides, rules, type, instruction set and number of threads; operands in memory that ends
+// (or begins) where reading is fatal; NaN in all that is beyond a sequence's length. Forward and backward are held to
+// the oracle in double precision; another instruction set and number of threads, and a cache of the same keys and
+// values, must give the same bits. Prints the first case that fails, by its seed, and exits 1.
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <memory>
+
+#include "attention/attention_case.h"
+#include "heed/attention_cache.h"
+
+namespace heed {
+namespace {
+
+using testing::close;
+using testing::Random;
+using testing::RandomCase;
+using testing::same_bits;
+using testing::to_doubles;
+
+// A dense copy between two pages that must not be touched.
+class Guarded {
+ public:
+  Guarded(const Tensor& source, bool at_end) {
+    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), bytes = static_cast<size_t>(source.nbytes());
+    size_ = (bytes + page - 1) / page * page + 2 * page;
+    memory_ = static_cast<char*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    mprotect(memory_ + page, size_ - 2 * page, PROT_READ | PROT_WRITE);
+    tensor = Tensor::wrap(at_end ? memory_ + size_ - page - bytes : memory_ + page, source.shape(), source.dtype());
+    if (bytes > 0) tensor.copy_from(source);
+  }
+  ~Guarded() { munmap(memory_, size_); }
+  Guarded(const Guarded&) = delete;
+  Guarded& operator=(const Guarded&) = delete;
+  Tensor tensor;
+
+ private:
+  char* memory_ = nullptr;
+  size_t size_ = 0;
+};
+
+class Case {
+ public:
+  explicit Case(uint64_t seed)
+      : random_(seed ^ 0x5DEECE66Du), case_(testing::random_case(seed, random_.pick<int64_t>({20, 70, 70, 160}))) {}
+
+  // Empty if all is well.
+  std::string run() {
+    prepare();
+    const std::vector<Isa> isas = available_isas();
+    const auto settle = [&](bool other) {
+      set_isa(other || random_.chance(0.2) ? isas[static_cast<size_t>(random_.integer(0, static_cast<int64_t>(isas.size()) - 1))]
+                                           : isas.back());
+      set_num_threads(static_cast<int>(random_.chance(0.1) ? random_.integer(8, 64) : random_.integer(1, 5)));
+      where_ = " on " + std::string(to_string(active_isa())) + " with " + std::to_string(num_threads()) + " threads";
+    };
+    settle(false);
+    const testing::Problem& p = case_.problem;
+    const AttentionWantGradients want{.bias = p.options.bias.defined()};
+    const AttentionResult r = attention(p.q, p.k, p.v, p.options);
+    const AttentionGradients g = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, want);
+    against_oracle(r, g);
+    settle(true);
+    const AttentionResult s = attention(p.q, p.k, p.v, p.options);
+    same(s.output, r.output, "output");
+    same(s.logsumexp, r.logsumexp, "logsumexp");
+    same(s.weights, r.weights, "weights");
+    const AttentionGradients h = attention_backward(p.d_out, p.q, p.k, p.v, s, p.options, want);
+    same(h.query, g.query, "d_query");
+    same(h.key, g.key, "d_key");
+    same(h.value, g.value, "d_value");
+    same(h.bias, g.bias, "d_bias");
+    same(h.sinks, g.sinks, "d_sinks");
+    with_cache();
+    return wrong_.empty() ? "" : case_.text + dtype_text_ + where_ + ": " + wrong_;
+  }
+
+ private:
+  // Types, guarded memory, NaN beyond the lengths.
+  void prepare() {
+    testing::Problem& p = case_.problem;
+    dtype_ = random_.pick({DType::f32, DType::f32, DType::bf16, DType::f16});
+    dtype_text_ = " in " + std::string(to_string(dtype_));
+    std::vector<Tensor*> tensors{&p.q, &p.k, &p.v, &p.d_out};
+    for (Tensor* t : tensors) *t = t->to(dtype_);
+    case_.oracle.q = to_doubles(p.q), case_.oracle.k = to_doubles(p.k), case_.oracle.v = to_doubles(p.v);
+    case_.oracle.d_out = to_doubles(p.d_out);
+    if (p.options.key_lengths.defined()) {
+      for (Tensor* t : {&p.k, &p.v}) {
+        *t = t->clone();
+        for (int64_t b = 0; b < t->size(0); ++b) {
+          const int64_t length = p.options.key_lengths.data<int32_t>()[b];
+          const Tensor beyond = t->slice(0, b, b + 1).slice(2, length, t->size(2));
+          beyond.copy_from(Tensor::full({}, std::nanf("")).expand(beyond.shape()));
+        }
+      }
+    }
+    if (random_.chance(0.5)) {
+      if (p.options.mask.defined()) tensors.push_back(&p.options.mask);
+      if (p.options.bias.defined()) tensors.push_back(&p.options.bias);
+      for (Tensor* t : tensors) {
+        guarded_.push_back(std::make_unique<Guarded>(*t, random_.chance(0.7)));
+        *t = guarded_.back()->tensor;
+      }
+    }
+  }
+
+  void against_oracle(const AttentionResult& r, const AttentionGradients& g) {
+    const oracle::AttentionAnswer a = oracle::attention(case_.oracle);
+    const testing::Problem& p = case_.problem;
+    // Half precision: the output is rounded once, and so is what backward starts from.
+    const double unit = dtype_ == DType::f32 ? 0 : dtype_ == DType::bf16 ? 0x1p-8 : 0x1p-11;
+    check(close(to_doubles(r.output), a.out, 8e-6 + unit, "output"));
+    check(close(to_doubles(r.logsumexp), a.lse, 4e-6, "logsumexp"));
+    check(close(to_doubles(r.weights), a.weights, 8e-6, "weights"));
+    const double tolerance = 4e-5 + 8 * unit;
+    check(close(to_doubles(g.query), a.d_q, tolerance, "d_query"));
+    check(close(to_doubles(g.key), a.d_k, tolerance, "d_key"));
+    check(close(to_doubles(g.value), a.d_v, tolerance, "d_value"));
+    if (p.options.sinks.defined()) check(close(to_doubles(g.sinks), a.d_sink, tolerance, "d_sinks"));
+    if (p.options.bias.defined()) {
+      const Shape scores{p.q.size(0), p.q.size(1), p.q.size(2), p.k.size(2)};
+      check(close(to_doubles(g.bias), testing::reduce_bias(a.d_bias, scores, p.options.bias.shape()), tolerance,
+                  "d_bias"));
+    }
+  }
+
+  // The same keys and values, appended in portions, must give the same bits.
+  void with_cache() {
+    const testing::Problem& p = case_.problem;
+    const int64_t keys = p.k.size(2);
+    if (keys == 0 || p.options.query_documents.defined() || random_.chance(0.5)) return;
+    AttentionCache cache(p.k.size(0), p.k.size(1), keys, p.k.size(3), p.v.size(3),
+                         {.dtype = dtype_, .page = random_.pick<int64_t>({0, 0, 1, 7, 16, 64})});
+    const Tensor& lengths = p.options.key_lengths;
+    int64_t longest = 0;
+    for (int64_t at = 0; at < keys;) {
+      const int64_t next = std::min(keys, at + random_.integer(1, keys));
+      std::vector<int32_t> counts;
+      for (int64_t b = 0; b < p.k.size(0); ++b) {
+        const int64_t length = lengths.defined() ? lengths.data<int32_t>()[b] : keys;
+        counts.push_back(static_cast<int32_t>(std::clamp<int64_t>(length - at, 0, next - at)));
+        longest = std::max(longest, length);
+      }
+      cache.append(p.k.slice(2, at, next), p.v.slice(2, at, next),
+                   Tensor::from(std::span<const int32_t>(counts), {p.k.size(0)}));
+      at = next;
+    }
+    if (longest < keys) return;  // masks and the like are as wide as the longest sequence
+    AttentionOptions options = p.options;
+    options.key_lengths = {};
+    const Tensor q = p.q.to(DType::f32);
+    const AttentionResult r = attention(q, cache, options);
+    options.key_lengths = lengths;
+    const AttentionResult plain = attention(q, p.k.to(DType::f32), p.v.to(DType::f32), options);
+    same(r.output, plain.output, "output from a cache");
+    same(r.logsumexp, plain.logsumexp, "logsumexp from a cache");
+  }
+
+  void check(const ::testing::AssertionResult& result) {
+    if (!result && wrong_.empty()) wrong_ = result.message();
+  }
+  void same(const Tensor& a, const Tensor& b, const char* what) {
+    if (!same_bits(a, b) && wrong_.empty()) wrong_ = std::string(what) + " has other bits";
+  }
+
+  Random random_;
+  RandomCase case_;
+  DType dtype_ = DType::f32;
+  std::string dtype_text_, where_, wrong_;
+  std::vector<std::unique_ptr<Guarded>> guarded_;
+};
+
+}  // namespace
+}  // namespace heed
+
+int main(int count, char** arguments) {
+  uint64_t seed = 1;
+  int64_t cases = 100'000;
+  double seconds = 1e18;
+  for (int n = 1; n < count; n += 2) {
+    const std::string name = arguments[n];
+    const double value = n + 1 < count ? std::atof(arguments[n + 1]) : -1;
+    if (value < 0 || (name != "--cases" && name != "--seconds" && name != "--seed")) {
+      std::fprintf(stderr, "soak: --cases N, --seconds T or --seed S; found %s\n", name.c_str());
+      return 2;
+    }
+    if (name == "--cases") cases = static_cast<int64_t>(value);
+    if (name == "--seconds") seconds = value;
+    if (name == "--seed") seed = static_cast<uint64_t>(value);
+  }
+  const auto start = std::chrono::steady_clock::now();
+  const auto elapsed = [&] { return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count(); };
+  int64_t done = 0;
+  for (; done < cases && elapsed() < seconds; ++done) {
+    // The seed names the case before it runs: a fault of the processor (guard pages) leaves it behind.
+    std::fprintf(stderr, "\rseed %llu ", static_cast<unsigned long long>(seed + static_cast<uint64_t>(done)));
+    const std::string wrong = heed::Case(seed + static_cast<uint64_t>(done)).run();
+    if (wrong.empty()) continue;
+    std::fprintf(stderr, "\n");
+    std::printf("failed: %s\n", wrong.c_str());
+    return 1;
+  }
+  std::fprintf(stderr, "\n");
+  std::printf("%lld cases in %.0f s, none failed\n", static_cast<long long>(done), elapsed());
+  return 0;
+}
