@@ -1,0 +1,228 @@
+#!/usr/bin/env python3
+"""Plants faults in the attention code, one at a time, and counts how many the tests catch.
+
+    tools/plant_faults.py [--only TEXT] [--jobs N] [--folder build/faults]
+
+Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak run until one
+fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
+the score, and exits 1 if fewer than 98 % are caught. Takes about a minute a fault.
+"""
+import argparse
+import pathlib
+import shutil
+import subprocess
+import sys
+
+KERNELS, ATTENTION = "src/kernels/", "src/attention/"
+# (file, what stands there, what it becomes, what that is)
+FAULTS = [
+    # Masks and ranges.
+    (KERNELS + "attention_tile-inl.h", "last_key[r] = std::max(first_key[r], std::clamp<int64_t>(query[r] + g.last_shift, 0, g.keys));",
+     "last_key[r] = std::max(first_key[r], std::clamp<int64_t>(query[r] + g.last_shift + 1, 0, g.keys));", "causal one key too far"),
+    (KERNELS + "attention_tile-inl.h", "first_key[r] = std::clamp<int64_t>(query[r] + g.first_shift, 0, g.keys);",
+     "first_key[r] = std::clamp<int64_t>(query[r] + g.first_shift + 1, 0, g.keys);", "window begins one key late"),
+    (KERNELS + "attention_tile-inl.h", "all_begin = std::max(all_begin, first_key[r]);", "all_begin = std::min(all_begin, first_key[r]);",
+     "blocks taken for whole that are not"),
+    (KERNELS + "attention_tile-inl.h", "all_end = std::min(all_end, last_key[r]);", "all_end = std::max(all_end, last_key[r]);",
+     "blocks taken for whole at the end"),
+    (KERNELS + "attention_tile-inl.h", "const int64_t from = std::max({block_begin, tile.begin / 8 * 8, begin});",
+     "const int64_t from = std::max({block_begin, tile.begin, begin});", "dropout blocks not aligned"),
+    (KERNELS + "attention_tile-inl.h", "return any == 0 ? Coverage::none : every == full ? Coverage::all : Coverage::part;",
+     "return any == 0 ? Coverage::none : any == full ? Coverage::all : Coverage::part;", "coverage by any instead of every row"),
+    (KERNELS + "attention_tile-inl.h", "for (; j < count; ++j) bits |= uint64_t{mask[j * stride]} << j;",
+     "for (; j < count - 1; ++j) bits |= uint64_t{mask[j * stride]} << j;", "mask's tail dropped"),
+    (KERNELS + "attention_tile-inl.h", "bits |= uint64_t{keys[j * stride] == document} << j;", "bits |= uint64_t{keys[j] == document} << j;",
+     "stride of documents forgotten"),
+    (KERNELS + "attention_tile-inl.h", "const bool one_mask = g.mask.head == 0 && g.mask.row == 0;", "const bool one_mask = g.mask.row == 0;",
+     "a mask of each head taken for one of all"),
+    (KERNELS + "attention_tile-inl.h", "shared_mask = mask_bits(g.mask.data + block.from * g.mask.column, g.mask.column, block.count);",
+     "shared_mask = mask_bits(g.mask.data + block.from, g.mask.column, block.count);", "mask's column stride forgotten"),
+    (KERNELS + "attention_tile-inl.h", "rows[r] = source.at(tile.head[r], tile.query[r]);\n  int64_t c = 0;",
+     "rows[r] = source.at(tile.head[0], tile.query[r]);\n  int64_t c = 0;", "a tile over heads reads the first one"),
+    (KERNELS + "attention_tile-inl.h", "destination[c * width + r] = rows[r][c * source.column] * scale;",
+     "destination[c * width + r] = rows[r][c] * scale;", "column stride of queries forgotten"),
+    (KERNELS + "attention_tile-inl.h", "const int64_t live = std::min(kLanes, tile.rows - lane);", "const int64_t live = kLanes;",
+     "rows beyond the tile written"),
+    (KERNELS + "attention_tile-inl.h", "hn::Store(hn::IfThenElse(blocked, b, hn::Add(hn::Load(kF, s), b)), kF, s);",
+     "hn::Store(hn::Add(hn::Load(kF, s), b), kF, s);", "-inf bias added to infinity"),
+    (KERNELS + "attention_tile-inl.h", "if (coverage == Coverage::part) apply_bits(tile, block, bits, scores);",
+     "if (partial) apply_bits(tile, block, bits, scores);\n  partial = false;", "NaN behind a mask let through"),
+    (KERNELS + "attention_tile-inl.h", "c[3] = a_low;", "c[3] = b_low;", "a wrong word in the random numbers"),
+    (KERNELS + "attention_tile-inl.h", "hn::Load(kU, heads + lane), hn::Set(kU, g.sequence)};", "hn::Load(kU, heads + lane), hn::Zero(kU)};",
+     "dropout the same in all sequences"),
+    (KERNELS + "attention_tile-inl.h", "heads[r] = g.first_head + static_cast<uint32_t>(tile.head[r]);", "heads[r] = g.first_head;",
+     "dropout the same in all heads of a group"),
+    (KERNELS + "attention_tile-inl.h", "key[r] = static_cast<int32_t>(block.from);", "key[r] = 0;", "score functions see the wrong key"),
+    (KERNELS + "attention_tile-inl.h", "const bool after = slopes.stage >= 0 && n > slopes.stage;", "const bool after = slopes.stage >= 0 && n >= slopes.stage;",
+     "a table's derivative multiplied by its own stage"),
+    (KERNELS + "attention_tile-inl.h", "block.by_score = n == 0 ? slopes.by_score : slopes.spare;", "block.by_score = slopes.by_score;",
+     "derivatives of score functions not chained"),
+    (KERNELS + "attention_tile-inl.h", "return sum == 0.0f && hn::AllTrue(kF, hn::Eq(sums, hn::Zero(kF)));", "return hn::AllTrue(kF, hn::Eq(sums, hn::Zero(kF)));",
+     "infinities in the last columns not noticed"),
+    # The product.
+    (KERNELS + "attention_multiply-inl.h", "if (row < p.rows) multiply_registers<1, kVectors, kInto>(p, row, lane);", "",
+     "the last row of a product dropped"),
+    (KERNELS + "attention_multiply-inl.h", "return kInto == Into::added ? hn::Add(c, sum) : Fma(c, factor, sum);",
+     "return kInto == Into::added ? hn::Add(c, sum) : hn::Add(c, sum);", "the old sum not rescaled"),
+    (KERNELS + "attention_multiply-inl.h", "left -= 4, lane += 4 * kLanes;", "left -= 4, lane += 3 * kLanes;", "a panel in the wrong place"),
+    # Softmax and its states.
+    (KERNELS + "attention_state-inl.h", "hn::Store(Fma(hn::Load(kF, next.sum + lane), new_factor, sum), kF, total.sum + lane);",
+     "hn::Store(hn::Add(hn::Load(kF, next.sum + lane), sum), kF, total.sum + lane);", "sums of chunks merged unscaled"),
+    (KERNELS + "attention_state-inl.h", "begin < tile.end; begin += kChunkKeys", "begin + kChunkKeys < tile.end; begin += kChunkKeys",
+     "the last chunk dropped"),
+    (KERNELS + "attention_state-inl.h", "HWY_INLINE FV origin(FV largest) { return hn::IfThenZeroElse(hn::Eq(largest, all(kMinusInfinity)), largest); }",
+     "HWY_INLINE FV origin(FV largest) { return largest; }", "-inf less -inf"),
+    (KERNELS + "attention_state-inl.h", "sum = Fma(sum, factor, exponential(hn::Sub(sink, origin(above))));", "sum = hn::Add(sum, exponential(hn::Sub(sink, origin(above))));",
+     "the sink added to an unscaled sum"),
+    (KERNELS + "attention_state-inl.h", "hn::Div(hn::Mul(factor, all(g.dropout_scale)), sum);", "hn::Div(factor, sum);", "weights not scaled for dropout"),
+    (KERNELS + "attention_state-inl.h", "hn::Store(one_nan(hn::IfThenElse(nothing, all(kMinusInfinity), log)), kF, logsumexp + lane);",
+     "hn::Store(one_nan(hn::IfThenElse(nothing, all(0.0f), log)), kF, logsumexp + lane);", "an empty row's logsumexp 0"),
+    (KERNELS + "attention_forward.cc", "grew = grew || !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));", "grew = !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));",
+     "growth of the last vector only"),
+    (KERNELS + "attention_forward.cc", "hn::Store(largest[v], kF, largest_of + v * kLanes);", "", "the largest score forgotten"),
+    (KERNELS + "attention_forward.cc", "std::fill_n(result.weights.at(tile.head[r], tile.query[r]), result.all_keys, 0.0f);",
+     "std::fill_n(result.weights.at(tile.head[r], tile.query[r]), tile.group.keys, 0.0f);", "weights beyond the length not cleared"),
+    (KERNELS + "attention_forward.cc", "const FV scaled = hn::Mul(hn::Load(kF, o), hn::Load(kF, old_factors + lane));",
+     "const FV scaled = hn::Load(kF, o);", "outputs of chunks merged unscaled"),
+    (KERNELS + "attention_forward.cc", "if (group.dropout_threshold > 0) drop(tile, block, scores);\n        add_values",
+     "add_values", "no dropout in the output"),
+    # Few rows and stored keys.
+    (KERNELS + "attention_few.cc", "for (int64_t j = block.count; j < kBlockKeys; ++j) scores[j] = kMinusInfinity;",
+     "for (int64_t j = block.count + 1; j < kBlockKeys; ++j) scores[j] = kMinusInfinity;", "one key too many"),
+    (KERNELS + "attention_few.cc", "state.sum[r] *= factors[r];", "", "the old sum of few rows not rescaled"),
+    (KERNELS + "attention_few.cc", "for (; r + 2 <= f.tile.rows; r += 2) add_rows<2, kElement>(f, values, block.count, r, factors, state);",
+     "", "pairs of rows left out"),
+    (KERNELS + "attention_few.cc", "key[j] = static_cast<int32_t>(block.from + j);", "key[j] = static_cast<int32_t>(j);", "score functions of few rows see the wrong key"),
+    (KERNELS + "attention_few.cc", "p.chunk.empty = sums[2 * kFewRows] != 0;", "p.chunk.empty = false;", "an empty chunk merged"),
+    (KERNELS + "attention_few.cc", "add_chunk(p.tile, index * kChunkKeys, (index + 1) * kChunkKeys, p.chunk,",
+     "add_chunk(p.tile, index * kChunkKeys, (index + 1) * kChunkKeys - 64, p.chunk,", "the last block of a shared chunk dropped"),
+    (KERNELS + "attention_stored-inl.h", "if (++row_ == rows_.page_rows && rows_.pages != nullptr) row_ = 0, ++page_;",
+     "if (++row_ > rows_.page_rows && rows_.pages != nullptr) row_ = 0, ++page_;", "one row too many in a page"),
+    (KERNELS + "attention_stored-inl.h", "return rows_.scales == nullptr ? 1.0f : rows_.scales[page() * rows_.scale_page + row_ * rows_.scale_row];",
+     "return rows_.scales == nullptr ? 1.0f : rows_.scales[row_ * rows_.scale_row];", "scales of the first page for all"),
+    (KERNELS + "attention_stored-inl.h", "if (j + 1 < block.count) scales.advance();", "if (j + 2 < block.count) scales.advance();", "the last row's scale wrong"),
+    (KERNELS + "attention_stored-inl.h", "std::fill(to + c, to + to_row, 0.0f);", "", "padding of unpacked rows not cleared"),
+    (KERNELS + "attention_stored.cc", "const float multiple = finite && *scale > 0 ? std::nearbyint(from[n] / *scale) : 0.0f;",
+     "const float multiple = finite && *scale > 0 ? std::trunc(from[n] / *scale) : 0.0f;", "i8 cut instead of rounded"),
+    # Backward.
+    (KERNELS + "attention_backward.cc", "w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "w.origin[r] = logsumexp;", "an empty row's origin -inf"),
+    (KERNELS + "attention_backward.cc", "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);",
+     "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, d_weight)), kF, d);", "the softmax's mean not subtracted"),
+    (KERNELS + "attention_backward.cc", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));",
+     "", "no dropout in the gradient of the weights"),
+    (KERNELS + "attention_backward.cc", "tidy(hn::Mul(d, all(g.scale)))", "tidy(d)", "the scale left out of d_query"),
+    (KERNELS + "attention_backward.cc", "copy_tile_rows(tile, g.query, g.size, g.scale, w.query_rows);", "copy_tile_rows(tile, g.query, g.size, 1.0f, w.query_rows);",
+     "the scale left out of d_key"),
+    (KERNELS + "attention_backward.cc", "const FV d_sink = hn::Neg(hn::Mul(weight, hn::Load(kF, w.mean + lane)));",
+     "const FV d_sink = hn::Mul(weight, hn::Load(kF, w.mean + lane));", "the sink's gradient with the wrong sign"),
+    (KERNELS + "attention_backward.cc", "hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);",
+     "hn::Store(scaled, kF, w.d_scores + n);", "a NaN slope behind a mask brought back"),
+    (KERNELS + "attention_backward.cc", "for (; c < stride; ++c) to[c] = 0.0f;", "", "padding of rows not cleared"),
+    (KERNELS + "attention_backward.cc", ".depth = tile.rows,\n                          .n = stride};\n    if (partial && !finite.query)",
+     ".depth = tile.rows - 1,\n                          .n = stride};\n    if (partial && !finite.query)", "the last query left out of d_key"),
+    # Taps.
+    (KERNELS + "attention_taps.cc", "origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "origin[r] = logsumexp;", "taps: an empty row's origin -inf"),
+    (KERNELS + "attention_taps.cc", "log = hn::Add(below, log_scale);", "log = below;", "taps: entropy without dropout's scale"),
+    # Drivers.
+    (ATTENTION + "group.cc", "group.single_chunk = problem.keys <= kernels::kChunkKeys;", "group.single_chunk = true;", "chunks not kept apart"),
+    (ATTENTION + "group.cc", "const int64_t kv_head = first_head / problem.group();", "const int64_t kv_head = first_head % problem.kv_heads;", "the wrong key head for grouped queries"),
+    (ATTENTION + "group.cc", "group.keys = problem.key_length(b);", "group.keys = problem.keys;", "lengths ignored"),
+    (ATTENTION + "group.cc", "group.sequence = static_cast<uint32_t>(problem.sequence + b);", "group.sequence = static_cast<uint32_t>(b);", "dropout of packed sequences all the same"),
+    (ATTENTION + "group.cc", "if (index == per_segment_ - 1) return {segment + start - kernels::kColumns, left + kernels::kColumns};",
+     "if (index == per_segment_ - 1) return {segment + start - kernels::kColumns, left};", "the last rows left out"),
+    (ATTENTION + "problem.cc", "if (options.window.right >= 0) range.end = at + bounded(options.window.right) + 1;",
+     "if (options.window.right >= 0) range.end = at + bounded(options.window.right);", "window ends one key early"),
+    (ATTENTION + "problem.cc", "return options.causal.enabled() ? bounded(options.causal.offset_for(queries, length)) : length - queries;",
+     "return options.causal.enabled() ? bounded(options.causal.offset_for(queries, keys)) : length - queries;", "bottom right of the padded length"),
+    (ATTENTION + "problem.cc", "return ((j % 2 == 0) ? (word & 0xFFFFu) : (word >> 16)) >= threshold;",
+     "return ((j % 2 == 0) ? (word & 0xFFFFu) : (word >> 16)) > threshold;", "dropout's threshold off by one"),
+    (ATTENTION + "backward.cc", "d_value = d_value.data() - first * padded(problem.value_size);", "d_value = d_value.data() - first * padded(problem.size);",
+     "d_value's rows by the size of keys"),
+    (ATTENTION + "backward.cc", "row[own_keys ? j : 0] += from[j - key_first];", "row[own_keys ? j : 0] = from[j - key_first];", "the bias's gradient not summed"),
+    (ATTENTION + "backward.cc", "for (int64_t task = 0; task < tasks; ++task) sum += sums[task * entries + n];",
+     "for (int64_t task = 0; task + 1 < tasks; ++task) sum += sums[task * entries + n];", "a table's last head left out"),
+    (ATTENTION + "cache.cc", "static_cast<int32_t>(added[static_cast<size_t>(b)]);\n  }\n}", "static_cast<int32_t>(rows);\n  }\n}", "a cache counts rows it did not take"),
+    (ATTENTION + "cache.cc", "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, at / page_) : b;",
+     "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, j / page_) : b;", "rows written to the wrong page"),
+    (ATTENTION + "radial.cc", "const float by_square = 2.0f * d[", "const float by_square = d[", "half the gradient of a square"),
+]
+
+
+def run(command, folder, seconds):
+    try:
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=seconds, check=False)
+        return done.returncode, done.stdout + done.stderr
+    except subprocess.TimeoutExpired:
+        return 124, "timed out"
+
+
+def first_failure(output):
+    for line in output.splitlines():
+        if line.startswith("[  FAILED  ]") or line.startswith("failed:"):
+            return line.replace("[  FAILED  ] ", "")[:100]
+    return "died"
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="faults whose file or description holds this text")
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--folder", default="build/faults")
+    arguments = parser.parse_args()
+    root = pathlib.Path(__file__).resolve().parent.parent
+    folder = pathlib.Path(arguments.folder).resolve()
+    tree = folder / "tree"
+    shutil.rmtree(tree, ignore_errors=True)
+    tree.mkdir(parents=True)
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True,
+                           check=True).stdout.split("\n")
+    for name in filter(None, files):
+        if (root / name).is_file():
+            (tree / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(root / name, tree / name)
+    build = folder / "build"
+    configure = ["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", "-DHEED_BUILD_PROGRAM=OFF", "-DHEED_BUILD_EXAMPLES=OFF",
+                 "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF"]
+    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", "attention_test", "soak"]
+    tests = [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]
+    for command in (configure, compile_all):
+        code, output = run(command, folder, 3600)
+        if code != 0:
+            sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
+    for command in tests:
+        code, output = run([str(build / command[0])] + command[1:], build, 900)
+        if code != 0:
+            sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
+
+    caught, missed = 0, []
+    faults = [f for f in FAULTS if arguments.only in f[0] + f[3]]
+    for number, (name, old, new, what) in enumerate(faults, 1):
+        path = tree / name
+        text = path.read_text(encoding="utf-8")
+        squeezed = text if old in text else None
+        if squeezed is None or text.count(old) != 1:
+            sys.exit(f"plant_faults: {name} should hold this once, holds it {text.count(old)} times:\n{old}")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        code, output = run(compile_all, folder, 3600)
+        verdict = ""
+        if code != 0:
+            verdict = "the compiler"
+        for command in tests:
+            if verdict:
+                break
+            code, output = run([str(build / command[0])] + command[1:], build, 300)
+            if code != 0:
+                verdict = "a timeout" if code == 124 else first_failure(output)
+        path.write_text(text, encoding="utf-8")
+        caught += bool(verdict)
+        if not verdict:
+            missed.append(f"{name}: {what}")
+        print(f"{number:3}/{len(faults)}  {'caught' if verdict else 'MISSED'}  {what:48} {verdict}", flush=True)
+    print(f"{caught} of {len(faults)} faults caught ({100 * caught / max(1, len(faults)):.1f} %)")
+    for line in missed:
+        print(f"missed: {line}")
+    return 0 if caught >= 0.98 * len(faults) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
