@@ -113,6 +113,8 @@ class TrainingScope {
 // Over the last axis. gain and bias (E); an undefined bias is none.
 [[nodiscard]] Value layer_norm(const Value& x, const Value& gain, const Value& bias, float epsilon = 1e-5f);
 [[nodiscard]] Value rms_norm(const Value& x, const Value& gain, float epsilon = 1e-5f);
+// ops::rotary_embedding; cos and sin get no gradient.
+[[nodiscard]] Value rotary_embedding(const Value& x, const Tensor& cos, const Tensor& sin, bool interleaved = false);
 [[nodiscard]] Value softmax(const Value& x);
 [[nodiscard]] Value log_softmax(const Value& x);
 

@@ -113,6 +113,18 @@ struct Dropout {
                                  const Dropout& dropout);  // residual + dropout(x)
 [[nodiscard]] bool dropout_keeps(const Dropout& dropout, int64_t index);
 
+// Rotary position embeddings (Su et al. 2021): pairs of columns are turned by an angle that grows with the position, so
+// that q.k depends on the distance. x (B, H, L, D), any strides; cos and sin (L, R / 2) or (B, L, R / 2), R <= D even:
+// the first R columns are turned, the others stay. Pair n is columns (n, n + R / 2), or interleaved (2 n, 2 n + 1).
+[[nodiscard]] Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved = false);
+// The same angles backwards.
+[[nodiscard]] Tensor rotary_embedding_backward(const Tensor& d_output, const Tensor& cos, const Tensor& sin,
+                                               bool interleaved = false);
+struct RotaryTables {
+  Tensor cos, sin;  // (count, size / 2): of angle position * base^(-2 n / size)
+};
+[[nodiscard]] RotaryTables rotary_tables(int64_t count, int64_t size, int64_t first_position = 0, double base = 10000);
+
 // ---- Rows: everything below works over the last axis ----
 
 // A row of -inf only gives zeros; a NaN or +inf makes its row NaN.

@@ -29,7 +29,7 @@ from ._heed import (
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -318,4 +318,4 @@ def attention_cached(
     return _result(found, query, given, out)
 
 
-from . import reference  # noqa: E402  (it uses what is above)
+from . import ops, reference  # noqa: E402  (it uses what is above)

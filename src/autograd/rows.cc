@@ -57,6 +57,13 @@ Value dropout_add_layer_norm(const Value& x, const Value& residual, float rate, 
                     });
 }
 
+Value rotary_embedding(const Value& x, const Tensor& cos, const Tensor& sin, bool interleaved) {
+  return Node::make(ops::rotary_embedding(x.data(), cos, sin, interleaved), {&x},
+                    [cos, sin, interleaved](const Tensor& d, Gradients& into) {
+                      into.give(0, ops::rotary_embedding_backward(d, cos, sin, interleaved));
+                    });
+}
+
 Value softmax(const Value& x) {
   const Tensor output = ops::softmax(dense(x));
   return Node::make(output, {&x},

@@ -12,6 +12,7 @@
 #include "heed/error.h"
 #include "kernels/peak.h"
 #include "python/arrays.h"
+#include "python/ops.h"
 
 namespace py = pybind11;
 
@@ -340,6 +341,7 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
   module.def("copy_into", &copy_into);
+  define_ops(module);
   module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);

@@ -57,8 +57,9 @@ class Case {
     prepare();
     const std::vector<Isa> isas = available_isas();
     const auto settle = [&](bool other) {
-      set_isa(other || random_.chance(0.2) ? isas[static_cast<size_t>(random_.integer(0, static_cast<int64_t>(isas.size()) - 1))]
-                                           : isas.back());
+      set_isa(other || random_.chance(0.2)
+                  ? isas[static_cast<size_t>(random_.integer(0, static_cast<int64_t>(isas.size()) - 1))]
+                  : isas.back());
       set_num_threads(static_cast<int>(random_.chance(0.1) ? random_.integer(8, 64) : random_.integer(1, 5)));
       where_ = " on " + std::string(to_string(active_isa())) + " with " + std::to_string(num_threads()) + " threads";
     };

@@ -1,0 +1,67 @@
+"""The Transformer's other functions on arrays, float32 (half precision is widened): each over the last axis.
+
+    y = heed.ops.rms_norm(x, gain)
+    q = heed.ops.rotary_embedding(q, *heed.ops.rotary_tables(q.shape[2], q.shape[3]))
+
+Arrays and results are as in heed.attention().
+"""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Tuple
+
+from . import _heed, _like
+
+__all__ = ["gelu", "layer_norm", "linear", "log_softmax", "rms_norm", "rotary_embedding", "rotary_tables", "silu", "softmax"]
+
+Array = Any
+
+
+def softmax(x: Array) -> Array:
+    """exp(x) / sum(exp(x)). A row of -inf only gives zeros."""
+    return _like(x, _heed.softmax(x))
+
+
+def log_softmax(x: Array) -> Array:
+    """x - log(sum(exp(x)))."""
+    return _like(x, _heed.log_softmax(x))
+
+
+def gelu(x: Array, approximate: str = "none") -> Array:
+    """x Phi(x); approximate="tanh" for its approximation by tanh."""
+    if approximate not in ("none", "tanh"):
+        raise ValueError(f'[gelu] approximate "none" or "tanh"; found "{approximate}"')
+    return _like(x, _heed.activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
+
+
+def silu(x: Array) -> Array:
+    """x sigmoid(x)."""
+    return _like(x, _heed.activate(x, "silu"))
+
+
+def layer_norm(x: Array, gain: Array, bias: Optional[Array] = None, epsilon: float = 1e-5) -> Array:
+    """(x - mean) / sqrt(variance + epsilon) * gain + bias. gain and bias (E)."""
+    return _like(x, _heed.layer_norm(x, gain, bias, epsilon))
+
+
+def rms_norm(x: Array, gain: Array, epsilon: float = 1e-5) -> Array:
+    """x / sqrt(mean(x^2) + epsilon) * gain. gain (E)."""
+    return _like(x, _heed.rms_norm(x, gain, epsilon))
+
+
+def linear(x: Array, weight: Array, bias: Optional[Array] = None) -> Array:
+    """x weight^T + bias. x (..., I), weight (O, I), bias (O) -> (..., O)."""
+    return _like(x, _heed.linear(x, weight, bias))
+
+
+def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
+    """Turns pairs of the first R columns of x (B, H, L, D) by the angles of cos and sin, (L, R / 2) or (B, L, R / 2).
+
+    Pair n is columns (n, n + R / 2), or interleaved (2 n, 2 n + 1).
+    """
+    return _like(x, _heed.rotary_embedding(x, cos, sin, interleaved))
+
+
+def rotary_tables(count: int, size: int, first_position: int = 0, base: float = 10000.0) -> Tuple[Array, Array]:
+    """cos and sin (count, size / 2) of the angles position * base^(-2 n / size)."""
+    return _heed.rotary_tables(count, size, first_position, base)
