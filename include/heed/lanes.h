@@ -183,6 +183,13 @@ HEED_INLINE Lanes tanh(const Lanes& x) {
   return select(magnitude < Lanes(0.625f), near, select(x < Lanes(0.0f), -far, far));
 }
 
+// a * b + c, rounded once.
+HEED_INLINE Lanes fma(const Lanes& a, const Lanes& b, const Lanes& c) {
+  Lanes r;
+  for (int64_t n = 0; n < Lanes::kCount; ++n) r.v[n] = __builtin_fmaf(a.v[n], b.v[n], c.v[n]);
+  return r;
+}
+
 HEED_INLINE Lanes sqrt(const Lanes& x) {
   Lanes r;
   for (int64_t n = 0; n < Lanes::kCount; ++n) r.v[n] = __builtin_sqrtf(x.v[n]);
@@ -218,6 +225,7 @@ struct Whole {
 HEED_INLINE Exact exp(Exact x) { return std::exp(x.v); }
 HEED_INLINE Exact log(Exact x) { return std::log(x.v); }
 HEED_INLINE Exact tanh(Exact x) { return std::tanh(x.v); }
+HEED_INLINE Exact fma(Exact a, Exact b, Exact c) { return std::fma(a.v, b.v, c.v); }
 HEED_INLINE Exact sqrt(Exact x) { return std::sqrt(x.v); }
 HEED_INLINE Exact abs(Exact x) { return std::abs(x.v); }
 HEED_INLINE Exact min(Exact a, Exact b) { return b < a ? b : a; }
@@ -273,6 +281,11 @@ template <class Real>
 HEED_INLINE Dual<Real> tanh(const Dual<Real>& x) {
   const Real y = tanh(x.value);
   return x.chain(y, Real(1.0f) - y * y);
+}
+template <class Real>
+HEED_INLINE Dual<Real> fma(const Dual<Real>& a, const Dual<Real>& b, const Dual<Real>& c) {
+  const Dual<Real> rest = a * b + c;
+  return {fma(a.value, b.value, c.value), rest.by_score, rest.by_entry};
 }
 template <class Real>
 HEED_INLINE Dual<Real> sqrt(const Dual<Real>& x) {

@@ -125,11 +125,11 @@ template <class F>
 struct Compiled {
   __attribute__((flatten)) static void portable(const void* f, const Block& b) { run(*static_cast<const F*>(f), b); }
 #if defined(__x86_64__) && !defined(HEED_PORTABLE_ONLY)
-  __attribute__((target("avx2"), flatten)) static void avx2(const void* f, const Block& b) {
+  __attribute__((target("avx2,fma"), flatten)) static void avx2(const void* f, const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
-  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten)) static void avx512(const void* f,
-                                                                                            const Block& b) {
+  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"), flatten)) static void avx512(const void* f,
+                                                                                                const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
 #else
@@ -201,7 +201,7 @@ struct Alibi {
   }
   template <class Number, class At>
   Number operator()(const Number& score, const Number& slope, const At& at) const {
-    return score - slope * Number(abs(at.distance()));
+    return fma(-slope, Number(abs(at.distance())), score);
   }
 };
 

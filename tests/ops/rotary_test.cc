@@ -59,7 +59,8 @@ TEST(Rotary, BackwardIsTheTranspose) {
 
 TEST(Rotary, RefusesWhatDoesNotFit) {
   const Tensor x = random_tensor({1, 2, 3, 4}, 6);
-  const ops::RotaryTables good = ops::rotary_tables(3, 4), wide = ops::rotary_tables(3, 6), more = ops::rotary_tables(4, 4);
+  const ops::RotaryTables good = ops::rotary_tables(3, 4), wide = ops::rotary_tables(3, 6),
+                          more = ops::rotary_tables(4, 4);
   EXPECT_THROW((void)ops::rotary_embedding(x, wide.cos, wide.sin), Error);
   EXPECT_THROW((void)ops::rotary_embedding(x, more.cos, more.sin), Error);
   EXPECT_THROW((void)ops::rotary_embedding(x, good.cos, wide.sin), Error);
