@@ -193,7 +193,11 @@ inline RandomCase random_case(uint64_t seed, int64_t extent) {
         ids.push_back(id);
         if (random.chance(0.05)) ++id;
       }
-      return Tensor::from(std::span<const int32_t>(ids), {B, length});
+      Tensor turned = Tensor::empty({length, B}, DType::i32);  // so that no stride is 1
+      for (int64_t n = 0; n < B * length; ++n) {
+        turned.data<int32_t>()[n % length * B + n / length] = ids[static_cast<size_t>(n)];
+      }
+      return turned.transpose(0, 1);
     };
     o.query_documents = documents(L);
     o.key_documents = documents(S);

@@ -107,9 +107,9 @@ TEST(AttentionPromise, ManyMoreThreadsThanCoresChangeNothing) {
 // The comparison sees a change of order: the same keys the other way round give the same numbers, not the same bits.
 TEST(AttentionPromise, AnotherOrderGivesOtherBits) {
   Random random(42);
-  const Tensor q = random.tensor({1, 1, 20, 16}), k = random.tensor({1, 1, 100, 16}), v = random.tensor({1, 1, 100, 16});
-  const Tensor turned =
-      attention(q, testing::reversed_rows(k).clone(), testing::reversed_rows(v).clone()).output;
+  const Tensor q = random.tensor({1, 1, 20, 16}), k = random.tensor({1, 1, 100, 16}),
+               v = random.tensor({1, 1, 100, 16});
+  const Tensor turned = attention(q, testing::reversed_rows(k).clone(), testing::reversed_rows(v).clone()).output;
   const Tensor straight = attention(q, k, v).output;
   EXPECT_TRUE(testing::close(to_doubles(turned), to_doubles(straight), 1e-6, "output"));
   EXPECT_FALSE(same_bits(turned, straight));
@@ -132,7 +132,8 @@ std::string hash_of(const std::vector<Tensor>& tensors) {
 }
 
 // Outputs and gradients of random problems, by seed: the same on every machine, compiler and instruction set. A line of
-// golden.tsv: seed, tab, hash. HEED_UPDATE_GOLDEN=1 writes it anew, which breaks the promise to everyone who has results.
+// golden.tsv: seed, tab, hash. HEED_UPDATE_GOLDEN=1 writes it anew, which breaks the promise to everyone who has
+// results.
 TEST(AttentionPromise, GoldenHashes) {
   const KeepSettings keep;
   const std::string name = HEED_SOURCE_DIR "/tests/attention/golden.tsv";
@@ -152,8 +153,7 @@ TEST(AttentionPromise, GoldenHashes) {
       const AttentionResult r = attention(p.q, p.k, p.v, p.options);
       const AttentionGradients g =
           attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, {.bias = p.options.bias.defined()});
-      const std::string hash =
-          hash_of({r.output, r.logsumexp, r.weights, g.query, g.key, g.value, g.bias, g.sinks});
+      const std::string hash = hash_of({r.output, r.logsumexp, r.weights, g.query, g.key, g.value, g.bias, g.sinks});
       if (isa == available_isas().back()) fresh << 9000 + seed << '\t' << hash << '\n';
       if (std::getenv("HEED_UPDATE_GOLDEN") == nullptr) {
         EXPECT_EQ(hash, golden[9000 + seed]) << c.text << " on " << to_string(isa);
@@ -170,7 +170,8 @@ TEST(AttentionPromise, OffsetsBeyond32Bits) {
   Random random(43);
   std::vector<void*> mapped;
   const auto spread = [&](const Tensor& t) -> Tensor {
-    void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    void* const memory =
+        mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (memory == MAP_FAILED) return {};
     mapped.push_back(memory);
     const Tensor far = Tensor::wrap(memory, t.shape(), {t.size(2) * apart, t.size(2) * apart, apart, 1}, DType::f32);
@@ -198,8 +199,8 @@ TEST(AttentionPromise, OffsetsBeyond32Bits) {
   EXPECT_TRUE(same_bits(g.value, h.value));
   EXPECT_TRUE(same_bits(g.bias, h.bias));
   // The kernel for few rows.
-  EXPECT_TRUE(same_bits(attention(q.slice(2, 65, 66), k, v).output,
-                        attention(far_q.slice(2, 65, 66), far_k, far_v).output));
+  EXPECT_TRUE(
+      same_bits(attention(q.slice(2, 65, 66), k, v).output, attention(far_q.slice(2, 65, 66), far_k, far_v).output));
   for (void* memory : mapped) munmap(memory, bytes);
 }
 
@@ -245,7 +246,10 @@ TEST(AttentionPromise, IsAsAccurateAsThePlainFormula) {
          p.options.mask = Tensor::empty({p.q.size(2), p.k.size(2)}, DType::boolean);
          for (int64_t n = 0; n < p.options.mask.numel(); ++n) p.options.mask.data<bool>()[n] = random.chance(0.5);
        }},
-      {"bias", [](Problem& p, Random& random) { p.options.bias = random.tensor({p.q.size(2), p.k.size(2)}, 2); }},
+      {"bias",
+       [](Problem& p, Random& random) {
+         p.options.bias = random.tensor({p.q.size(2), p.k.size(2)}, 2);
+       }},
       {"softcap", [](Problem& p, Random&) { p.options.softcap = 2; }},
       {"alibi", [](Problem& p, Random& random) { p.options.alibi_slopes = random.tensor({p.q.size(1)}, 0.1); }},
       {"sinks", [](Problem& p, Random& random) { p.options.sinks = random.tensor({p.q.size(1)}, 2); }},
