@@ -44,6 +44,7 @@ bench: build-packages
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	$(BUILD)/bin/heed bench attention
 	$(BUILD)/bin/heed bench decode
+	$(BUILD)/bin/heed bench rules
 	$(BUILD)/bin/heed bench matmul
 
 CASES ?= 100000

@@ -9,11 +9,11 @@
 
 using namespace heed;
 
-struct LogDistance {                                      // score - w_h log(1 + |distance|)
-  Tensor table;                                           // w (H)
-  auto entry(const auto& at) const { return at.head(); }  // which of its numbers a pair uses
+struct LogDistance {                                                  // score - w_h log(1 + |distance|)
+  Tensor table;                                                       // w (H)
+  HEED_INLINE auto entry(const auto& at) const { return at.head(); }  // which of its numbers a pair uses
   template <class Number>
-  Number operator()(const Number& score, const Number& w, const auto& at) const {
+  HEED_INLINE Number operator()(const Number& score, const Number& w, const auto& at) const {
     return score - w * log(Number(1.0f) + Number(abs(at.distance())));
   }
 };

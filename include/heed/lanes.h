@@ -15,6 +15,11 @@
 
 namespace heed::score {
 
+namespace detail {
+using FloatVector = float __attribute__((vector_size(64)));
+using IntVector = int32_t __attribute__((vector_size(64)));
+}  // namespace detail
+
 // Passed in memory, not in registers, so that code for different instruction sets can call each other.
 struct Lanes {
   static constexpr int64_t kCount = 16;
@@ -22,7 +27,7 @@ struct Lanes {
 
   Lanes() = default;
   HEED_INLINE Lanes(float x) {  // NOLINT: a number is sixteen equal ones
-    for (float& lane : v) lane = x;
+    for (int n = 0; n < 16; ++n) v[n] = x;
   }
   [[nodiscard]] HEED_INLINE static Lanes load(const float* from) {
     Lanes r;
@@ -37,7 +42,7 @@ struct Ints {
 
   Ints() = default;
   HEED_INLINE Ints(int32_t x) {  // NOLINT
-    for (int32_t& lane : v) lane = x;
+    for (int n = 0; n < 16; ++n) v[n] = x;
   }
   [[nodiscard]] HEED_INLINE static Ints load(const int32_t* from) {
     Ints r;
@@ -49,8 +54,6 @@ struct Ints {
 
 namespace detail {
 
-using FloatVector = float __attribute__((vector_size(64)));
-using IntVector = int32_t __attribute__((vector_size(64)));
 template <class T>
 struct VectorOf {
   using type = FloatVector;
@@ -139,9 +142,31 @@ HEED_INLINE Lanes exp(const Lanes& x) {
   const Lanes result =
       y * Lanes::load(reinterpret_cast<const float*>(&low)) * Lanes::load(reinterpret_cast<const float*>(&high));
   const Lanes small = select(x < Lanes(-87.3365f), Lanes(0.0f), result);
-  const Lanes bounded = select(x > Lanes(88.72f), Lanes(std::numeric_limits<float>::infinity()), small);
-  return select(x == x, bounded, x);
+  return select(x > Lanes(88.72f), Lanes(std::numeric_limits<float>::infinity()), small);  // NaN came through
 }
+
+namespace detail {
+
+// e^x for x <= 0, without the selections: what is below -87.3 counts as that.
+HEED_INLINE Lanes exp_of_negative(const Lanes& x) {
+  const Lanes clipped = max(x, -87.3365f);
+  const Lanes shifted = clipped * 1.44269504f + 12582912.0f;
+  const Lanes n = shifted - 12582912.0f;
+  const Lanes r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
+  Lanes p = 1.9875691500e-4f;
+  p = p * r + 1.3981999507e-3f;
+  p = p * r + 8.3334519073e-3f;
+  p = p * r + 4.1665795894e-2f;
+  p = p * r + 1.6666665459e-1f;
+  p = p * r + 5.0000001201e-1f;
+  const Lanes y = p * (r * r) + r + 1.0f;
+  IntVector bits;
+  __builtin_memcpy(&bits, shifted.v, sizeof bits);
+  const IntVector power = (bits - 0x4B400000 + 127) << 23;
+  return y * Lanes::load(reinterpret_cast<const float*>(&power));
+}
+
+}  // namespace detail
 
 // ln x for normal x > 0; -inf for 0 and what is smaller, NaN below 0. Cephes' logf.
 HEED_INLINE Lanes log(const Lanes& x) {
@@ -153,20 +178,20 @@ HEED_INLINE Lanes log(const Lanes& x) {
   const Lanes m = Lanes::load(reinterpret_cast<const float*>(&mantissa)) - 1.0f;
   const Lanes z = m * m;
   Lanes p = 7.0376836292e-2f;
-  p = p * m - 1.1514610310e-1f;
+  p = p * m + -1.1514610310e-1f;
   p = p * m + 1.1676998740e-1f;
-  p = p * m - 1.2420140846e-1f;
+  p = p * m + -1.2420140846e-1f;
   p = p * m + 1.4249322787e-1f;
-  p = p * m - 1.6668057665e-1f;
+  p = p * m + -1.6668057665e-1f;
   p = p * m + 2.0000714765e-1f;
-  p = p * m - 2.4999993993e-1f;
+  p = p * m + -2.4999993993e-1f;
   p = p * m + 3.3333331174e-1f;
-  const Lanes y = p * m * z + e * -2.12194440e-4f - z * 0.5f;
+  const Lanes y = p * m * z - e * 2.12194440e-4f - z * 0.5f;
   const Lanes inside = m + y + e * 0.693359375f;
   const float inf = std::numeric_limits<float>::infinity();
   const Lanes finite = select(x > Lanes(std::numeric_limits<float>::max()), Lanes(inf), inside);
   const Lanes positive = select(x < Lanes(std::numeric_limits<float>::min()), Lanes(-inf), finite);
-  return select(x < Lanes(0.0f), Lanes(std::numeric_limits<float>::quiet_NaN()), positive);
+  return select(x < Lanes(0.0f), Lanes(std::numeric_limits<float>::quiet_NaN()), select(x == x, positive, x));
 }
 
 // Cephes' tanhf: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose all digits.
@@ -174,20 +199,13 @@ HEED_INLINE Lanes tanh(const Lanes& x) {
   const Lanes magnitude = abs(x), z = x * x;
   Lanes p = -5.70498872745e-3f;
   p = p * z + 2.06390887954e-2f;
-  p = p * z - 5.37397155531e-2f;
+  p = p * z + -5.37397155531e-2f;
   p = p * z + 1.33314422036e-1f;
-  p = p * z - 3.33332819422e-1f;
+  p = p * z + -3.33332819422e-1f;
   const Lanes near = p * z * x + x;
-  const Lanes e = exp(magnitude * -2.0f);  // cannot overflow
+  const Lanes e = detail::exp_of_negative(magnitude * -2.0f);
   const Lanes far = (1.0f - e) / (1.0f + e);
   return select(magnitude < Lanes(0.625f), near, select(x < Lanes(0.0f), -far, far));
-}
-
-// a * b + c, rounded once.
-HEED_INLINE Lanes fma(const Lanes& a, const Lanes& b, const Lanes& c) {
-  Lanes r;
-  for (int64_t n = 0; n < Lanes::kCount; ++n) r.v[n] = __builtin_fmaf(a.v[n], b.v[n], c.v[n]);
-  return r;
 }
 
 HEED_INLINE Lanes sqrt(const Lanes& x) {
@@ -225,7 +243,6 @@ struct Whole {
 HEED_INLINE Exact exp(Exact x) { return std::exp(x.v); }
 HEED_INLINE Exact log(Exact x) { return std::log(x.v); }
 HEED_INLINE Exact tanh(Exact x) { return std::tanh(x.v); }
-HEED_INLINE Exact fma(Exact a, Exact b, Exact c) { return std::fma(a.v, b.v, c.v); }
 HEED_INLINE Exact sqrt(Exact x) { return std::sqrt(x.v); }
 HEED_INLINE Exact abs(Exact x) { return std::abs(x.v); }
 HEED_INLINE Exact min(Exact a, Exact b) { return b < a ? b : a; }
@@ -236,65 +253,51 @@ HEED_INLINE Whole abs(Whole x) { return x.v < 0 ? -x.v : x.v; }
 HEED_INLINE Whole min(Whole a, Whole b) { return b < a ? b : a; }
 HEED_INLINE Whole max(Whole a, Whole b) { return a < b ? b : a; }
 
-// A number and how it changes with the score and with the table's entry: forward differentiation in one pass.
+// A number and its derivative by the score, or by the table's entry: forward differentiation in one pass.
 template <class Real>
 struct Dual {
-  Real value, by_score, by_entry;
+  Real value, slope;
   Dual() = default;
-  HEED_INLINE Dual(const Real& x) : value(x), by_score(0.0f), by_entry(0.0f) {}  // NOLINT: a constant
-  HEED_INLINE Dual(float x) : Dual(Real(x)) {}                                   // NOLINT
-  HEED_INLINE Dual(const Real& x, const Real& s, const Real& e) : value(x), by_score(s), by_entry(e) {}
+  HEED_INLINE Dual(const Real& x) : value(x), slope(0.0f) {}  // NOLINT: a constant
+  HEED_INLINE Dual(float x) : Dual(Real(x)) {}                // NOLINT
+  HEED_INLINE Dual(const Real& x, const Real& d) : value(x), slope(d) {}
 
-  HEED_INLINE friend Dual operator+(const Dual& a, const Dual& b) {
-    return {a.value + b.value, a.by_score + b.by_score, a.by_entry + b.by_entry};
-  }
-  HEED_INLINE friend Dual operator-(const Dual& a, const Dual& b) {
-    return {a.value - b.value, a.by_score - b.by_score, a.by_entry - b.by_entry};
-  }
+  HEED_INLINE friend Dual operator+(const Dual& a, const Dual& b) { return {a.value + b.value, a.slope + b.slope}; }
+  HEED_INLINE friend Dual operator-(const Dual& a, const Dual& b) { return {a.value - b.value, a.slope - b.slope}; }
   HEED_INLINE friend Dual operator*(const Dual& a, const Dual& b) {
-    return {a.value * b.value, a.by_score * b.value + a.value * b.by_score,
-            a.by_entry * b.value + a.value * b.by_entry};
+    return {a.value * b.value, a.slope * b.value + a.value * b.slope};
   }
   HEED_INLINE friend Dual operator/(const Dual& a, const Dual& b) {
     const Real quotient = a.value / b.value;
-    return {quotient, (a.by_score - quotient * b.by_score) / b.value, (a.by_entry - quotient * b.by_entry) / b.value};
+    return {quotient, (a.slope - quotient * b.slope) / b.value};
   }
-  HEED_INLINE friend Dual operator-(const Dual& a) { return {-a.value, -a.by_score, -a.by_entry}; }
+  HEED_INLINE friend Dual operator-(const Dual& a) { return {-a.value, -a.slope}; }
   HEED_INLINE friend auto operator<(const Dual& a, const Dual& b) { return a.value < b.value; }
   HEED_INLINE friend auto operator>(const Dual& a, const Dual& b) { return a.value > b.value; }
-  // f(a), given f's value and slope there.
-  [[nodiscard]] HEED_INLINE Dual chain(const Real& f, const Real& slope) const {
-    return {f, slope * by_score, slope * by_entry};
-  }
 };
 
 template <class Real>
 HEED_INLINE Dual<Real> exp(const Dual<Real>& x) {
   const Real y = exp(x.value);
-  return x.chain(y, y);
+  return {y, y * x.slope};
 }
 template <class Real>
 HEED_INLINE Dual<Real> log(const Dual<Real>& x) {
-  return x.chain(log(x.value), Real(1.0f) / x.value);
+  return {log(x.value), x.slope / x.value};
 }
 template <class Real>
 HEED_INLINE Dual<Real> tanh(const Dual<Real>& x) {
   const Real y = tanh(x.value);
-  return x.chain(y, Real(1.0f) - y * y);
-}
-template <class Real>
-HEED_INLINE Dual<Real> fma(const Dual<Real>& a, const Dual<Real>& b, const Dual<Real>& c) {
-  const Dual<Real> rest = a * b + c;
-  return {fma(a.value, b.value, c.value), rest.by_score, rest.by_entry};
+  return {y, (Real(1.0f) - y * y) * x.slope};
 }
 template <class Real>
 HEED_INLINE Dual<Real> sqrt(const Dual<Real>& x) {
   const Real y = sqrt(x.value);
-  return x.chain(y, Real(0.5f) / y);
+  return {y, Real(0.5f) / y * x.slope};
 }
 template <class Mask, class Real>
 HEED_INLINE Dual<Real> select(const Mask& mask, const Dual<Real>& a, const Dual<Real>& b) {
-  return {select(mask, a.value, b.value), select(mask, a.by_score, b.by_score), select(mask, a.by_entry, b.by_entry)};
+  return {select(mask, a.value, b.value), select(mask, a.slope, b.slope)};
 }
 template <class Real>
 HEED_INLINE Dual<Real> abs(const Dual<Real>& x) {

@@ -1,13 +1,11 @@
 // Score functions: what becomes of a score before the softmax. One may write one's own:
 //
-//   struct Distance {                                       // score - w_h * log(1 + |distance|), w learned for each
-//   head
-//     Tensor table;                                         // (H), gets a gradient
-//     template <class At>
-//     auto entry(const At& at) const { return at.head(); }  // which element of the table this pair uses
-//     template <class Number, class At>
-//     Number operator()(const Number& score, const Number& w, const At& at) const {
-//       return score - w * log(1.0f + abs(at.distance()));
+//   struct Distance {                                   // score - w_h log(1 + |distance|), w learned for each head
+//     Tensor table;                                     // w (H), gets a gradient
+//     HEED_INLINE auto entry(const auto& at) const { return at.head(); }   // which of its elements this pair uses
+//     template <class Number>
+//     HEED_INLINE Number operator()(const Number& score, const Number& w, const auto& at) const {
+//       return score - w * log(Number(1.0f) + Number(abs(at.distance())));
 //     }
 //   };
 //   auto r = attention(q, k, v, {.score = Distance{weights}});
@@ -15,7 +13,8 @@
 // It is compiled into the kernels' tiles, sixteen pairs at a time, for every instruction set (Number = Lanes), with
 // derivatives for the backward pass (Number = Dual<Lanes>), and in double precision for the reference. Without a table:
 // operator()(score, at). A function that is not differentiated well that way adds
-//     template <class Real, class At> Real derivative(const Real& score, const At& at) const;
+//     template <class Real> HEED_INLINE Real derivative(const Real& score, const auto& at) const;
+// HEED_INLINE matters: what is not inlined is compiled for the baseline processor only, right but several times slower.
 // heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this
 // file.
 #pragma once
@@ -36,15 +35,15 @@ namespace score {
 // Which pair a score belongs to: Ints and Lanes for sixteen of them, Whole and Exact for one.
 template <class Int, class Real>
 struct Pair {
-  Int heads, queries, keys;
-  int64_t sequence_, offset_;
+  Int heads, queries, keys, offset;
+  int64_t sequence_;
 
   [[nodiscard]] HEED_INLINE int64_t sequence() const { return sequence_; }
   [[nodiscard]] HEED_INLINE Int head() const { return heads; }
   [[nodiscard]] HEED_INLINE Int query() const { return queries; }
   [[nodiscard]] HEED_INLINE Int key() const { return keys; }
   // Keys that the query stands behind this key: i + offset - j, with the offset of causal, or S - L without.
-  [[nodiscard]] HEED_INLINE Int ahead() const { return queries + Int(static_cast<int32_t>(offset_)) - keys; }
+  [[nodiscard]] HEED_INLINE Int ahead() const { return queries + offset - keys; }
   [[nodiscard]] HEED_INLINE Real distance() const { return to_real(ahead()); }
 };
 using Pairs = Pair<Ints, Lanes>;
@@ -76,31 +75,55 @@ concept HasDerivative = requires(const F& f, const Real& s, const At& at) {
   { f.derivative(s, at) } -> std::convertible_to<Real>;
 };
 
+// The value and its derivative by the score, or, of functions with a table, by the entry.
 template <class F, class Real, class At>
-HEED_INLINE Dual<Real> differentiate(const F& f, const Real& score, const Real& entry, const At& at) {
-  const Dual<Real> s(score, Real(1.0f), Real(0.0f)), e(entry, Real(0.0f), Real(1.0f));
+HEED_INLINE Dual<Real> by_score(const F& f, const Real& score, const Real& entry, const At& at) {
   if constexpr (has_table<F>) {
-    return f(s, e, at);
+    return f(Dual<Real>(score, Real(1.0f)), Dual<Real>(entry), at);
   } else if constexpr (HasDerivative<F, Real, At>) {
-    return {f(score, at), f.derivative(score, at), Real(0.0f)};
+    return {f(score, at), f.derivative(score, at)};
   } else {
-    return f(s, at);
+    return f(Dual<Real>(score, Real(1.0f)), at);
   }
+}
+template <class F, class Real, class At>
+HEED_INLINE Real by_entry(const F& f, const Real& score, const Real& entry, const At& at) {
+  if constexpr (has_table<F>) {
+    return Dual<Real>(f(Dual<Real>(score), Dual<Real>(entry, Real(1.0f)), at)).slope;
+  } else {
+    return Real(0.0f);
+  }
+}
+
+HEED_INLINE bool all_zero(const Ints& x) {
+  uint64_t w[8];
+  __builtin_memcpy(w, x.v, sizeof w);
+  return (w[0] | w[1] | w[2] | w[3] | w[4] | w[5] | w[6] | w[7]) == 0;
+}
+
+// table[entry]; where neighbours use neighbours (a position's), as one vector.
+HEED_INLINE Lanes look_up(const float* table, const Ints& entry) {
+  constexpr int32_t kIota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
+  if (all_zero(entry - Ints::load(kIota) - Ints(entry.v[0]))) return Lanes::load(table + entry.v[0]);
+  Lanes r;
+  for (int32_t n = 0; n < 16; ++n) r.v[n] = table[entry.v[n]];
+  return r;
 }
 
 template <class F>
 HEED_INLINE void run(const F& f, const Block& b) {
-  for (int64_t line = 0; line < b.lines; ++line) {
-    const Ints step(static_cast<int32_t>(line) * b.key_step);
-    for (int64_t n = 0; n < b.width; n += Lanes::kCount) {
-      const Pairs at{Ints::load(b.head + n), Ints::load(b.query + n), Ints::load(b.key + n) + step, b.sequence,
-                     b.offset};
-      const int64_t place = line * b.width + n;
+  const Ints step(b.key_step);
+  for (int64_t n = 0; n < b.width; n += Lanes::kCount) {
+    Pairs at{Ints::load(b.head + n), Ints::load(b.query + n), Ints::load(b.key + n),
+             Ints(static_cast<int32_t>(b.offset)), b.sequence};
+    Ints entry(-1);
+    Lanes used(0.0f);
+    for (int64_t place = n; place < b.lines * b.width; place += b.width, at.keys = at.keys + step) {
       const Lanes score = Lanes::load(b.scores + place);
-      Lanes used(0.0f);
       if constexpr (has_table<F>) {  // an entry beyond the table is the nearest one of it
-        const Ints entry = min(max(Ints(f.entry(at)), Ints(0)), Ints(b.entries - 1));
-        for (int64_t lane = 0; lane < Lanes::kCount; ++lane) used.v[lane] = b.table[entry.v[lane]];
+        const Ints next = min(max(Ints(f.entry(at)), Ints(0)), Ints(b.entries - 1));
+        if (!all_zero(next - entry)) used = look_up(b.table, next);  // often the same as before: that of the head
+        entry = next;
         if (b.entry != nullptr) entry.store(b.entry + place);
       }
       if (b.by_score == nullptr) {
@@ -111,10 +134,10 @@ HEED_INLINE void run(const F& f, const Block& b) {
         }
         continue;
       }
-      const Dual<Lanes> result = differentiate(f, score, used, at);
+      const Dual<Lanes> result = by_score(f, score, used, at);
       result.value.store(b.scores + place);
-      result.by_score.store(b.by_score + place);
-      if (b.by_entry != nullptr) result.by_entry.store(b.by_entry + place);
+      result.slope.store(b.by_score + place);
+      if (b.by_entry != nullptr) by_entry(f, score, used, at).store(b.by_entry + place);
     }
   }
 }
@@ -125,11 +148,11 @@ template <class F>
 struct Compiled {
   __attribute__((flatten)) static void portable(const void* f, const Block& b) { run(*static_cast<const F*>(f), b); }
 #if defined(__x86_64__) && !defined(HEED_PORTABLE_ONLY)
-  __attribute__((target("avx2,fma"), flatten)) static void avx2(const void* f, const Block& b) {
+  __attribute__((target("avx2"), flatten)) static void avx2(const void* f, const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
-  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl,fma"), flatten)) static void avx512(const void* f,
-                                                                                                const Block& b) {
+  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten)) static void avx512(const void* f,
+                                                                                            const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
 #else
@@ -139,8 +162,9 @@ struct Compiled {
     const F& f = *static_cast<const F*>(opaque);
     int64_t entry = 0;
     if constexpr (has_table<F>) entry = std::clamp<int64_t>(Whole(f.entry(at)).v, 0, entries - 1);
-    const Dual<Exact> r = differentiate(f, Exact(score), Exact(table == nullptr ? 0.0 : table[entry]), at);
-    return {r.value.v, r.by_score.v, r.by_entry.v, entry};
+    const Exact used = table == nullptr ? 0.0 : table[entry];
+    const Dual<Exact> r = by_score(f, Exact(score), used, at);
+    return {r.value.v, r.slope.v, by_entry(f, Exact(score), used, at).v, entry};
   }
 };
 
@@ -187,7 +211,7 @@ namespace score {
 struct Softcap {
   float cap;
   template <class Number, class At>
-  Number operator()(const Number& score, const At&) const {
+  HEED_INLINE Number operator()(const Number& score, const At&) const {
     return tanh(score / cap) * cap;
   }
 };
@@ -196,12 +220,12 @@ struct Softcap {
 struct Alibi {
   Tensor table;  // slopes (H)
   template <class At>
-  auto entry(const At& at) const {
+  HEED_INLINE auto entry(const At& at) const {
     return at.head();
   }
   template <class Number, class At>
-  Number operator()(const Number& score, const Number& slope, const At& at) const {
-    return fma(-slope, Number(abs(at.distance())), score);
+  HEED_INLINE Number operator()(const Number& score, const Number& slope, const At& at) const {
+    return score - slope * Number(abs(at.distance()));
   }
 };
 
@@ -210,12 +234,12 @@ struct RelativePosition {
   Tensor table;  // (H, 2 reach + 1)
   int32_t reach;
   template <class At>
-  auto entry(const At& at) const {
+  HEED_INLINE auto entry(const At& at) const {
     using Int = decltype(at.head());
     return at.head() * Int(2 * reach + 1) + min(max(at.ahead(), Int(-reach)), Int(reach)) + Int(reach);
   }
   template <class Number, class At>
-  Number operator()(const Number& score, const Number& bias, const At&) const {
+  HEED_INLINE Number operator()(const Number& score, const Number& bias, const At&) const {
     return score + bias;
   }
 };
@@ -225,7 +249,7 @@ struct RelativePosition {
 struct Gaussian {
   float width;
   template <class Number, class At>
-  Number operator()(const Number& square, const At&) const {
+  HEED_INLINE Number operator()(const Number& square, const At&) const {
     return square / (width * width) * -0.5f;
   }
 };
@@ -234,7 +258,7 @@ struct Gaussian {
 struct Boxcar {
   float width;
   template <class Number, class At>
-  Number operator()(const Number& square, const At&) const {
+  HEED_INLINE Number operator()(const Number& square, const At&) const {
     return select(square < Number(width * width), Number(0.0f), Number(-std::numeric_limits<float>::infinity()));
   }
 };
@@ -243,7 +267,7 @@ struct Boxcar {
 struct Epanechnikov {
   float width;
   template <class Number, class At>
-  Number operator()(const Number& square, const At&) const {
+  HEED_INLINE Number operator()(const Number& square, const At&) const {
     const Number rest = Number(1.0f) - sqrt(max(square, Number(0.0f))) / width;
     return select(rest > Number(0.0f), log(max(rest, Number(1e-30f))), Number(-std::numeric_limits<float>::infinity()));
   }

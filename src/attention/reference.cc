@@ -69,7 +69,7 @@ class Attention {
   [[nodiscard]] score::Evaluated evaluate(size_t stage, double score, int64_t b, int64_t h, int64_t i,
                                           int64_t j) const {
     const Tensor& table = tables_[stage];
-    const score::OnePair at{h, i, j, b, p.score_offset(b)};
+    const score::OnePair at{h, i, j, p.score_offset(b), b};
     return p.stages[stage].function.one(score, table.defined() ? table.data<double>() : nullptr,
                                         table.defined() ? table.numel() : 0, at);
   }

@@ -2,15 +2,18 @@
 #include "cli/bench_attention.h"
 #include "cli/bench_decode.h"
 #include "cli/bench_matmul.h"
+#include "cli/bench_rules.h"
 #include "cli/bench_training.h"
 #include "cli/command.h"
 
 namespace heed::cli {
 namespace {
 
-void add_attention(CLI::App& bench, Context& context) {
+// The benchmarks of attention: shapes, repeats, a table.
+void add_shapes(CLI::App& bench, Context& context, const char* name, const char* what, const char* examples,
+                std::string (*run)(const BenchOptions&)) {
   auto o = std::make_shared<BenchOptions>();
-  CLI::App* command = bench.add_subcommand("attention", "The fused attention, share of the multiply-add peak");
+  CLI::App* command = bench.add_subcommand(name, what);
   command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
       ->type_name("SHAPE")
       ->expected(1)
@@ -18,31 +21,24 @@ void add_attention(CLI::App& bench, Context& context) {
   command->add_option("--repeats", o->repeats, "Timings of each line")
       ->check(between(1, 100000))
       ->capture_default_str();
-  command->footer(
-      "Examples:\n  heed bench attention\n  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n");
-  context.on_run(*command, [o](Context& c) {
+  command->footer(examples);
+  context.on_run(*command, [o, run](Context& c) {
     o->json = c.json;
-    print(bench_attention(*o));
+    print(run(*o));
     return kSuccess;
   });
 }
 
-void add_decode(CLI::App& bench, Context& context) {
-  auto o = std::make_shared<BenchOptions>();
-  CLI::App* command = bench.add_subcommand("decode", "Attention over a cold cache, share of the memory bandwidth");
-  command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
-      ->type_name("SHAPE")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--repeats", o->repeats, "Timings of each line")
-      ->check(between(1, 100000))
-      ->capture_default_str();
-  command->footer("Examples:\n  heed bench decode\n  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n");
-  context.on_run(*command, [o](Context& c) {
-    o->json = c.json;
-    print(bench_decode(*o));
-    return kSuccess;
-  });
+void add_attention(CLI::App& bench, Context& context) {
+  add_shapes(bench, context, "attention", "The fused attention, share of the multiply-add peak",
+             "Examples:\n  heed bench attention\n"
+             "  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n",
+             bench_attention);
+  add_shapes(bench, context, "decode", "Attention over a cold cache, share of the memory bandwidth",
+             "Examples:\n  heed bench decode\n  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n",
+             bench_decode);
+  add_shapes(bench, context, "rules", "What masks, biases, dropout and taps cost beside plain attention",
+             "Examples:\n  heed bench rules\n  heed bench rules --shape 1,8,8,4096,4096,64 --repeats 5\n", bench_rules);
 }
 
 void add_matmul(CLI::App& bench, Context& context) {
@@ -86,13 +82,13 @@ void add_bench_command(CLI::App& command, Context& context) {
   command.require_subcommand(1);
   command.fallthrough();
   add_attention(command, context);
-  add_decode(command, context);
   add_matmul(command, context);
   add_training(command, context);
   command.footer(
       "Examples:\n"
       "  heed bench attention\n"
       "  heed bench decode\n"
+      "  heed bench rules\n"
       "  heed bench matmul\n"
       "  heed bench training --threads 1\n");
 }

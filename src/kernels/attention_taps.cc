@@ -6,6 +6,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include <bit>
+
 #include "kernels/attention_tile-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -81,10 +83,12 @@ void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const
   for (int64_t j = 0; j < block.count; ++j) {
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
       const float* const w = weights + j * tile.width + lane;
-      if (hn::AllFalse(kF, hn::Gt(hn::Load(kF, w), hn::Load(kF, g.threshold + lane)))) continue;
-      for (int64_t r = lane; r < std::min(lane + kLanes, tile.rows); ++r) {
+      uint8_t above[8] = {};
+      hn::StoreMaskBits(kF, hn::Gt(hn::Load(kF, w), hn::Load(kF, g.threshold + lane)), above);
+      for (uint32_t left = above[0] | static_cast<uint32_t>(above[1]) << 8; left != 0; left &= left - 1) {
+        const int64_t r = lane + std::countr_zero(left);
+        if (r >= tile.rows) break;
         const float weight = w[r - lane];
-        if (!(weight > g.threshold[r])) continue;
         float* const best = g.top_weights + r * taps.top;
         int32_t* const keys = g.top_keys + r * taps.top;
         int64_t at = taps.top - 1;

@@ -18,11 +18,11 @@ using testing::to_doubles;
 struct LogDistance {
   Tensor table;
   template <class At>
-  auto entry(const At& at) const {
+  HEED_INLINE auto entry(const At& at) const {
     return at.head();
   }
   template <class Number, class At>
-  Number operator()(const Number& score, const Number& w, const At& at) const {
+  HEED_INLINE Number operator()(const Number& score, const Number& w, const At& at) const {
     return score - w * log(Number(1.0f) + Number(abs(at.distance())));
   }
 };
@@ -30,7 +30,7 @@ struct LogDistance {
 // A function that uses everything: sequence, head, query and key, and is not linear in the score.
 struct Everything {
   template <class Number, class At>
-  Number operator()(const Number& score, const At& at) const {
+  HEED_INLINE Number operator()(const Number& score, const At& at) const {
     const Number tilt(to_real(at.head() - at.key()) * 0.01f);
     const Number bent = select(score > Number(0.0f), score * score * 0.25f, exp(score) - 1.0f);
     return max(min(bent + tilt, Number(5.0f)), tanh(score)) + Number(to_real(at.query())) * 0.02f +
@@ -47,11 +47,11 @@ double everything(double s, int64_t b, int64_t h, int64_t i, int64_t j) {
 // A derivative of one's own: that of s |s|, where none of the operations tells it.
 struct OwnDerivative {
   template <class Real, class At>
-  Real operator()(const Real& score, const At&) const {
+  HEED_INLINE Real operator()(const Real& score, const At&) const {
     return score * abs(score);
   }
   template <class Real, class At>
-  Real derivative(const Real& score, const At&) const {
+  HEED_INLINE Real derivative(const Real& score, const At&) const {
     return abs(score) * 2.0f;
   }
 };

@@ -67,6 +67,18 @@ TEST(Program, UsageErrorsExitWith2) {
   expect_one_line(run({"bench"}), 2, "subcommand");
 }
 
+TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
+  const auto lines = [&](const std::string& name, const std::string& shape) {
+    const auto result = run({"bench", name, "--shape", shape, "--repeats", "1", "--threads", "1"});
+    EXPECT_EQ(result.status, 0) << result.err;
+    return static_cast<int>(std::count(result.out.begin(), result.out.end(), '\n'));
+  };
+  EXPECT_EQ(lines("attention", "1,2,1,40,40,8"), 2 + 4);
+  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 16);
+  EXPECT_EQ(lines("decode", "1,2,1,1,70,8"), 2 + 4);
+  expect_one_line(run({"bench", "rules", "--shape", "1,2,3"}), 1, "shape");
+}
+
 TEST(Program, UnknownInstructionSet) {
   expect_one_line(run({"info"}, {.environment = {"HEED_ISA=nonsense"}}), 1, "nonsense");
 }

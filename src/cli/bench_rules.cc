@@ -1,0 +1,125 @@
+// Timings of the rules. Plain attention runs between any two of them, so that a machine that slows down slows both.
+#include "cli/bench_rules.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "heed/attention.h"
+#include "heed/cpu.h"
+#include "heed/error.h"
+
+namespace heed::cli {
+namespace {
+
+struct Rule {
+  std::string name;
+  AttentionOptions options;
+  AttentionWantGradients want = {};
+  bool backward = true;
+};
+
+Tensor every_other(const Shape& shape) {
+  Tensor mask = Tensor::empty(shape, DType::boolean);
+  for (int64_t n = 0; n < mask.numel(); ++n) mask.data<bool>()[n] = n % 3 != 0;
+  return mask;
+}
+
+std::vector<Rule> rules_for(const BenchShape& s) {
+  const Shape square{1, 1, s.queries, s.keys}, all{s.batch, s.heads, s.queries, s.keys};
+  AttentionTaps entropy, top, sums, map;
+  entropy.entropy = true;
+  top.top_k = 8;
+  sums.column_sums = true;
+  map.map = {std::min<int64_t>(64, s.queries), std::min<int64_t>(64, s.keys), false};
+  std::vector<Rule> rules = {
+      {"causal", {.causal = Causal::bottom_right()}},
+      {"window of 256", {.causal = Causal::bottom_right(), .window = {.left = 255}}},
+      {"boolean mask (L, S)", {.mask = every_other(square)}},
+      {"boolean mask (B, H, L, S)", {.mask = every_other(all)}},
+      {"bias (L, S)", {.bias = bench_tensor(square)}},
+      {"bias (L, S), its gradient", {.bias = bench_tensor(square)}, {.bias = true}},
+      {"softcap", {.softcap = 30}},
+      {"ALiBi", {.alibi_slopes = bench_tensor({s.heads})}},
+      {"ALiBi, slopes' gradient", {.alibi_slopes = bench_tensor({s.heads})}, {.alibi_slopes = true}},
+      {"relative positions", {.score = score::RelativePosition{bench_tensor({s.heads, 257}), 128}}},
+      {"sinks", {.sinks = bench_tensor({s.heads})}},
+      {"dropout", {.dropout = {.rate = 0.1f, .seed = 1}}},
+      {"tap: entropy", {.want = {.taps = entropy}}, {}, false},
+      {"tap: top 8", {.want = {.taps = top}}, {}, false},
+      {"tap: column sums", {.want = {.taps = sums}}, {}, false},
+      {"tap: map of 64 x 64", {.want = {.taps = map}}, {}, false},
+  };
+  for (Rule& rule : rules) rule.options.want.logsumexp = true;
+  return rules;
+}
+
+double seconds_of(const std::function<void()>& work) {
+  const auto start = std::chrono::steady_clock::now();
+  work();
+  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+struct Line {
+  std::string shape, rule;
+  double forward, backward;  // times those of plain attention; backward 0: not measured
+};
+
+Line measure(const BenchShape& s, const std::string& shape, const Rule& rule, int repeats) {
+  const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size}), d = bench_tensor(q.shape());
+  const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = bench_tensor(k.shape());
+  const AttentionOptions plain{.want = {.logsumexp = true}};
+  const AttentionResult r = attention(q, k, v, plain), with = attention(q, k, v, rule.options);
+  std::vector<double> forward, backward;
+  for (int n = 0; n < repeats; ++n) {
+    const double base = seconds_of([&] { (void)attention(q, k, v, plain); });
+    forward.push_back(seconds_of([&] { (void)attention(q, k, v, rule.options); }) / base);
+    if (!rule.backward) continue;
+    const double base_backward = seconds_of([&] { (void)attention_backward(d, q, k, v, r, plain); });
+    backward.push_back(
+        seconds_of([&] { (void)attention_backward(d, q, k, v, with, rule.options, rule.want); }) / base_backward);
+  }
+  return {shape, rule.name, median(forward), rule.backward ? median(backward) : 0};
+}
+
+}  // namespace
+
+std::string bench_rules(const BenchOptions& options) {
+  require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
+  std::vector<std::string> names = options.shapes;
+  if (names.empty()) names = {"1,8,8,1024,1024,64"};
+  std::vector<Line> lines;
+  for (const std::string& name : names) {
+    const BenchShape shape = parse_bench_shape(name);
+    for (const Rule& rule : rules_for(shape)) lines.push_back(measure(shape, name, rule, options.repeats));
+  }
+  if (options.json) {
+    nlohmann::ordered_json document;
+    document["processor"] = cpu_info().model;
+    document["threads"] = num_threads();
+    for (const Line& line : lines) {
+      nlohmann::ordered_json entry{{"shape", line.shape}, {"rule", line.rule}, {"forward", line.forward}};
+      if (line.backward > 0) entry["backward"] = line.backward;
+      document["lines"].push_back(entry);
+    }
+    return document.dump(2) + "\n";
+  }
+  std::string text = fmt::format("{}, {}, threads: {}; times those of plain attention\n", cpu_info().model,
+                                 to_string(active_isa()), num_threads());
+  text += fmt::format("{:<24} {:<28} {:>8} {:>9}\n", "B,H,Hkv,L,S,D", "", "forward", "backward");
+  for (const Line& line : lines) {
+    text += fmt::format("{:<24} {:<28} {:>8.2f} {:>9}\n", line.shape, line.rule, line.forward,
+                        line.backward > 0 ? fmt::format("{:.2f}", line.backward) : "");
+  }
+  return text;
+}
+
+}  // namespace heed::cli
