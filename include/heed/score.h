@@ -212,7 +212,7 @@ struct Softcap {
   float cap;
   template <class Number, class At>
   HEED_INLINE Number operator()(const Number& score, const At&) const {
-    return tanh(score / cap) * cap;
+    return tanh(score * (Number(1.0f) / Number(cap))) * Number(cap);
   }
 };
 

@@ -84,8 +84,8 @@ Line measure(const BenchShape& s, const std::string& shape, const Rule& rule, in
     forward.push_back(seconds_of([&] { (void)attention(q, k, v, rule.options); }) / base);
     if (!rule.backward) continue;
     const double base_backward = seconds_of([&] { (void)attention_backward(d, q, k, v, r, plain); });
-    backward.push_back(
-        seconds_of([&] { (void)attention_backward(d, q, k, v, with, rule.options, rule.want); }) / base_backward);
+    backward.push_back(seconds_of([&] { (void)attention_backward(d, q, k, v, with, rule.options, rule.want); }) /
+                       base_backward);
   }
   return {shape, rule.name, median(forward), rule.backward ? median(backward) : 0};
 }

@@ -163,6 +163,30 @@ TEST(ScoreFunction, ItsTableGetsAGradient) {
   EXPECT_TRUE(close(to_doubles(g.alibi_slopes), d_slopes, 2e-5, "slopes"));
 }
 
+// A table that multiplies the score: its derivative must not be taken through the function's own derivative.
+struct Temperature {
+  Tensor table;  // (H)
+  HEED_INLINE auto entry(const auto& at) const { return at.head(); }
+  template <class Number>
+  HEED_INLINE Number operator()(const Number& score, const Number& t, const auto&) const {
+    return score * t;
+  }
+};
+
+TEST(ScoreFunction, ATableMayMultiplyTheScore) {
+  Random random(29);
+  Problem p = small(random);
+  const Tensor temperatures = random.tensor({4}, 3);
+  p.options.score = Temperature{temperatures};
+  p.options.softcap = 2;
+  oracle::AttentionCase c = testing::oracle_case(p, oracle::AttentionCase::Causal::none, 0);
+  std::vector<double> t = to_doubles(temperatures);
+  c.score = [&t](double s, int64_t, int64_t h, int64_t, int64_t) { return s * t[static_cast<size_t>(h)]; };
+  AttentionGradients g;
+  expect_oracle(p, c, {.score_table = true}, g);
+  EXPECT_TRUE(close(to_doubles(g.score_table), slope_by(c, t, [](oracle::AttentionCase&) {}), 2e-5, "table"));
+}
+
 TEST(ScoreFunction, RelativePositionsWithTheirGradient) {
   Random random(24);
   Problem p = small(random);
