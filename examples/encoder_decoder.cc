@@ -75,7 +75,7 @@ int main() {
   config.share_embeddings = true;
   config.encoder_layers = config.decoder_layers = 2;
   config.width = 48, config.feed_forward = 96, config.dropout = 0;
-  const models::Transformer model(config, 1);
+  const models::Transformer model(config, 3);
   std::printf("parameters: %lld\n", static_cast<long long>(model.parameter_count()));
 
   std::mt19937 random(1);

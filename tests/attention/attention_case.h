@@ -103,6 +103,16 @@ inline Tensor reversed_rows(const Tensor& t) {
   return Tensor::wrap(t.data<float>() + (L - 1) * D, t.shape(), {H * L * D, L * D, -D, 1}, DType::f32);
 }
 
+// The same mask with every element two apart, over memory that lives as long as the program.
+inline Tensor every_other_column(const Tensor& mask) {
+  static std::vector<Tensor> kept;
+  Shape wide{mask.numel() * 2}, strides = mask.strides();
+  kept.push_back(Tensor::zeros(wide, DType::boolean));
+  for (int64_t n = 0; n < mask.numel(); ++n) kept.back().data<bool>()[2 * n] = mask.data<bool>()[n];
+  for (int axis = 0; axis < strides.rank(); ++axis) strides[axis] *= 2;
+  return Tensor::wrap(kept.back().raw(), mask.shape(), strides, DType::boolean);
+}
+
 // One value of `shape` as a strided view: heads from a fused projection, reversed rows, every other column, or dense.
 inline Tensor random_view(Random& random, const Shape& shape) {
   const int64_t B = shape[0], H = shape[1], L = shape[2], D = shape[3];
@@ -171,6 +181,7 @@ inline RandomCase random_case(uint64_t seed, int64_t extent) {
     const double density = random.pick({0.05, 0.5, 0.95});
     o.mask = Tensor::empty(broadcast(), DType::boolean);
     for (int64_t n = 0; n < o.mask.numel(); ++n) o.mask.data<bool>()[n] = random.chance(density);
+    if (seed % 2 == 1) o.mask = every_other_column(o.mask);
     r.text += " mask " + to_string(o.mask.shape());
   }
   if (random.chance(0.3)) {

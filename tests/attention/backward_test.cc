@@ -49,6 +49,21 @@ TEST(AttentionBackward, AgreesWithTheOracleOnEveryInstructionSet) {
   }
 }
 
+// Heads wider than what the products keep in registers at once.
+TEST(AttentionBackward, AgreesWithTheOracleForWideHeads) {
+  for (const int64_t size : {112, 128, 150, 256}) {
+    testing::Random random(static_cast<uint64_t>(size));
+    RandomCase c;
+    c.text = "D " + std::to_string(size);
+    c.problem.q = random.tensor({1, 2, 55, size}), c.problem.k = random.tensor({1, 1, 90, size});
+    c.problem.v = random.tensor({1, 1, 90, size + 16}), c.problem.d_out = random.tensor({1, 2, 55, size + 16});
+    c.problem.options.causal = Causal::bottom_right();
+    c.problem.options.want.logsumexp = true;
+    c.oracle = testing::oracle_case(c.problem, oracle::AttentionCase::Causal::bottom_right, 0);
+    expect_like_oracle(c);
+  }
+}
+
 TEST(AttentionBackward, AgreesWithTheOracleOverManyBlocks) {
   for (uint64_t seed = 2000; seed < 2005; ++seed) expect_like_oracle(random_case(seed, 1300));
 }

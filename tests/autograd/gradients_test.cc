@@ -93,6 +93,20 @@ std::vector<Case> cases() {
        [](const Inputs& in) { return layer_norm(in[0], in[1], {}); },
        {wide, sample({12}, 17)}},
       {"rms_norm", "", [](const Inputs& in) { return rms_norm(in[0], in[1]); }, {wide, sample({12}, 17)}},
+      {"rotary_embedding",
+       "halves",
+       [](const Inputs& in) {
+         const ops::RotaryTables tables = ops::rotary_tables(3, 4, 2);
+         return rotary_embedding(in[0], tables.cos, tables.sin);
+       },
+       {q}},
+      {"rotary_embedding",
+       "interleaved",
+       [](const Inputs& in) {
+         const ops::RotaryTables tables = ops::rotary_tables(3, 6, 2);
+         return rotary_embedding(in[0], tables.cos, tables.sin, true);
+       },
+       {q}},
       {"softmax", "", [](const Inputs& in) { return softmax(in[0]); }, {x}},
       {"log_softmax", "", [](const Inputs& in) { return log_softmax(in[0]); }, {x}},
       {"dropout", "off", [](const Inputs& in) { return dropout(in[0], 0.5f); }, {x}},

@@ -83,7 +83,7 @@ TEST_F(Training, LearnsToCopy) {
 
   const auto valid = log_of(folder / "model", "valid");
   ASSERT_EQ(valid.size(), 4u);
-  EXPECT_LT(valid.back()["loss"].get<double>(), 0.05);
+  EXPECT_LT(valid.back()["loss"].get<double>(), 0.1);
   EXPECT_GT(valid.back()["bleu"].get<double>(), 90.0);
   const auto end = log_of(folder / "model", "end");
   ASSERT_EQ(end.size(), 1u);
