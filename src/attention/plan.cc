@@ -75,6 +75,11 @@ std::string number(double value, const char* unit) {
   return text;
 }
 
+std::string duration(double seconds) {
+  if (seconds >= 1) return number(seconds, "s");
+  return seconds >= 1e-3 ? number(seconds * 1e3, "ms") : number(seconds * 1e6, "us");
+}
+
 std::string shapes_of(std::span<const ForwardCall> calls) {
   const AttentionProblem& p = calls[0].problem;
   std::string text =
@@ -141,7 +146,7 @@ ExplainScope::~ExplainScope() {
   const double speed = plan_->flops * work_ / seconds;
   char share[32];
   std::snprintf(share, sizeof share, "%.1f %%", 100 * speed / (peak * plan_->threads));
-  const std::string line = plan_->text + "; " + number(seconds * 1e6, "us") + ", " + number(speed, "FLOP/s") + ", " +
+  const std::string line = plan_->text + "; " + duration(seconds) + ", " + number(speed, "FLOP/s") + ", " +
                            share + " of the peak\n";
   const std::string name = std::getenv("HEED_EXPLAIN");
   const std::lock_guard<std::mutex> lock(mutex);
