@@ -140,15 +140,16 @@ struct AttentionWantGradients {
 };
 
 // query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, bf16 or f16, all three alike, any strides; half
-// precision is computed in f32 and the output rounded once. H is a multiple of Hkv, and query head h reads key/value head
-// floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0,
-// logsumexp -inf, weights 0. What is behind a mask is never read into the sum; NaN in what is attended propagates.
-// Throws Error when shapes, dtypes or options do not fit.
+// precision is computed in f32 and the output rounded once. H is a multiple of Hkv, and query head h reads key/value
+// head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0, logsumexp -inf, weights 0.
+// What is behind a mask is never read into the sum; NaN in what is attended propagates. Throws Error when shapes,
+// dtypes or options do not fit.
 [[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionOptions& options = {});
 
 // The gradient with respect to query, key and value, given that of the output (B, H, L, Dv). `forward` is what
 // attention() returned for the same arguments, with logsumexp; the dropout mask is computed again, not stored.
+// In half precision it starts from the rounded output, whose error its sums carry.
 // What is summed over many pairs (alibi_slopes, score_table) is added up in double precision.
 [[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                                     const Tensor& value, const AttentionResult& forward,

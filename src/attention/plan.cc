@@ -146,8 +146,8 @@ ExplainScope::~ExplainScope() {
   const double speed = plan_->flops * work_ / seconds;
   char share[32];
   std::snprintf(share, sizeof share, "%.1f %%", 100 * speed / (peak * plan_->threads));
-  const std::string line = plan_->text + "; " + duration(seconds) + ", " + number(speed, "FLOP/s") + ", " +
-                           share + " of the peak\n";
+  const std::string line =
+      plan_->text + "; " + duration(seconds) + ", " + number(speed, "FLOP/s") + ", " + share + " of the peak\n";
   const std::string name = std::getenv("HEED_EXPLAIN");
   const std::lock_guard<std::mutex> lock(mutex);
   std::FILE* const file = name == "1" ? stderr : std::fopen(name.c_str(), "a");

@@ -122,7 +122,7 @@ class Case {
     check(close(to_doubles(r.output), a.out, 8e-6 + unit, "output"));
     check(close(to_doubles(r.logsumexp), a.lse, 4e-6, "logsumexp"));
     check(close(to_doubles(r.weights), a.weights, 8e-6, "weights"));
-    const double tolerance = 4e-5 + 8 * unit;
+    const double tolerance = 4e-5 + 24 * unit;  // the sum over Dv of what rounding the output left
     check(close(to_doubles(g.query), a.d_q, tolerance, "d_query"));
     check(close(to_doubles(g.key), a.d_k, tolerance, "d_key"));
     check(close(to_doubles(g.value), a.d_v, tolerance, "d_value"));
