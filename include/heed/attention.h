@@ -47,8 +47,8 @@ class Causal {
   int64_t offset_ = 0;
 };
 
-// What to tell of the weights without keeping them: memory linear in L + S, each for about half a forward pass more.
-// All are of the weights that Want::weights would return.
+// What to tell of the weights without keeping them: memory linear in L + S, for half to one and a bit forward passes
+// more (heed bench rules). All are of the weights that Want::weights would return.
 struct AttentionTaps {
   bool entropy = false;      // of each row, -sum_j w log w, in nats
   int64_t top_k = 0;         // the keys with the largest weights of each row; at most S

@@ -4,11 +4,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <nlohmann/json.hpp>
 
 #include "base/threads.h"
+#include "cli/bench_timing.h"
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
@@ -25,17 +25,6 @@ struct Line {
   int threads;
   double median_ms, best_ms, gigabytes, bandwidth;  // GB/s of the median; of plain reading, as many threads
 };
-
-double seconds_of(const auto& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 // Bytes a second, reading memory from end to end.
 double read_bandwidth(const Tensor& memory, int repeats) {

@@ -4,10 +4,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
-#include <functional>
 #include <nlohmann/json.hpp>
 
+#include "cli/bench_timing.h"
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
@@ -55,17 +54,6 @@ std::vector<Rule> rules_for(const BenchShape& s) {
   };
   for (Rule& rule : rules) rule.options.want.logsumexp = true;
   return rules;
-}
-
-double seconds_of(const std::function<void()>& work) {
-  const auto start = std::chrono::steady_clock::now();
-  work();
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-}
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
 }
 
 struct Line {

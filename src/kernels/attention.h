@@ -2,7 +2,7 @@
 //
 // Vector lanes run over queries. A tile is up to 48 rows (of one head, or of several heads of the group where L is
 // small); each lane is one sequential chain of fused multiply-adds over D, then over the keys, so the bits are the same
-// whatever the vector width, and softmax needs no horizontal sums. Everything here is f32.
+// whatever the vector width, and softmax needs no horizontal sums. Everything is computed in f32.
 //
 // Keys are read in blocks of 64 and cut into chunks of 512; each chunk has its own (maximum, sum, output), merged in
 // order. What is masked for a whole tile is skipped; a masked lane passes through unchanged, so neither tiles nor

@@ -23,4 +23,28 @@ struct Borrowed {
 // A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, becomes f32.
 [[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
 
+// Arrays borrowed for one call: their owners are kept until it returns.
+class Arguments {
+ public:
+  Tensor operator()(pybind11::handle array, std::string_view name) {
+    if (array.is_none()) return {};
+    Borrowed borrowed = borrow(array, name);
+    owners_.append(borrowed.owner);
+    return borrowed.tensor;
+  }
+  // f16 and bf16 are widened to f32; f64 stays for the reference.
+  Tensor floats(pybind11::handle array, std::string_view name) {
+    const Tensor tensor = (*this)(array, name);
+    return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
+                                                                                               : tensor;
+  }
+  Tensor integers(pybind11::handle array, std::string_view name) {
+    const Tensor tensor = (*this)(array, name);
+    return tensor.defined() && tensor.dtype() == DType::i64 ? tensor.to(DType::i32) : tensor;
+  }
+
+ private:
+  pybind11::list owners_;
+};
+
 }  // namespace heed::python

@@ -19,30 +19,6 @@ namespace py = pybind11;
 namespace heed::python {
 namespace {
 
-// Arrays borrowed for one call: their owners are kept until it returns.
-class Arguments {
- public:
-  Tensor operator()(py::handle array, std::string_view name) {
-    if (array.is_none()) return {};
-    Borrowed borrowed = borrow(array, name);
-    owners_.append(borrowed.owner);
-    return borrowed.tensor;
-  }
-  // f16 and bf16 are widened to f32; f64 stays for the reference.
-  Tensor floats(py::handle array, std::string_view name) {
-    const Tensor tensor = (*this)(array, name);
-    return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
-                                                                                               : tensor;
-  }
-  Tensor integers(py::handle array, std::string_view name) {
-    const Tensor tensor = (*this)(array, name);
-    return tensor.defined() && tensor.dtype() == DType::i64 ? tensor.to(DType::i32) : tensor;
-  }
-
- private:
-  py::list owners_;
-};
-
 bool is_half(const Tensor& x) { return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16); }
 
 // Query, key, value and so on as heed takes them: all in one half precision, or all in f32 (f64 for the reference).

@@ -14,21 +14,6 @@ namespace py = pybind11;
 namespace heed::python {
 namespace {
 
-// f32 tensors of arrays, and what keeps their memory alive for a call.
-class Inputs {
- public:
-  Tensor operator()(py::handle array, std::string_view name) {
-    if (array.is_none()) return {};
-    Borrowed borrowed = borrow(array, name);
-    owners_.append(borrowed.owner);
-    const DType dtype = borrowed.tensor.dtype();
-    return dtype == DType::f16 || dtype == DType::bf16 ? borrowed.tensor.to(DType::f32) : borrowed.tensor;
-  }
-
- private:
-  py::list owners_;
-};
-
 // Computes without the GIL.
 template <class F>
 py::array released(F&& compute) {
@@ -51,40 +36,40 @@ Activation activation_of(const std::string& name) {
 
 void define_ops(py::module_& module) {
   module.def("softmax", [](const py::object& x) {
-    Inputs in;
-    const Tensor t = in(x, "x");
+    Arguments in;
+    const Tensor t = in.floats(x, "x");
     return released([&] { return ops::softmax(t); });
   });
   module.def("log_softmax", [](const py::object& x) {
-    Inputs in;
-    const Tensor t = in(x, "x");
+    Arguments in;
+    const Tensor t = in.floats(x, "x");
     return released([&] { return ops::log_softmax(t); });
   });
   module.def("activate", [](const py::object& x, const std::string& name) {
-    Inputs in;
-    const Tensor t = in(x, "x");
+    Arguments in;
+    const Tensor t = in.floats(x, "x");
     const Activation activation = activation_of(name);
     return released([&] { return ops::activate(t, activation); });
   });
   module.def("layer_norm", [](const py::object& x, const py::object& gain, const py::object& bias, float epsilon) {
-    Inputs in;
-    const Tensor t = in(x, "x"), g = in(gain, "gain"), b = in(bias, "bias");
+    Arguments in;
+    const Tensor t = in.floats(x, "x"), g = in.floats(gain, "gain"), b = in.floats(bias, "bias");
     return released([&] { return ops::layer_norm(t, g, b, epsilon).output; });
   });
   module.def("rms_norm", [](const py::object& x, const py::object& gain, float epsilon) {
-    Inputs in;
-    const Tensor t = in(x, "x"), g = in(gain, "gain");
+    Arguments in;
+    const Tensor t = in.floats(x, "x"), g = in.floats(gain, "gain");
     return released([&] { return ops::rms_norm(t, g, epsilon).output; });
   });
   module.def("linear", [](const py::object& x, const py::object& weight, const py::object& bias) {
-    Inputs in;
-    const Tensor t = in(x, "x"), w = in(weight, "weight"), b = in(bias, "bias");
+    Arguments in;
+    const Tensor t = in.floats(x, "x"), w = in.floats(weight, "weight"), b = in.floats(bias, "bias");
     return released([&] { return ops::linear(t, w, b).output; });
   });
   module.def("rotary_embedding",
              [](const py::object& x, const py::object& cos, const py::object& sin, bool interleaved) {
-               Inputs in;
-               const Tensor t = in(x, "x"), c = in(cos, "cos"), s = in(sin, "sin");
+               Arguments in;
+               const Tensor t = in.floats(x, "x"), c = in.floats(cos, "cos"), s = in.floats(sin, "sin");
                return released([&] { return ops::rotary_embedding(t, c, s, interleaved); });
              });
   module.def("rotary_tables", [](int64_t count, int64_t size, int64_t first_position, double base) {

@@ -1,15 +1,14 @@
 // Special values and bad memory: what is masked cannot be seen, what is attended cannot hide, nothing is read outside.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <functional>
 #include <limits>
 
 #include "attention/attention_case.h"
+#include "attention/guarded.h"
 
 namespace heed {
 namespace {
 
+using testing::Guarded;
 using testing::KeepSettings;
 using testing::Random;
 using testing::same_bits;
@@ -246,28 +245,6 @@ TEST(AttentionSpecial, EmptyExtents) {
   EXPECT_EQ(none.output.shape(), (Shape{0, 2, 3, 4}));
 }
 
-// A tensor whose last element ends where the readable memory ends.
-class AtPageEnd {
- public:
-  explicit AtPageEnd(const Tensor& source) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE));
-    const auto bytes = static_cast<size_t>(source.nbytes());
-    size_ = (bytes + page - 1) / page * page + page;
-    memory_ = static_cast<char*>(mmap(nullptr, size_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(memory_ + size_ - page, page, PROT_NONE);
-    tensor = Tensor::wrap(memory_ + size_ - page - bytes, source.shape(), source.dtype());
-    tensor.copy_from(source);
-  }
-  ~AtPageEnd() { munmap(memory_, size_); }
-  AtPageEnd(const AtPageEnd&) = delete;
-  AtPageEnd& operator=(const AtPageEnd&) = delete;
-  Tensor tensor;
-
- private:
-  char* memory_ = nullptr;
-  size_t size_ = 0;
-};
-
 TEST(AttentionSpecial, NothingIsReadBeyondTheTensors) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
@@ -275,12 +252,12 @@ TEST(AttentionSpecial, NothingIsReadBeyondTheTensors) {
     for (const int64_t size : {1, 3, 7, 16, 19, 33}) {
       for (const int64_t length : {1, 5, 17, 50}) {
         Random random(static_cast<uint64_t>(size * 100 + length));
-        const AtPageEnd q(random.tensor({1, 1, length, size})), k(random.tensor({1, 1, length + 2, size}));
-        const AtPageEnd v(random.tensor({1, 1, length + 2, size})), d_out(random.tensor({1, 1, length, size}));
-        const AtPageEnd bias(random.tensor({length, length + 2}));
+        const Guarded q(random.tensor({1, 1, length, size})), k(random.tensor({1, 1, length + 2, size}));
+        const Guarded v(random.tensor({1, 1, length + 2, size})), d_out(random.tensor({1, 1, length, size}));
+        const Guarded bias(random.tensor({length, length + 2}));
         Tensor all_true = Tensor::empty({length, length + 2}, DType::boolean);
         std::fill_n(all_true.data<bool>(), all_true.numel(), true);
-        const AtPageEnd mask(all_true);
+        const Guarded mask(all_true);
         const AttentionOptions options{.causal = Causal::bottom_right(),
                                        .mask = mask.tensor,
                                        .bias = bias.tensor,

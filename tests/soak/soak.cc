@@ -6,46 +6,24 @@
 // (or begins) where reading is fatal; NaN in all that is beyond a sequence's length. Forward and backward are held to
 // the oracle in double precision; another instruction set and number of threads, and a cache of the same keys and
 // values, must give the same bits. Prints the first case that fails, by its seed, and exits 1.
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
 
 #include "attention/attention_case.h"
+#include "attention/guarded.h"
 #include "heed/attention_cache.h"
 
 namespace heed {
 namespace {
 
 using testing::close;
+using testing::Guarded;
 using testing::Random;
 using testing::RandomCase;
 using testing::same_bits;
 using testing::to_doubles;
-
-// A dense copy between two pages that must not be touched.
-class Guarded {
- public:
-  Guarded(const Tensor& source, bool at_end) {
-    const auto page = static_cast<size_t>(sysconf(_SC_PAGESIZE)), bytes = static_cast<size_t>(source.nbytes());
-    size_ = (bytes + page - 1) / page * page + 2 * page;
-    memory_ = static_cast<char*>(mmap(nullptr, size_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-    mprotect(memory_ + page, size_ - 2 * page, PROT_READ | PROT_WRITE);
-    tensor = Tensor::wrap(at_end ? memory_ + size_ - page - bytes : memory_ + page, source.shape(), source.dtype());
-    if (bytes > 0) tensor.copy_from(source);
-  }
-  ~Guarded() { munmap(memory_, size_); }
-  Guarded(const Guarded&) = delete;
-  Guarded& operator=(const Guarded&) = delete;
-  Tensor tensor;
-
- private:
-  char* memory_ = nullptr;
-  size_t size_ = 0;
-};
 
 class Case {
  public:
