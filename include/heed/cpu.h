@@ -1,8 +1,8 @@
 // The machine heed runs on: what it is, which kernels are chosen for it, and how many threads work.
 //
 // Thread-safe for reading. set_isa() and set_num_threads() are settings of the process: call them before the work
-// starts. HEED_ISA=portable|avx2|avx512 in the environment does what set_isa() does; HEED_NUM_THREADS what
-// set_num_threads() does.
+// starts. HEED_ISA=portable|avx2|avx512|avx512bf16|amx in the environment does what set_isa() does; HEED_NUM_THREADS
+// what set_num_threads() does.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,9 @@
 
 namespace heed {
 
-// Instruction sets with kernels of their own, from slowest to fastest. In f32 all of them give the same bits.
-enum class Isa { portable, avx2, avx512 };
+// Instruction sets with kernels of their own, from slowest to fastest. In f32 all of them give the same bits: the last
+// two have kernels for bf16 alone, and are avx512 in everything else.
+enum class Isa { portable, avx2, avx512, avx512bf16, amx };
 
 [[nodiscard]] std::string_view to_string(Isa isa);
 

@@ -23,24 +23,34 @@ constexpr int64_t kRangeKeys = 256;  // keys of a task in the pass over keys and
 class Worker {
  public:
   Worker(const AttentionProblem& problem, const Tensor& d_output, const Tensor& query, const Tensor& key,
-         const Tensor& value, const AttentionResult& forward)
-      : problem_(problem), d_output_(d_output), query_(query), memory_{key, value}, forward_(forward) {}
+         const Tensor& value, const AttentionResult& forward, const kernels::AttentionPairs* pairs)
+      : problem_(problem), d_output_(d_output), query_(query), memory_{key, value}, forward_(forward), pairs_(pairs) {}
 
   // Moves to `heads` query heads of sequence b from head h on.
   void enter(int64_t b, int64_t h, int64_t heads) {
     if (b == b_ && h == h_) return;
     b_ = b, h_ = h;
     group = make_group(problem_, query_, memory_, b, h, heads);
-    dense_.load(group);
+    if (pairs_ != nullptr) {
+      paired_.load(group, true);
+    } else {
+      dense_.load(group);
+    }
     gradients = {};
     gradients.output = strided<const float>(forward_.output, b, h);
     gradients.d_output = strided<const float>(d_output_, b, h);
     gradients.logsumexp = strided<const float>(forward_.logsumexp, b, h);
-    if (scratch_.size() == 0) scratch_ = Buffer<float>(kernels::attention_backward_scratch(group));
+    if (scratch_.size() != 0) return;
+    scratch_ = Buffer<float>(pairs_ != nullptr ? kernels::attention_pairs_backward_scratch(group)
+                                               : kernels::attention_backward_scratch(group));
   }
 
   void run(RowTiles::Rows rows) {
-    kernels::attention_backward_tile(group, gradients, rows.first, rows.count, scratch_.data());
+    if (pairs_ != nullptr) {
+      pairs_->backward_tile(group, paired_.packed(), gradients, rows.first, rows.count, scratch_.data());
+    } else {
+      kernels::attention_backward_tile(group, gradients, rows.first, rows.count, scratch_.data());
+    }
   }
 
   AttentionGroup group;
@@ -51,8 +61,10 @@ class Worker {
   const Tensor &d_output_, &query_;
   const KeyValues memory_;
   const AttentionResult& forward_;
+  const kernels::AttentionPairs* const pairs_;
   int64_t b_ = -1, h_ = -1;
   DenseKeys dense_;
+  PairedKeys paired_;
   Buffer<float> scratch_;
 };
 
@@ -84,6 +96,7 @@ struct Pass {
   const AttentionResult& forward;
   const AttentionGradients& result;
   const Tensor& d_sinks;
+  const kernels::AttentionPairs* pairs;
   RowTiles tiles;
 
   explicit Pass(const BackwardCall& call)
@@ -95,9 +108,10 @@ struct Pass {
         forward(call.forward),
         result(call.gradients),
         d_sinks(call.d_sinks),
+        pairs(call.pairs),
         tiles(call.problem.group(), call.problem.queries) {}
 
-  [[nodiscard]] Worker worker() const { return {problem, d_output, query, key, value, forward}; }
+  [[nodiscard]] Worker worker() const { return {problem, d_output, query, key, value, forward, pairs}; }
   [[nodiscard]] int64_t groups() const { return problem.batch * problem.kv_heads; }
 
   void enter(Worker& worker, int64_t index) const {
@@ -199,9 +213,9 @@ struct Pass {
   // The gradient of a stage's table: each (b, h) adds up its own, then these follow each other. Where that would take
   // too much memory, each h: the order depends on the shape alone.
   void table(const Tensor& d_table, int64_t stage) const {
-    const int64_t entries = d_table.numel(), pairs = problem.batch * problem.heads;
-    const bool by_sequence = pairs * entries <= int64_t{1} << 22;
-    const int64_t tasks = by_sequence ? pairs : problem.heads;
+    const int64_t entries = d_table.numel(), heads = problem.batch * problem.heads;
+    const bool by_sequence = heads * entries <= int64_t{1} << 22;
+    const int64_t tasks = by_sequence ? heads : problem.heads;
     const Buffer<double> sums(tasks * entries);
     const RowTiles head_tiles(1, problem.queries);
     parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
@@ -300,11 +314,12 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   if (want.alibi_slopes) result.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
   if (want.score_table) result.score_table = Tensor::zeros(options.score.table().shape());
   const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
-  BackwardCall call{problem, wide(d_output), wide(query), wide(key), wide(value), forward, result, {}};
+  BackwardCall call{problem, wide(d_output), wide(query), key, value, forward, result, {}, nullptr};
   call.forward.output = wide(forward.output);
   if (options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
   {
-    const ForwardCall same{problem, query, {key, value}, forward};
+    const ForwardCall same{problem, query, {key, value}, forward, dtype == DType::bf16};
+    call.pairs = same.bf16 ? kernels::attention_pairs() : nullptr;
     const ExplainScope explain("attention_backward", {&same, 1}, 2.5);
     run_backward({&call, 1});
   }

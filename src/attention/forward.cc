@@ -20,6 +20,10 @@ bool shares_keys(std::span<const ForwardCall> calls) {
   return groups > 0 && calls[0].problem.queries > 0 && groups < 4 * threads && groups % threads != 0;
 }
 
+const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
+  return call.bf16 && !few_rows(call) ? kernels::attention_pairs() : nullptr;
+}
+
 namespace {
 
 kernels::AttentionGroup group_of(const ForwardCall& call, int64_t index) {
@@ -72,6 +76,7 @@ void run_forward(std::span<const ForwardCall> calls) {
   // All tasks of all calls in one row: tiles, or whole groups where these are few rows, as in decoding.
   struct Tasks {
     bool few;
+    const kernels::AttentionPairs* pairs;
     RowTiles tiles;
     int64_t per_group, begin;
   };
@@ -80,7 +85,7 @@ void run_forward(std::span<const ForwardCall> calls) {
   for (const ForwardCall& call : calls) {
     const AttentionProblem& p = call.problem;
     const RowTiles tiles(p.group(), p.queries);
-    tasks.push_back({few_rows(call), tiles, tiles.count(), count});
+    tasks.push_back({few_rows(call), pairs_for(call), tiles, tiles.count(), count});
     count += p.batch * p.kv_heads * tiles.count();
     flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
   }
@@ -88,6 +93,7 @@ void run_forward(std::span<const ForwardCall> calls) {
     kernels::AttentionGroup group;
     kernels::AttentionForward out;
     DenseKeys dense;
+    PairedKeys paired;
     Buffer<float> scratch;
     // The call of the first task: the last that begins at or before it.
     size_t at = static_cast<size_t>(
@@ -100,10 +106,15 @@ void run_forward(std::span<const ForwardCall> calls) {
       if (own / per_group != current) {
         current = own / per_group;
         group = group_of(calls[at], current);
-        if (!tasks[at].few) dense.load(group);
+        if (tasks[at].pairs != nullptr) {
+          paired.load(group, false);
+        } else if (!tasks[at].few) {
+          dense.load(group);
+        }
         out = outputs_of(calls[at], current);
-        const int64_t needed =
-            tasks[at].few ? kernels::attention_few_scratch(group) : kernels::attention_forward_scratch(group);
+        const int64_t needed = tasks[at].few                ? kernels::attention_few_scratch(group)
+                               : tasks[at].pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
+                                                            : kernels::attention_forward_scratch(group);
         if (scratch.size() < needed) scratch = Buffer<float>(needed);
       }
       if (tasks[at].few) {
@@ -111,12 +122,17 @@ void run_forward(std::span<const ForwardCall> calls) {
         continue;
       }
       const RowTiles::Rows rows = tasks[at].tiles[balanced(own % per_group, per_group)];
-      kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+      if (tasks[at].pairs != nullptr) {
+        tasks[at].pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
+      } else {
+        kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+      }
     }
   });
 }
 
-AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory) {
+AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
+                              bool bf16) {
   const AttentionOptions::Want& want = problem.options.want;
   const bool tapped = want.taps.any();
   AttentionResult result;
@@ -127,7 +143,7 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   if (want.weights) {
     result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
   }
-  const ForwardCall call{problem, query, memory, result};
+  const ForwardCall call{problem, query, memory, result, bf16};
   const ExplainScope explain("attention", {&call, 1}, 1);
   run_forward({&call, 1});
   if (tapped) {
@@ -142,7 +158,7 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
   const AttentionProblem problem = check_attention("attention", query, key, value, options, dtype);
   check_taps("attention", problem);
-  AttentionResult result = run_attention(problem, query.to(DType::f32), {key, value});
+  AttentionResult result = run_attention(problem, query.to(DType::f32), {key, value}, dtype == DType::bf16);
   result.output = result.output.transpose(1, 2).to(dtype).transpose(1, 2);
   return result;
 }

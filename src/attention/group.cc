@@ -2,6 +2,7 @@
 #include "attention/group.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace heed {
@@ -129,6 +130,59 @@ void DenseKeys::load(kernels::AttentionGroup& group) {
   };
   copy(group.key, group.stored_key, group.size);
   copy(group.value, group.stored_value, group.value_size);
+}
+
+void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bool want_rows, bool want_columns) {
+  using kernels::kBlockKeys, kernels::padded;
+  const kernels::StoredRows& stored = values ? group.stored_value : group.stored_key;
+  const kernels::Strided<const float>& dense = values ? group.value : group.key;
+  const int64_t columns = values ? group.value_size : group.size, blocks = (group.keys + kBlockKeys - 1) / kBlockKeys;
+  Side& side = sides_[values ? 1 : 0];
+  kernels::PackedRows& packed = values ? packed_.value : packed_.key;
+  packed = {.row = kernels::padded_depth(columns), .block = padded(columns) * kBlockKeys};
+  // Products read whole tiles: rows and numbers behind the last block, which meet zeros or are thrown away.
+  const int64_t rows_needed = (blocks * kBlockKeys + kernels::kColumns) * packed.row;
+  const int64_t columns_needed = blocks * packed.block + kBlockKeys;
+  if (want_rows && side.rows.size() < rows_needed) side.rows = Buffer<uint16_t>(rows_needed);
+  if (want_columns && side.columns.size() < columns_needed) side.columns = Buffer<uint16_t>(columns_needed);
+  if (block_.size() < (kBlockKeys + 1) * columns) block_ = Buffer<float>((kBlockKeys + 1) * columns);
+  side.special.clear();
+  side.special_begin.assign(1, 0);
+  uint16_t* const rows = want_rows ? side.rows.data() : nullptr;
+  uint16_t* const turned = want_columns ? side.columns.data() : nullptr;
+  for (int64_t block = 0; block < blocks; ++block) {
+    const int64_t from = block * kBlockKeys, count = std::min(kBlockKeys, group.keys - from);
+    if (stored.data != nullptr) {
+      kernels::attention_unpack_rows(stored, columns, from, count, block_.data(), columns);
+    } else {
+      for (int64_t j = 0; j < count; ++j) {
+        const float* const row = dense.at(0, from + j);
+        for (int64_t c = 0; c < columns; ++c) block_[j * columns + c] = row[c * dense.column];
+      }
+    }
+    uint16_t* const own_columns = turned == nullptr ? nullptr : turned + block * packed.block;
+    kernels::attention_pack_block(block_.data(), columns, count, columns,
+                                  rows == nullptr ? nullptr : rows + from * packed.row, own_columns,
+                                  block_.data() + kBlockKeys * columns);
+    if (own_columns != nullptr) {
+      for (int64_t n = 0; n < count * columns; ++n) {
+        if (std::isfinite(block_[n])) continue;
+        side.special.push_back({from + n / columns, n % columns, block_[n]});
+        own_columns[n % columns * kBlockKeys + n / columns] = 0;
+      }
+    }
+    side.special_begin.push_back(static_cast<int64_t>(side.special.size()));
+  }
+  if (rows != nullptr)
+    std::fill_n(rows + blocks * kBlockKeys * packed.row, kernels::kColumns * packed.row, uint16_t{0});
+  if (turned != nullptr) std::fill_n(turned + blocks * packed.block, kBlockKeys, uint16_t{0});
+  packed.rows = rows, packed.columns = turned;
+  packed.special = side.special.data(), packed.special_begin = side.special_begin.data();
+}
+
+void PairedKeys::load(const kernels::AttentionGroup& group, bool backward) {
+  load_side(group, false, true, backward);
+  load_side(group, true, backward, true);
 }
 
 }  // namespace heed

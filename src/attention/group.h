@@ -1,10 +1,13 @@
 // The work of an attention call, cut up for the kernels: groups (one sequence, one key/value head) and row tiles.
 #pragma once
 
+#include <vector>
+
 #include "attention/problem.h"
 #include "base/memory.h"
 #include "heed/attention_cache.h"
 #include "kernels/attention.h"
+#include "kernels/attention_pairs.h"
 
 namespace heed {
 
@@ -51,6 +54,26 @@ class DenseKeys {
 
  private:
   Buffer<float> memory_;
+};
+
+// Keys and values of the group at hand in bf16, as the kernels that multiply pairs want them.
+class PairedKeys {
+ public:
+  // The backward pass wants both of them both ways.
+  void load(const kernels::AttentionGroup& group, bool backward);
+  [[nodiscard]] const kernels::PackedKeys& packed() const { return packed_; }
+
+ private:
+  struct Side {
+    Buffer<uint16_t> rows, columns;
+    std::vector<kernels::Special> special;
+    std::vector<int64_t> special_begin;
+  };
+  void load_side(const kernels::AttentionGroup& group, bool values, bool want_rows, bool want_columns);
+
+  Side sides_[2];  // keys, values
+  Buffer<float> block_;
+  kernels::PackedKeys packed_;
 };
 
 // Tasks a thread should at least get, `flops` each, so that starting it pays.

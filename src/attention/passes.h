@@ -5,6 +5,7 @@
 
 #include "attention/problem.h"
 #include "heed/attention_cache.h"
+#include "kernels/attention_pairs.h"
 
 namespace heed {
 
@@ -14,6 +15,7 @@ struct ForwardCall {
   Tensor query;
   KeyValues memory;
   AttentionResult result;
+  bool bf16 = false;  // everything was given in bf16, and may be multiplied as such
 };
 void run_forward(std::span<const ForwardCall> calls);
 
@@ -21,11 +23,15 @@ void run_forward(std::span<const ForwardCall> calls);
 [[nodiscard]] bool few_rows(const ForwardCall& call);
 [[nodiscard]] bool shares_keys(std::span<const ForwardCall> calls);
 
+// The kernels that multiply pairs of bf16, where a call can use them; else null.
+[[nodiscard]] const kernels::AttentionPairs* pairs_for(const ForwardCall& call);
+
 // Memory for what is wanted, the passes, the taps.
 [[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
-                                            const KeyValues& memory);
+                                            const KeyValues& memory, bool bf16 = false);
 
-// `gradients` has memory for what is wanted; its bias and tables hold zeros. d_sinks (B, H, L), where sinks are given,
+// d_output and query are f32, key and value may be narrower. `gradients` has memory for what is wanted; its bias and
+// tables hold zeros. d_sinks (B, H, L), where sinks are given,
 // gets each row's part of their gradient.
 struct BackwardCall {
   AttentionProblem problem;
@@ -33,6 +39,7 @@ struct BackwardCall {
   AttentionResult forward;
   AttentionGradients gradients;
   Tensor d_sinks;
+  const kernels::AttentionPairs* pairs = nullptr;  // kernels to use instead of those for f32
 };
 void run_backward(std::span<const BackwardCall> calls);
 

@@ -116,6 +116,7 @@ AttentionPlan plan_of(std::string_view function, std::span<const ForwardCall> ca
   plan.kernel = shares_keys(calls)   ? "few rows, keys shared among threads"
                 : few_rows(calls[0]) ? "few rows"
                                      : "tiles of " + std::to_string(kernels::kTileRows) + " queries";
+  if (pairs_for(calls[0]) != nullptr) plan.kernel += " in pairs of bf16";
   plan.text += shapes_of(calls) + "; " + std::string(to_string(plan.isa)) + ", " + plan.kernel + " by " +
                std::to_string(kBlockKeys) + " keys, " + std::to_string(plan.skipped) + " of " +
                std::to_string(plan.blocks) + " blocks skipped, " + number(plan.flops, "FLOP") + ", " +
@@ -127,21 +128,41 @@ AttentionPlan plan_of(std::string_view function, std::span<const ForwardCall> ca
 AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tensor& value,
                              const AttentionOptions& options) {
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
-  ForwardCall call{check_attention("attention_plan", query, key, value, options, dtype), query, {key, value}, {}};
+  ForwardCall call{check_attention("attention_plan", query, key, value, options, dtype),
+                   query,
+                   {key, value},
+                   {},
+                   dtype == DType::bf16};
   if (options.want.weights) call.result.weights = Tensor::empty({0});
   return plan_of("attention", {&call, 1});
 }
 
+namespace {
+
+// Measured when it is first needed.
+double peak_of_thread(const kernels::AttentionPairs* pairs) {
+  const auto measured = [](int64_t (*run)(int64_t)) { return kernels::peak_gflops(5, run) * 1e9; };
+  if (pairs == nullptr || pairs->run_peak == nullptr) {
+    static const double f32 = measured(kernels::run_peak);
+    return f32;
+  }
+  static const double bf16 = measured(pairs->run_peak);
+  return bf16;
+}
+
+}  // namespace
+
 ExplainScope::ExplainScope(std::string_view function, std::span<const ForwardCall> calls, double work) : work_(work) {
   if (std::getenv("HEED_EXPLAIN") == nullptr) return;
   plan_ = plan_of(function, calls);
+  pairs_ = calls.empty() ? nullptr : pairs_for(calls[0]);
   start_ = std::chrono::steady_clock::now();
 }
 
 ExplainScope::~ExplainScope() {
   if (!plan_) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  static const double peak = kernels::peak_gflops(5) * 1e9;  // of a thread, measured at the first call
+  const double peak = peak_of_thread(pairs_);
   static std::mutex mutex;
   const double speed = plan_->flops * work_ / seconds;
   char share[32];

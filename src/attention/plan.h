@@ -23,6 +23,7 @@ class ExplainScope {
 
  private:
   std::optional<AttentionPlan> plan_;
+  const kernels::AttentionPairs* pairs_ = nullptr;
   double work_;
   std::chrono::steady_clock::time_point start_;
 };

@@ -1,11 +1,15 @@
 // What this processor can do, and which of heed's kernels are used on it.
 #include "heed/cpu.h"
 
-#include <cpuid.h>
 #include <hwy/highway.h>
 #include <hwy/targets.h>
 #include <sched.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 #include <atomic>
@@ -19,12 +23,16 @@
 namespace heed {
 namespace {
 
+constexpr Isa kIsas[] = {Isa::portable, Isa::avx2, Isa::avx512, Isa::avx512bf16, Isa::amx};
+
 // Highway's name for each of ours. Its lower bits are the better targets.
 int64_t targets_up_to(Isa isa) {
   switch (isa) {
     case Isa::portable: return HWY_STATIC_TARGET;
     case Isa::avx2: return HWY_STATIC_TARGET | HWY_AVX2;
-    case Isa::avx512: return HWY_STATIC_TARGET | HWY_AVX2 | HWY_AVX3;
+    case Isa::avx512:
+    case Isa::avx512bf16:
+    case Isa::amx: return HWY_STATIC_TARGET | HWY_AVX2 | HWY_AVX3;
   }
   return HWY_STATIC_TARGET;
 }
@@ -38,18 +46,45 @@ int64_t machine_targets() {
   return targets;
 }
 
+#if defined(__x86_64__)
+// Intel's manual, volume 2, CPUID leaf 7.
+bool has_avx512bf16() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  return __get_cpuid_count(7, 1, &a, &b, &c, &d) != 0 && (a >> 5 & 1u) != 0;
+}
+
+// Beside the instructions, the system must keep tiles for its programs, and lets only those have them that ask.
+bool has_amx() {
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) == 0 || (d >> 22 & 1u) == 0 || (d >> 24 & 1u) == 0) return false;
+  unsigned low = 0, high = 0;
+  asm("xgetbv" : "=a"(low), "=d"(high) : "c"(0));
+  constexpr unsigned kTileState = 3u << 17;
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA
+  return (low & kTileState) == kTileState && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+}
+#else
+bool has_avx512bf16() { return false; }
+bool has_amx() { return false; }
+#endif
+
 bool can_run(Isa isa) {
+  static const bool avx512 = (machine_targets() & HWY_AVX3) != 0, bf16 = avx512 && has_avx512bf16(),
+                    amx = bf16 && has_amx();
   switch (isa) {
     case Isa::portable: return true;
     case Isa::avx2: return (machine_targets() & HWY_AVX2) != 0;
-    case Isa::avx512: return (machine_targets() & HWY_AVX3) != 0;
+    case Isa::avx512: return avx512;
+    case Isa::avx512bf16: return bf16;
+    case Isa::amx: return amx;
   }
   return false;
 }
 
-std::string names_of_available() {
+template <class Isas>
+std::string names_of(const Isas& isas) {
   std::string names;
-  for (const Isa isa : available_isas()) {
+  for (const Isa isa : isas) {
     if (!names.empty()) names += ", ";
     names += to_string(isa);
   }
@@ -103,20 +138,22 @@ std::string_view to_string(Isa isa) {
     case Isa::portable: return "portable";
     case Isa::avx2: return "avx2";
     case Isa::avx512: return "avx512";
+    case Isa::avx512bf16: return "avx512bf16";
+    case Isa::amx: return "amx";
   }
   return "unknown";
 }
 
 Isa parse_isa(std::string_view name) {
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kIsas) {
     if (name == to_string(isa)) return isa;
   }
-  fail("isa", "one of portable, avx2, avx512; found \"", name, "\"");
+  fail("isa", "one of ", names_of(kIsas), "; found \"", name, "\"");
 }
 
 std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
-  for (const Isa isa : {Isa::portable, Isa::avx2, Isa::avx512}) {
+  for (const Isa isa : kIsas) {
     if (can_run(isa)) isas.push_back(isa);
   }
   return isas;
@@ -133,7 +170,7 @@ Isa active_isa() {
 }
 
 void set_isa(Isa isa) {
-  require(can_run(isa), "isa", "an instruction set of this machine (", names_of_available(), "); found ",
+  require(can_run(isa), "isa", "an instruction set of this machine (", names_of(available_isas()), "); found ",
           to_string(isa));
   const std::scoped_lock lock(choice_mutex);
   choose(isa);

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <map>
 
 #include "cli/command.h"
 #include "heed/error.h"
@@ -13,8 +12,6 @@ namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-const std::map<std::string, DType> kTypes = {{"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
 
 struct AverageCommand {
   std::vector<std::string> folders;
@@ -44,7 +41,7 @@ int run_average(const AverageCommand& o, Context& context) {
     if (folders.size() != 1) throw UsageError("--last takes the folder of one training");
     folders = last_checkpoints(folders[0], o.last);
   }
-  train::average_models(folders, o.output, kTypes.at(o.dtype));
+  train::average_models(folders, o.output, kFloatTypes.at(o.dtype));
   message(context, fmt::format("the mean of {} models: {}", folders.size(), o.output));
   return kSuccess;
 }

@@ -10,9 +10,8 @@ namespace heed::cli {
 namespace {
 
 // The benchmarks of attention: shapes, repeats, a table.
-void add_shapes(CLI::App& bench, Context& context, const char* name, const char* what, const char* examples,
-                std::string (*run)(const BenchOptions&)) {
-  auto o = std::make_shared<BenchOptions>();
+CLI::App* add_shapes(CLI::App& bench, Context& context, const char* name, const char* what, const char* examples,
+                     const std::shared_ptr<BenchOptions>& o, std::string (*run)(const BenchOptions&)) {
   CLI::App* command = bench.add_subcommand(name, what);
   command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
       ->type_name("SHAPE")
@@ -27,18 +26,27 @@ void add_shapes(CLI::App& bench, Context& context, const char* name, const char*
     print(run(*o));
     return kSuccess;
   });
+  return command;
 }
 
 void add_attention(CLI::App& bench, Context& context) {
-  add_shapes(bench, context, "attention", "The fused attention, share of the multiply-add peak",
-             "Examples:\n  heed bench attention\n"
-             "  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n",
-             bench_attention);
+  const auto options = [] { return std::make_shared<BenchOptions>(); };
+  const auto o = options();
+  CLI::App* const command =
+      add_shapes(bench, context, "attention", "The fused attention, share of the multiply-add peak",
+                 "Examples:\n  heed bench attention\n"
+                 "  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n"
+                 "  heed bench attention --dtype bf16\n",
+                 o, bench_attention);
+  command->add_option("--dtype", o->dtype, "Type of queries, keys and values: f32, bf16 or f16")
+      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
+      ->capture_default_str();
   add_shapes(bench, context, "decode", "Attention over a cold cache, share of the memory bandwidth",
              "Examples:\n  heed bench decode\n  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n",
-             bench_decode);
+             options(), bench_decode);
   add_shapes(bench, context, "rules", "What masks, biases, dropout and taps cost beside plain attention",
-             "Examples:\n  heed bench rules\n  heed bench rules --shape 1,8,8,4096,4096,64 --repeats 5\n", bench_rules);
+             "Examples:\n  heed bench rules\n  heed bench rules --shape 1,8,8,4096,4096,64 --repeats 5\n", options(),
+             bench_rules);
 }
 
 void add_matmul(CLI::App& bench, Context& context) {

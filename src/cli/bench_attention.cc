@@ -10,9 +10,11 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "cli/command.h"
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "kernels/attention_pairs.h"
 #include "kernels/peak.h"
 
 namespace heed::cli {
@@ -72,13 +74,21 @@ Line measure(int repeats, double flops, double peak_of_thread, const std::functi
   return line;
 }
 
-void measure_shape(const BenchShape& s, int repeats, std::vector<Line>& lines) {
+// What bf16 is multiplied by where the machine has something for it; else everything is f32.
+int64_t (*peak_run(DType dtype))(int64_t) {
+  const kernels::AttentionPairs* const pairs = dtype == DType::bf16 ? kernels::attention_pairs() : nullptr;
+  return pairs != nullptr ? pairs->run_peak : kernels::run_peak;
+}
+
+void measure_shape(const BenchShape& s, const BenchOptions& o, DType dtype, std::vector<Line>& lines) {
+  const int repeats = o.repeats;
   const std::string name = fmt::format("{},{},{},{},{},{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.size);
-  const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size}), d_output = bench_tensor(q.shape());
-  const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = bench_tensor(k.shape());
+  const auto random = [&](const Shape& shape) { return bench_tensor(shape).to(dtype); };
+  const Tensor q = random({s.batch, s.heads, s.queries, s.size}), d_output = random(q.shape());
+  const Tensor k = random({s.batch, s.kv_heads, s.keys, s.size}), v = random(k.shape());
   const double all_pairs =
       4.0 * static_cast<double>(s.batch * s.heads * s.size) * static_cast<double>(s.queries * s.keys);
-  const double peak = kernels::peak_gflops(20);
+  const double peak = kernels::peak_gflops(20, peak_run(dtype));
   for (const bool causal : {false, true}) {
     if (causal && s.queries != s.keys) continue;
     AttentionOptions options{.want = {.logsumexp = true}};
@@ -96,9 +106,10 @@ void measure_shape(const BenchShape& s, int repeats, std::vector<Line>& lines) {
   }
 }
 
-std::string as_table(const std::vector<Line>& lines, double peak) {
+std::string as_table(const std::vector<Line>& lines, DType dtype, double peak) {
   std::string text =
-      fmt::format("{}, {}: {:.1f} GFLOP/s peak a thread (f32)\n", cpu_info().model, to_string(active_isa()), peak);
+      fmt::format("{}, {}, {}: {:.1f} GFLOP/s peak a thread ({})\n", cpu_info().model, to_string(active_isa()),
+                  to_string(dtype), peak, peak_run(dtype) == kernels::run_peak ? "f32" : "bf16");
   text += fmt::format("{:<24} {:<16} {:>7} {:>11} {:>11} {:>9} {:>7}\n", "B,H,Hkv,L,S,D", "", "threads", "median ms",
                       "best ms", "GFLOP/s", "of peak");
   for (const Line& line : lines) {
@@ -108,10 +119,11 @@ std::string as_table(const std::vector<Line>& lines, double peak) {
   return text;
 }
 
-std::string as_json(const std::vector<Line>& lines, double peak) {
+std::string as_json(const std::vector<Line>& lines, DType dtype, double peak) {
   nlohmann::ordered_json document;
   document["processor"] = cpu_info().model;
   document["isa"] = std::string(to_string(active_isa()));
+  document["dtype"] = std::string(to_string(dtype));
   document["peak_gflops_a_thread"] = peak;
   for (const Line& line : lines) {
     document["lines"].push_back({{"shape", line.shape},
@@ -129,6 +141,7 @@ std::string as_json(const std::vector<Line>& lines, double peak) {
 
 std::string bench_attention(const BenchOptions& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
+  const DType dtype = kFloatTypes.at(options.dtype);
   std::vector<std::string> names = options.shapes;
   if (names.empty()) {
     names = {"1,16,16,1024,1024,64", "1,4,4,4096,4096,64", "1,8,2,2048,2048,128",
@@ -141,12 +154,12 @@ std::string bench_attention(const BenchOptions& options) {
     for (const int threads : {1, before}) {
       if (threads == 1 && before == 1 && !lines.empty() && lines.back().shape == name) continue;
       set_num_threads(threads);
-      measure_shape(shape, options.repeats, lines);
+      measure_shape(shape, options, dtype, lines);
     }
     set_num_threads(before);
   }
-  const double peak = kernels::peak_gflops(20);
-  return options.json ? as_json(lines, peak) : as_table(lines, peak);
+  const double peak = kernels::peak_gflops(20, peak_run(dtype));
+  return options.json ? as_json(lines, dtype, peak) : as_table(lines, dtype, peak);
 }
 
 }  // namespace heed::cli

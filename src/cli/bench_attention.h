@@ -11,6 +11,7 @@ namespace heed::cli {
 struct BenchOptions {
   std::vector<std::string> shapes;  // "B,H,Hkv,L,S,D"; empty: the usual ones
   int repeats = 15;                 // timings of each line
+  std::string dtype = "f32";        // of queries, keys, values: `heed bench attention` alone
   bool json = false;
 };
 

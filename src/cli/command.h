@@ -20,10 +20,13 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
+
+#include "heed/tensor.h"
 
 namespace heed::cli {
 
@@ -76,6 +79,10 @@ inline constexpr int64_t kMany = int64_t{1} << 30;  // more than anyone means
 [[nodiscard]] std::string with_commas(int64_t number);
 [[nodiscard]] std::string bytes_text(int64_t bytes);
 [[nodiscard]] std::string duration_text(double seconds);
+
+// What --dtype takes.
+inline const std::map<std::string, DType> kFloatTypes = {
+    {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
 
 // The commands, each in a file of its own.
 void add_train_command(CLI::App& command, Context& context);

@@ -135,7 +135,7 @@ HWY_INLINE auto test_keys(uint64_t bits, int64_t j) {
 
 uint64_t bits_of(const Bits& bits, int64_t r) { return bits.word[0][r] | (uint64_t{bits.word[1][r]} << 32); }
 
-// The scores of a block with all rules applied, as compute_scores() has them.
+// The scores of a block with all rules applied, as apply_rules() has them.
 bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
   const AttentionGroup& g = f.group;
   const bool direct = f.key.element != Element::f16;  // two columns in a word cannot be told apart cheaply

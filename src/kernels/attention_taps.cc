@@ -183,7 +183,8 @@ void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t fi
     Bits bits;
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
-    (void)compute_scores(tile, block, coverage, columns, scores, spare, {}, bits);
+    multiply_keys(tile, block, columns, scores);
+    (void)apply_rules(tile, block, coverage, scores, spare, {}, bits);
     weigh(tile, block, taps, scores, gathered);
     if (taps.rows != nullptr) copy_rows(tile, block, taps, scores);
     if (taps.top > 0) rank(tile, block, taps, scores, gathered);

@@ -327,11 +327,20 @@ inline void apply_bits(const Tile& tile, const Block& block, const Bits& bits, f
   }
 }
 
-// Scores of the block, all rules applied: scores[j][r], -inf where not attended. `columns` is the packed, scaled query
-// (D, width), `spare` room for a bias tile.
+// From products of queries and keys to scores: scores[j][r], -inf where not attended. `spare` is room for a bias tile.
 // Returns whether some pair of the block is not attended; `bits` is then valid.
-inline bool compute_scores(const Tile& tile, const Block& block, Coverage coverage, const float* columns, float* scores,
-                           float* spare, const StageSlopes& slopes, Bits& bits) {
+inline bool apply_rules(const Tile& tile, const Block& block, Coverage coverage, float* scores, float* spare,
+                        const StageSlopes& slopes, Bits& bits) {
+  const AttentionGroup& g = tile.group;
+  if (g.stage_count > 0) apply_stages(tile, block, scores, slopes);
+  bool partial = coverage == Coverage::part;
+  if (g.bias.data != nullptr) partial = apply_bias(tile, block, scores, spare, bits) || partial;
+  if (coverage == Coverage::part) apply_bits(tile, block, bits, scores);
+  return partial;
+}
+
+// Products of the block's keys and the packed, scaled queries (D, width).
+inline void multiply_keys(const Tile& tile, const Block& block, const float* columns, float* scores) {
   const AttentionGroup& g = tile.group;
   multiply<Into::fresh>({.c = scores,
                          .c_row = tile.width,
@@ -343,11 +352,6 @@ inline bool compute_scores(const Tile& tile, const Block& block, Coverage covera
                          .rows = block.count,
                          .depth = g.size,
                          .n = tile.width});
-  if (g.stage_count > 0) apply_stages(tile, block, scores, slopes);
-  bool partial = coverage == Coverage::part;
-  if (g.bias.data != nullptr) partial = apply_bias(tile, block, scores, spare, bits) || partial;
-  if (coverage == Coverage::part) apply_bits(tile, block, bits, scores);
-  return partial;
 }
 
 #if HWY_TARGET != HWY_SCALAR

@@ -76,13 +76,13 @@ void read_floats(const float* from, int64_t count) {
   (void)sink;
 }
 
-double peak_gflops(int repeats) {
+double peak_gflops(int repeats, int64_t (*run)(int64_t rounds)) {
   using Clock = std::chrono::steady_clock;
   double best = 0;
   for (int n = 0; n < repeats; ++n) {
     // About a millisecond: long enough for the clock, short enough to find a moment when nobody else is running.
     const auto start = Clock::now();
-    const int64_t flops = run_peak(4000);
+    const int64_t flops = run(4000);
     const double seconds = std::chrono::duration<double>(Clock::now() - start).count();
     best = std::max(best, static_cast<double>(flops) / seconds * 1e-9);
   }

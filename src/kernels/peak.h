@@ -12,7 +12,7 @@ namespace heed::kernels {
 // Reads that much memory, and nothing else: what decoding is measured against.
 void read_floats(const float* from, int64_t count);
 
-// The best of `repeats` timings of run_peak(), in f32 GFLOP/s of one thread.
-[[nodiscard]] double peak_gflops(int repeats);
+// The best of `repeats` timings of run(rounds), in GFLOP/s of one thread. A round is some thousand cycles.
+[[nodiscard]] double peak_gflops(int repeats, int64_t (*run)(int64_t rounds) = run_peak);
 
 }  // namespace heed::kernels

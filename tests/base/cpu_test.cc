@@ -26,7 +26,7 @@ TEST(Cpu, AnUnknownNameIsAnError) {
     (void)parse_isa("avx10");
     FAIL();
   } catch (const Error& error) {
-    EXPECT_STREQ(error.what(), "[isa] one of portable, avx2, avx512; found \"avx10\"");
+    EXPECT_STREQ(error.what(), "[isa] one of portable, avx2, avx512, avx512bf16, amx; found \"avx10\"");
   }
 }
 
@@ -38,6 +38,10 @@ TEST(Cpu, TheMachineIsDescribed) {
   const std::vector<Isa> isas = available_isas();
 #ifndef HEED_PORTABLE_ONLY
   EXPECT_EQ(has_avx2, std::count(isas.begin(), isas.end(), Isa::avx2) == 1);
+  // AMX may be there and yet not be granted.
+  const auto listed = [&](const char* name) { return std::count(info.features.begin(), info.features.end(), name) == 1; };
+  EXPECT_EQ(listed("avx512_bf16"), std::count(isas.begin(), isas.end(), Isa::avx512bf16) == 1);
+  if (std::count(isas.begin(), isas.end(), Isa::amx) == 1) EXPECT_TRUE(listed("amx_bf16"));
 #else
   EXPECT_EQ(isas.size(), 1u);
   (void)has_avx2;

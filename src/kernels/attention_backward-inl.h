@@ -1,0 +1,197 @@
+// The fused backward pass of one tile, whatever multiplies. The weights are computed again from logsumexp; nothing of
+// size L * S is stored.
+//   dP = dO V^T, dS = P * (dP - rowsum(dO * O)), dV += P^T dO, dK += dS^T Q, dQ += dS K (all scaled as in forward).
+#if defined(HEED_KERNELS_ATTENTION_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_ATTENTION_BACKWARD_INL_H_
+#undef HEED_KERNELS_ATTENTION_BACKWARD_INL_H_
+#else
+#define HEED_KERNELS_ATTENTION_BACKWARD_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "kernels/attention_tile-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+using kernels::AttentionBackward;
+using kernels::Strided;
+
+// Scratch of a tile; each row of it starts on a cache line.
+struct Workspace {
+  float *query_columns, *d_output_columns;  // (D, width), scaled, and (Dv, width)
+  float *query_rows, *d_output_rows;        // (rows, padded(D)), scaled, and (rows, padded(Dv))
+  float* d_query;                           // (D, width)
+  float* spare;                             // (max(64, Dv), width): a bias tile, before that the output's columns
+  float *scores, *d_scores;                 // (64, width)
+  StageSlopes slopes;                       // where the group has stages
+  HWY_ALIGN float origin[kTileRows];        // logsumexp, 0 for rows that attend to nothing
+  HWY_ALIGN float mean[kTileRows];          // rowsum(dO * O)
+
+  Workspace(const Tile& tile, const AttentionBackward& gradients, float* memory) {
+    const int64_t d = tile.group.size, dv = tile.group.value_size, width = tile.width;
+    query_columns = memory;
+    d_output_columns = query_columns + d * width;
+    query_rows = d_output_columns + dv * width;
+    d_output_rows = query_rows + kTileRows * padded(d);
+    d_query = d_output_rows + kTileRows * padded(dv);
+    spare = d_query + d * width;
+    scores = spare + std::max(kBlockKeys, dv) * width;
+    d_scores = scores + kBlockKeys * width;
+    if (tile.group.stage_count == 0) return;
+    slopes.by_score = d_scores + kBlockKeys * width;
+    slopes.spare = slopes.by_score + kBlockKeys * width;
+    if (gradients.d_table == nullptr) return;
+    slopes.by_entry = slopes.spare + kBlockKeys * width;
+    slopes.entry = reinterpret_cast<int32_t*>(slopes.by_entry + kBlockKeys * width);
+    slopes.stage = gradients.table_stage;
+  }
+};
+
+// rows of the tile, scaled, one after the other, padded with zeros.
+inline void copy_tile_rows(const Tile& tile, const Strided<const float>& source, int64_t columns, float scale,
+                           float* to) {
+  const int64_t stride = padded(columns);
+  for (int64_t r = 0; r < tile.rows; ++r, to += stride) {
+    const float* const from = source.at(tile.head[r], tile.query[r]);
+    int64_t c = 0;
+    if (source.column == 1) {
+      for (; c + kLanes <= columns; c += kLanes) hn::Store(hn::Mul(hn::LoadU(kF, from + c), all(scale)), kF, to + c);
+    }
+    for (; c < columns; ++c) to[c] = from[c * source.column] * scale;
+    for (; c < stride; ++c) to[c] = 0.0f;
+  }
+}
+
+// Packs the tile; `scale` goes into the queries.
+inline void prepare(const Tile& tile, const AttentionBackward& gradients, float scale, Workspace& w) {
+  const AttentionGroup& g = tile.group;
+  pack_columns(tile, g.query, g.size, scale, w.query_columns);
+  pack_columns(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_columns);
+  pack_columns(tile, gradients.output, g.value_size, 1.0f, w.spare);
+  if (gradients.d_key != nullptr) copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);
+  if (gradients.d_value != nullptr) copy_tile_rows(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_rows);
+  for (int64_t r = 0; r < tile.width; ++r) {
+    const float logsumexp = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
+    w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;
+  }
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    FV sum = hn::Zero(kF);
+    for (int64_t d = 0; d < g.value_size; ++d) {
+      const int64_t at = d * tile.width + lane;
+      sum = Fma(hn::Load(kF, w.d_output_columns + at), hn::Load(kF, w.spare + at), sum);
+    }
+    hn::Store(sum, kF, w.mean + lane);
+  }
+}
+
+// scores become weights (after dropout), d_scores from the gradient of the weights that of the scores.
+template <bool kDropout>
+void differentiate(const Tile& tile, const Block& block, const Bits& kept, const Workspace& w) {
+  const FV dropout_scale = all(tile.group.dropout_scale);
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    const FV origin = hn::Load(kF, w.origin + lane), mean = hn::Load(kF, w.mean + lane);
+    for (int64_t j = 0; j < block.count; ++j) {
+      float* const s = w.scores + j * tile.width + lane;
+      float* const d = w.d_scores + j * tile.width + lane;
+      const FV score = hn::Load(kF, s);
+      // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
+      const auto masked = hn::Eq(score, all(kMinusInfinity));
+      FV weight = hn::IfThenZeroElse(masked, exponential(hn::Sub(score, origin)));
+      FV d_weight = hn::Load(kF, d);
+      if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));
+      hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);
+      if (kDropout) weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, dropout_scale));
+      hn::Store(weight, kF, s);
+    }
+  }
+}
+
+// Many pairs share an entry, so they are added up one by one, in double precision.
+inline void add_to_table(const Tile& tile, const Block& block, const Workspace& w, double* d_table) {
+  for (int64_t j = 0; j < block.count; ++j) {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const int64_t at = j * tile.width + r;
+      if (w.d_scores[at] == 0) continue;  // masked, or nothing to add
+      d_table[w.slopes.entry[at]] += static_cast<double>(w.d_scores[at]) * static_cast<double>(w.slopes.by_entry[at]);
+    }
+  }
+}
+
+inline void write_query_gradient(const Tile& tile, const AttentionBackward& gradients, const Workspace& w) {
+  const AttentionGroup& g = tile.group;
+  float* rows[kTileRows];
+  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = gradients.d_query.at(tile.head[r], tile.query[r]);
+  unpack_columns(tile, w.d_query, g.size, rows, [&](FV d, int64_t) HWY_ATTR { return tidy(hn::Mul(d, all(g.scale))); });
+  if (gradients.d_sink.data == nullptr) return;
+  HWY_ALIGN float sinks[kTileRows];
+  for (int64_t r = 0; r < tile.width; ++r) sinks[r] = *g.sinks.at(tile.head[r], 0);
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    const FV sink = hn::Load(kF, sinks + lane);
+    const FV weight = exponential(hn::Sub(sink, hn::Load(kF, w.origin + lane)));
+    const FV d_sink = hn::Neg(hn::Mul(weight, hn::Load(kF, w.mean + lane)));
+    hn::Store(hn::IfThenZeroElse(hn::Eq(sink, all(kMinusInfinity)), d_sink), kF, sinks + lane);
+  }
+  for (int64_t r = 0; r < tile.rows; ++r) *gradients.d_sink.at(tile.head[r], tile.query[r]) = sinks[r];
+}
+
+// Unit holds the tile's queries and output gradients and does the products:
+//   multiply_keys(tile, block, scores)       scores (64, width) = keys of the block times the scaled queries
+//   multiply_values(tile, block, d_weights)  d_weights (64, width) = values of the block times the output's gradient
+//   add_gradients(tile, gradients, block, partial, bits)  what is wanted of dV += P^T dO, dK += dS^T Q, dQ += dS K,
+//     P in scores and dS in d_scores of the workspace; where `partial`, only of the pairs in `bits`
+template <class Unit>
+HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const AttentionBackward& gradients,
+                              const Workspace& w) {
+  const AttentionGroup& group = tile.group;
+  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, group.size * tile.width, 0.0f);
+  float* score_rows[kTileRows];
+  if (gradients.d_scores.data != nullptr) {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      score_rows[r] = gradients.d_scores.data + r * gradients.d_scores.row;
+      std::fill_n(score_rows[r], gradients.key_end - gradients.key_begin, 0.0f);
+    }
+  }
+
+  const int64_t end = std::min(tile.end, gradients.key_end);
+  for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, gradients.key_begin); begin < end;
+       begin += kBlockKeys) {
+    const Block block = clip(tile, begin, gradients.key_begin, gradients.key_end);
+    Bits bits, kept;
+    const Coverage coverage = find_attended(tile, block, bits);
+    if (coverage == Coverage::none) continue;
+    unit.multiply_keys(tile, block, w.scores);
+    const bool partial = apply_rules(tile, block, coverage, w.scores, w.spare, w.slopes, bits);
+    unit.multiply_values(tile, block, w.d_scores);
+    if (group.dropout_threshold > 0) {
+      find_kept(tile, block, kept);
+      differentiate<true>(tile, block, kept, w);
+    } else {
+      differentiate<false>(tile, block, kept, w);
+    }
+    if (gradients.d_scores.data != nullptr) {
+      float* to[kTileRows];
+      for (int64_t r = 0; r < tile.rows; ++r) to[r] = score_rows[r] + (block.from - gradients.key_begin);
+      unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return d; });
+    }
+    if (gradients.d_table != nullptr) add_to_table(tile, block, w, gradients.d_table);
+    if (group.stage_count > 0) {
+      for (int64_t n = 0; n < block.count * tile.width; n += kLanes) {
+        // Masked pairs hold 0 already; the slope of a NaN behind a mask must not bring it back.
+        const FV d = hn::Load(kF, w.d_scores + n);
+        const FV scaled = hn::Mul(d, hn::Load(kF, w.slopes.by_score + n));
+        hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);
+      }
+    }
+    unit.add_gradients(tile, gradients, block, partial, bits);
+  }
+  if (gradients.d_query.data != nullptr) write_query_gradient(tile, gradients, w);
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

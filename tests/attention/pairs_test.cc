@@ -1,0 +1,312 @@
+// Attention in bf16 on units that multiply pairs: those this machine has, and the same loops over emulated ones, so
+// that a machine without AVX512-BF16 and AMX tests all but the instructions themselves.
+#include "kernels/attention_pairs.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "attention/pairs_test.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/attention_pair_units-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+// vdpbf16ps as Intel's manual has it, but for numbers below 2^-126, which the instruction takes for 0.
+struct EmulatedDot {
+  static HWY_INLINE UV pair(FV low, FV high) { return pair_of(low, high); }
+  static HWY_INLINE FV add(FV sum, UV a, UV x) {
+    const auto low = [](UV pairs) HWY_ATTR { return hn::BitCast(kF, hn::ShiftLeft<16>(pairs)); };
+    const auto high = [](UV pairs) HWY_ATTR { return hn::BitCast(kF, hn::And(pairs, hn::Set(kU, 0xFFFF0000))); };
+    return Fma(low(a), low(x), Fma(high(a), high(x), sum));
+  }
+};
+
+// tdpbf16ps likewise. Only between a Scope's beginning and end are there any tiles.
+struct EmulatedTiles {
+  struct Registers {
+    alignas(64) unsigned char tile[8][16][64];
+  };
+  static Registers*& registers() {
+    static thread_local Registers* r = nullptr;
+    return r;
+  }
+  struct Scope {
+    Registers own;
+    Scope() {
+      std::memset(&own, 0xFF, sizeof own);  // NaN
+      registers() = &own;
+    }
+    ~Scope() { registers() = nullptr; }
+    Scope(const Scope&) = delete;
+    Scope& operator=(const Scope&) = delete;
+  };
+  static HWY_INLINE UV pair(FV low, FV high) { return pair_of(low, high); }
+  template <int kTile>
+  static void load(const void* from, int64_t row_bytes) {
+    for (int64_t r = 0; r < 16; ++r) {
+      std::memcpy(registers()->tile[kTile][r], static_cast<const char*>(from) + r * row_bytes, 64);
+    }
+  }
+  template <int kTile>
+  static void store(void* to, int64_t row_bytes) {
+    for (int64_t r = 0; r < 16; ++r) {
+      std::memcpy(static_cast<char*>(to) + r * row_bytes, registers()->tile[kTile][r], 64);
+    }
+  }
+  template <int kTile>
+  static void clear() {
+    std::memset(registers()->tile[kTile], 0, 16 * 64);
+  }
+  template <int kC, int kA, int kB>
+  static void dot() {
+    for (size_t m = 0; m < 16; ++m) {
+      float c[16], even[16] = {}, odd[16] = {};
+      uint16_t a[32], b[32];
+      std::memcpy(c, registers()->tile[kC][m], 64);
+      std::memcpy(a, registers()->tile[kA][m], 64);
+      for (size_t k = 0; k < 16; ++k) {
+        std::memcpy(b, registers()->tile[kB][k], 64);
+        for (size_t n = 0; n < 16; ++n) {
+          even[n] += bf16_to_f32(a[2 * k]) * bf16_to_f32(b[2 * n]);
+          odd[n] += bf16_to_f32(a[2 * k + 1]) * bf16_to_f32(b[2 * n + 1]);
+        }
+      }
+      for (size_t n = 0; n < 16; ++n) c[n] += even[n] + odd[n];
+      std::memcpy(registers()->tile[kC][m], c, 64);
+    }
+  }
+};
+
+constexpr kernels::AttentionPairs kVectors = {.forward_tile = forward_pairs_tile<VectorPairs<EmulatedDot>>,
+                                              .backward_tile = backward_pairs_tile<VectorPairs<EmulatedDot>>,
+                                              .run_peak = nullptr};
+constexpr kernels::AttentionPairs kTiles = {.forward_tile = forward_pairs_tile<TilePairs<EmulatedTiles>>,
+                                            .backward_tile = backward_pairs_tile<TilePairs<EmulatedTiles>>,
+                                            .run_peak = nullptr};
+
+const kernels::AttentionPairs* Vectors() { return &kVectors; }
+const kernels::AttentionPairs* Tiles() { return &kTiles; }
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include "attention/attention_case.h"
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+HWY_EXPORT(Vectors);
+HWY_EXPORT(Tiles);
+
+using testing::close;
+using testing::KeepSettings;
+using testing::Random;
+using testing::same_bits;
+using testing::to_doubles;
+
+// f() with each unit in turn.
+template <class F>
+void on_every_unit(const F& f) {
+  const KeepSettings keep;
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    if (isa == Isa::portable && available_isas().size() > 1) continue;  // minutes
+    if (kernels::attention_pairs() != nullptr) {
+      SCOPED_TRACE("the unit of " + std::string(to_string(isa)));
+      f();
+      continue;
+    }
+    for (const auto& [name, unit] : {std::pair{"emulated vectors", HWY_DYNAMIC_DISPATCH(Vectors)()},
+                                     std::pair{"emulated tiles", HWY_DYNAMIC_DISPATCH(Tiles)()}}) {
+      SCOPED_TRACE(std::string(name) + " on " + std::string(to_string(isa)));
+      kernels::use_attention_pairs(unit);
+      f();
+      kernels::use_attention_pairs(nullptr);
+    }
+  }
+}
+
+testing::Problem in_bf16(const testing::Problem& p) {
+  const auto narrow = [](const Tensor& x) { return x.to(DType::bf16); };
+  return {narrow(p.q), narrow(p.k), narrow(p.v), narrow(p.d_out), p.options};
+}
+
+TEST(AttentionPairs, MatchTheOracleOnRandomProblems) {
+  on_every_unit([] {
+    for (uint64_t seed = 1; seed <= 120; ++seed) {
+      testing::RandomCase c = testing::random_case(40'000 + seed, seed % 4 == 0 ? 200 : 70);
+      const testing::Problem p = in_bf16(c.problem);
+      c.oracle.q = to_doubles(p.q), c.oracle.k = to_doubles(p.k), c.oracle.v = to_doubles(p.v);
+      c.oracle.d_out = to_doubles(p.d_out);
+      const oracle::AttentionAnswer a = oracle::attention(c.oracle);
+      const bool bias = p.options.bias.defined();
+      const AttentionResult r = attention(p.q, p.k, p.v, p.options);
+      const AttentionGradients g = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, {.bias = bias});
+      // Scores are f32; weights and the output are rounded to bf16 once each, and so is what backward starts from.
+      constexpr double kUnit = 0x1p-8;
+      ASSERT_TRUE(close(to_doubles(r.logsumexp), a.lse, 8e-6, "logsumexp")) << c.text;
+      ASSERT_TRUE(close(to_doubles(r.weights), a.weights, 1.6e-5, "weights")) << c.text;
+      ASSERT_TRUE(close(to_doubles(r.output), a.out, 1.5 * kUnit, "output")) << c.text;
+      ASSERT_TRUE(close(to_doubles(g.query), a.d_q, 24 * kUnit, "d_query")) << c.text;
+      ASSERT_TRUE(close(to_doubles(g.key), a.d_k, 24 * kUnit, "d_key")) << c.text;
+      ASSERT_TRUE(close(to_doubles(g.value), a.d_v, 3 * kUnit, "d_value")) << c.text;
+      if (!bias) continue;
+      const Shape scores{p.q.size(0), p.q.size(1), p.q.size(2), p.k.size(2)};
+      ASSERT_TRUE(close(to_doubles(g.bias), testing::reduce_bias(a.d_bias, scores, p.options.bias.shape()), 24 * kUnit,
+                        "d_bias"))
+          << c.text;
+    }
+  });
+}
+
+TEST(AttentionPairs, SayThatTheyRun) {
+  on_every_unit([] {
+    Random random(1);
+    const Tensor x = random.tensor({1, 1, 64, 16}), narrow = x.to(DType::bf16);
+    const std::string found = attention_plan(narrow, narrow, narrow, {}).text;
+    EXPECT_NE(found.find("in pairs of bf16"), std::string::npos) << found;
+    EXPECT_EQ(attention_plan(x, x, x, {}).text.find("in pairs of bf16"), std::string::npos);
+  });
+}
+
+// Neither threads nor neighbours nor the layout show in the bits.
+TEST(AttentionPairs, HaveTheSameBitsWhateverIsAround) {
+  on_every_unit([] {
+    Random random(2);
+    const Tensor q = random.tensor({3, 4, 130, 40}).to(DType::bf16), k = random.tensor({3, 2, 300, 40}).to(DType::bf16),
+                 v = random.tensor({3, 2, 300, 24}).to(DType::bf16), d = random.tensor({3, 4, 130, 24}).to(DType::bf16);
+    const AttentionOptions options{
+        .causal = Causal::bottom_right(), .dropout = {.rate = 0.2f, .seed = 5}, .want = {.logsumexp = true}};
+    set_num_threads(1);
+    const AttentionResult r = attention(q, k, v, options);
+    const AttentionGradients g = attention_backward(d, q, k, v, r, options);
+    for (const int threads : {2, 3, 7}) {
+      set_num_threads(threads);
+      const AttentionResult s = attention(q, k, v, options);
+      const AttentionGradients h = attention_backward(d, q, k, v, s, options);
+      EXPECT_TRUE(same_bits(s.output, r.output) && same_bits(s.logsumexp, r.logsumexp));
+      EXPECT_TRUE(same_bits(h.query, g.query) && same_bits(h.key, g.key) && same_bits(h.value, g.value));
+    }
+    const auto first = [](const Tensor& x) { return x.slice(0, 0, 1); };
+    const AttentionResult alone = attention(first(q), first(k), first(v), options);
+    EXPECT_TRUE(same_bits(alone.output, first(r.output)));
+    const auto turned = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
+    EXPECT_TRUE(same_bits(attention(turned(q), turned(k), turned(v), options).output, r.output));
+  });
+}
+
+// NaN and infinity behind a mask change no bit; attended, they spoil what attends to them and nothing else.
+TEST(AttentionPairs, KeepWhatIsNotFiniteInItsPlace) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  Tensor mask = Tensor::empty({1, 1, 100, 200}, DType::boolean);
+  for (int64_t n = 0; n < 100 * 200; ++n) mask.data<bool>()[n] = n % 200 != 77 || n / 200 == 3;  // key 77: query 3 only
+  on_every_unit([&] {
+    for (const float garbage : {kNaN, kInfinity, -kInfinity}) {
+      Random random(3);
+      const Tensor q = random.tensor({1, 1, 100, 32}), k = random.tensor({1, 1, 200, 32}),
+                   v = random.tensor({1, 1, 200, 32}), d = random.tensor({1, 1, 100, 32});
+      const AttentionOptions options{.mask = mask, .want = {.logsumexp = true}};
+      const auto run = [&] {
+        const Tensor bq = q.to(DType::bf16), bk = k.to(DType::bf16), bv = v.to(DType::bf16), bd = d.to(DType::bf16);
+        const AttentionResult r = attention(bq, bk, bv, options);
+        return std::pair{r, attention_backward(bd, bq, bk, bv, r, options)};
+      };
+      const auto [clean, clean_g] = run();
+      v.data<float>()[77 * 32 + 5] = garbage;
+      const auto [r, g] = run();
+      for (int64_t i = 0; i < 100; ++i) {
+        const auto row = [i](const Tensor& x) { return x.slice(2, i, i + 1); };
+        if (i != 3) {
+          EXPECT_TRUE(same_bits(row(r.output), row(clean.output))) << i;
+          EXPECT_TRUE(same_bits(row(g.query), row(clean_g.query))) << i;
+        }
+      }
+      const std::vector<double> spoilt = to_doubles(r.output.slice(2, 3, 4));
+      for (size_t n = 0; n < spoilt.size(); ++n) EXPECT_EQ(std::isfinite(spoilt[n]), n != 5) << n;
+      for (int64_t d_index = 0; d_index < 32; ++d_index) k.data<float>()[77 * 32 + d_index] = garbage;
+      const auto [s, h] = run();
+      for (int64_t i = 0; i < 100; ++i) {
+        const auto row = [i](const Tensor& x) { return x.slice(2, i, i + 1); };
+        if (i != 3) {
+          EXPECT_TRUE(same_bits(row(s.output), row(clean.output))) << i;
+          EXPECT_TRUE(same_bits(row(h.query), row(clean_g.query))) << i;
+        }
+      }
+      // A row of the output's gradient, of query 3: only what query 3 sees may notice, which is everything; so mask it
+      // out of half the keys first.
+      for (int64_t j = 0; j < 100; ++j) mask.data<bool>()[3 * 200 + j] = false;
+      v.data<float>()[77 * 32 + 5] = 0.5f;
+      for (int64_t d_index = 0; d_index < 32; ++d_index) k.data<float>()[77 * 32 + d_index] = 0.25f;
+      // With -inf against these every score of query 3 is -inf: its weights are 0, and 0 times -inf is NaN.
+      for (int64_t j = 0; j < 200; ++j) k.data<float>()[j * 32 + 2] = 1;
+      const auto [before, before_g] = run();
+      d.data<float>()[3 * 32 + 1] = garbage;
+      q.data<float>()[3 * 32 + 2] = garbage;
+      const auto [after, after_g] = run();
+      const auto early = [](const Tensor& x) { return x.slice(2, 0, 100); };
+      EXPECT_TRUE(same_bits(early(after_g.key), early(before_g.key)));
+      EXPECT_TRUE(same_bits(early(after_g.value), early(before_g.value)));
+      const auto wide = [](const Tensor& x) { return x.to(DType::bf16).to(DType::f32); };
+      const AttentionResult f32 = attention(wide(q), wide(k), wide(v), options);
+      const AttentionGradients f32_g = attention_backward(wide(d), wide(q), wide(k), wide(v), f32, options);
+      for (const auto& [found, expected] : {std::pair{after_g.key, f32_g.key},
+                                            {after_g.value, f32_g.value},
+                                            {after_g.query, f32_g.query},
+                                            {after.output, f32.output}}) {
+        const std::vector<double> a = to_doubles(found), b = to_doubles(expected);
+        for (size_t n = 0; n < a.size(); ++n) ASSERT_EQ(std::isfinite(a[n]), std::isfinite(b[n])) << n;
+      }
+      for (int64_t j = 0; j < 100; ++j) mask.data<bool>()[3 * 200 + j] = true;
+    }
+  });
+}
+
+// The error against f64 is no larger than that of the plain formula in bf16: scores, weights and output each rounded.
+TEST(AttentionPairs, AreMoreAccurateThanThePlainFormula) {
+  on_every_unit([] {
+    for (const int64_t size : {64, 80, 128}) {
+      Random random(static_cast<uint64_t>(size));
+      const int64_t queries = 64, keys = 300;
+      const Tensor q = random.tensor({1, 1, queries, size}, 2).to(DType::bf16),
+                   k = random.tensor({1, 1, keys, size}, 2).to(DType::bf16),
+                   v = random.tensor({1, 1, keys, size}).to(DType::bf16);
+      const std::vector<double> found = to_doubles(attention(q, k, v).output);
+      const std::vector<double> qd = to_doubles(q), kd = to_doubles(k), vd = to_doubles(v);
+      const auto round = [](double x) { return static_cast<double>(bf16_to_f32(f32_to_bf16(static_cast<float>(x)))); };
+      double error = 0, plain_error = 0;
+      for (int64_t i = 0; i < queries; ++i) {
+        std::vector<double> exact(static_cast<size_t>(keys)), plain(static_cast<size_t>(keys));
+        double sum = 0, plain_sum = 0;
+        for (int64_t j = 0; j < keys; ++j) {
+          double dot = 0;
+          for (int64_t c = 0; c < size; ++c)
+            dot += qd[static_cast<size_t>(i * size + c)] * kd[static_cast<size_t>(j * size + c)];
+          dot /= std::sqrt(static_cast<double>(size));
+          sum += exact[static_cast<size_t>(j)] = std::exp(dot);
+          plain_sum += plain[static_cast<size_t>(j)] = std::exp(round(dot));
+        }
+        for (int64_t c = 0; c < size; ++c) {
+          double out = 0, plain_out = 0;
+          for (int64_t j = 0; j < keys; ++j) {
+            const double value = vd[static_cast<size_t>(j * size + c)];
+            out += exact[static_cast<size_t>(j)] / sum * value;
+            plain_out += round(plain[static_cast<size_t>(j)] / plain_sum) * value;
+          }
+          error += std::fabs(found[static_cast<size_t>(i * size + c)] - out);
+          plain_error += std::fabs(round(plain_out) - out);
+        }
+      }
+      EXPECT_LE(error, plain_error) << size;
+    }
+  });
+}
+
+}  // namespace
+}  // namespace heed
+#endif
