@@ -168,22 +168,34 @@ HWY_INLINE FV load_blocks(const float* const* rows, int64_t c) {
 #endif
 }
 
-// The other way round, for rows 0, 4, ... below `live`.
-HWY_INLINE void store_blocks(FV v, float* const* rows, int64_t c, int64_t live) {
+// The other way round.
+HWY_INLINE void store_blocks(FV v, float* const* rows, int64_t c) {
 #if HWY_TARGET <= HWY_AVX3
   const hn::Half<F> half;
   const auto low = hn::LowerHalf(half, v), high = hn::UpperHalf(half, v);
-  if (live > 0) hn::StoreU(hn::LowerHalf(kQuad, low), kQuad, rows[0] + c);
-  if (live > 4) hn::StoreU(hn::UpperHalf(kQuad, low), kQuad, rows[4] + c);
-  if (live > 8) hn::StoreU(hn::LowerHalf(kQuad, high), kQuad, rows[8] + c);
-  if (live > 12) hn::StoreU(hn::UpperHalf(kQuad, high), kQuad, rows[12] + c);
+  hn::StoreU(hn::LowerHalf(kQuad, low), kQuad, rows[0] + c);
+  hn::StoreU(hn::UpperHalf(kQuad, low), kQuad, rows[4] + c);
+  hn::StoreU(hn::LowerHalf(kQuad, high), kQuad, rows[8] + c);
+  hn::StoreU(hn::UpperHalf(kQuad, high), kQuad, rows[12] + c);
 #elif HWY_TARGET == HWY_AVX2
-  if (live > 0) hn::StoreU(hn::LowerHalf(kQuad, v), kQuad, rows[0] + c);
-  if (live > 4) hn::StoreU(hn::UpperHalf(kQuad, v), kQuad, rows[4] + c);
+  hn::StoreU(hn::LowerHalf(kQuad, v), kQuad, rows[0] + c);
+  hn::StoreU(hn::UpperHalf(kQuad, v), kQuad, rows[4] + c);
 #else
-  if (live > 0) hn::StoreU(v, kQuad, rows[0] + c);
+  hn::StoreU(v, kQuad, rows[0] + c);
 #endif
 }
+
+// Columns of rows that are far apart, beside each other. Rows some power of two apart share a few sets of the L1 cache;
+// 48 of them, walked over four columns at a time, would be fetched again for every step (16 heads forward: 1.5 %
+// slower; with a bias: 4 %).
+constexpr int64_t kNear = 64;
+struct Near {
+  HWY_ALIGN float memory[kTileRows * kNear];
+  float* rows[kTileRows];
+  Near() {
+    for (int64_t r = 0; r < kTileRows; ++r) rows[r] = memory + r * kNear;
+  }
+};
 #endif
 
 // destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
@@ -195,14 +207,26 @@ inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& 
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   if (source.column == 1) {
-    for (; c + 4 <= columns; c += 4) {
-      for (int64_t lane = 0; lane < width; lane += kLanes) {
-        FV v[4];
-        HWY_UNROLL(4)
-        for (int n = 0; n < 4; ++n) v[n] = load_blocks(rows + lane + n, c);
-        transpose_blocks(v);
-        HWY_UNROLL(4)
-        for (int n = 0; n < 4; ++n) hn::Store(hn::Mul(v[n], all(scale)), kF, destination + (c + n) * width + lane);
+    Near near;
+    const int64_t whole = columns / 4 * 4;
+    for (; c < whole; c += std::min(kNear, whole - c)) {
+      const int64_t count = std::min(kNear, whole - c);
+      for (int64_t r = 0; r < width; ++r) {
+        int64_t n = 0;
+        for (; n + kLanes <= count; n += kLanes) hn::Store(hn::LoadU(kF, rows[r] + c + n), kF, near.rows[r] + n);
+        for (; n < count; n += 4) hn::Store(hn::LoadU(kQuad, rows[r] + c + n), kQuad, near.rows[r] + n);
+      }
+      for (int64_t at = 0; at < count; at += 4) {
+        for (int64_t lane = 0; lane < width; lane += kLanes) {
+          FV v[4];
+          HWY_UNROLL(4)
+          for (int n = 0; n < 4; ++n) v[n] = load_blocks(near.rows + lane + n, at);
+          transpose_blocks(v);
+          HWY_UNROLL(4)
+          for (int n = 0; n < 4; ++n) {
+            hn::Store(hn::Mul(v[n], all(scale)), kF, destination + (c + at + n) * width + lane);
+          }
+        }
       }
     }
   }
@@ -219,19 +243,24 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
   const int64_t width = tile.width;
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  for (; c + 4 <= columns; c += 4) {
-    for (int64_t lane = 0; lane < width; lane += kLanes) {
-      FV v[4];
-      HWY_UNROLL(4)
-      for (int n = 0; n < 4; ++n) v[n] = f(hn::Load(kF, source + (c + n) * width + lane), lane);
-      transpose_blocks(v);
-      if (lane + kLanes <= tile.rows) {
+  Near near;
+  const int64_t whole = columns / 4 * 4;
+  for (; c < whole; c += std::min(kNear, whole - c)) {
+    const int64_t count = std::min(kNear, whole - c);
+    for (int64_t at = 0; at < count; at += 4) {
+      for (int64_t lane = 0; lane < width; lane += kLanes) {
+        FV v[4];
         HWY_UNROLL(4)
-        for (int n = 0; n < 4; ++n) store_blocks(v[n], destination + lane + n, c, kLanes);
-      } else {
+        for (int n = 0; n < 4; ++n) v[n] = f(hn::Load(kF, source + (c + at + n) * width + lane), lane);
+        transpose_blocks(v);
         HWY_UNROLL(4)
-        for (int n = 0; n < 4; ++n) store_blocks(v[n], destination + lane + n, c, tile.rows - lane - n);
+        for (int n = 0; n < 4; ++n) store_blocks(v[n], near.rows + lane + n, at);
       }
+    }
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      int64_t n = 0;
+      for (; n + kLanes <= count; n += kLanes) hn::StoreU(hn::Load(kF, near.rows[r] + n), kF, destination[r] + c + n);
+      for (; n < count; n += 4) hn::StoreU(hn::Load(kQuad, near.rows[r] + n), kQuad, destination[r] + c + n);
     }
   }
 #endif
