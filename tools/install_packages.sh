@@ -14,7 +14,7 @@ wanted=$build
 missing=""
 for package in $wanted; do
   status=$(dpkg-query -W -f '${Status}' "$package" 2>/dev/null || true)
-  [ "$status" = "install ok installed" ] || missing="$missing $package"
+  case $status in *"install ok installed"*) ;; *) missing="$missing $package" ;; esac  # (of any architecture)
 done
 [ -n "$missing" ] || exit 0
 

@@ -123,13 +123,14 @@ struct AttentionResult {
 };
 
 struct AttentionGradients {
-  Tensor query;         // (B, H, L, D), as key and value laid out like the output: (B, L, H, D)
-  Tensor key;           // (B, Hkv, S, D)
-  Tensor value;         // (B, Hkv, S, Dv)
-  Tensor bias;          // the bias's own shape, summed over what was broadcast; only where asked for
-  Tensor sinks;         // (H), where sinks were given
-  Tensor alibi_slopes;  // (H), and
-  Tensor score_table;   // in the shape of the score function's table: only where asked for
+  Tensor query;            // (B, H, L, D), as key and value laid out like the output: (B, L, H, D)
+  Tensor key;              // (B, Hkv, S, D)
+  Tensor value;            // (B, Hkv, S, Dv)
+  Tensor bias;             // the bias's own shape, summed over what was broadcast; only where asked for
+  Tensor sinks;            // (H), where sinks were given
+  Tensor alibi_slopes;     // (H), and
+  Tensor score_table;      // in the shape of the score function's table: only where asked for
+  Tensor additive_weight;  // of attention_additive() alone, in the shape of its weight
 };
 
 // Gradients that cost a pass of their own.
@@ -214,6 +215,20 @@ struct PackedLengths {
 
 // A mask in the opposite convention (true = blocked, as torch.nn.MultiheadAttention) turned into ours.
 [[nodiscard]] Tensor mask_from_blocked(const Tensor& blocked);
+
+// Additive attention (Bahdanau et al. 2015, appendix A.1.2) in the same engine: the score of a pair is
+//   sum_d weight_d tanh(q_d + k_d)
+// of queries and keys that are projected already (Wq q, Wk k). weight (D) or (H, D); all in f32. options.scale has no
+// place here; masks, biases, dropout and the rest act as in attention(). Nothing of size L S D is stored; the time is
+// that of L S D hyperbolic tangents, and of two to four times as many in the backward pass.
+[[nodiscard]] AttentionResult attention_additive(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                 const Tensor& weight, const AttentionOptions& options = {});
+// Also returns additive_weight.
+[[nodiscard]] AttentionGradients attention_additive_backward(const Tensor& d_output, const Tensor& query,
+                                                             const Tensor& key, const Tensor& value,
+                                                             const Tensor& weight, const AttentionResult& forward,
+                                                             const AttentionOptions& options = {},
+                                                             const AttentionWantGradients& want = {});
 
 namespace reference {
 

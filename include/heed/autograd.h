@@ -138,6 +138,9 @@ class TrainingScope {
 // options.dropout.seed says; outside of one there is none. options.want does not matter.
 [[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
                               const AttentionOptions& options = {});
+// heed::attention_additive likewise, with the gradient of its weight.
+[[nodiscard]] Value attention_additive(const Value& query, const Value& key, const Value& value, const Value& weight,
+                                       const AttentionOptions& options = {});
 
 // Shapes. reshape and heads are views where the memory allows; a slice is one where it is contiguous; the others copy.
 [[nodiscard]] Value reshape(const Value& x, const Shape& shape);

@@ -210,12 +210,15 @@ struct Pass {
     kernels::attention_copy_rows(data, d_bias.numel(), data, d_bias.numel(), 1, d_bias.numel());
   }
 
-  // The gradient of a stage's table: each (b, h) adds up its own, then these follow each other. Where that would take
-  // too much memory, each h: the order depends on the shape alone.
-  void table(const Tensor& d_table, int64_t stage) const {
-    const int64_t entries = d_table.numel(), heads = problem.batch * problem.heads;
-    const bool by_sequence = heads * entries <= int64_t{1} << 22;
-    const int64_t tasks = by_sequence ? heads : problem.heads;
+  // Sums over pairs, in double precision, of numbers that all rows (or those of a head) share: the entries of a stage's
+  // table, the weights of additive scores. aim(gradients, sums) says where a kernel adds them. Each (b, h) adds up its
+  // own, then these follow each other. Where that would take too much memory, each h: the order depends on the shape
+  // alone.
+  template <class Aim>
+  void shared(const Tensor& result_sums, int64_t entries, const Aim& aim) const {
+    const int64_t all = problem.batch * problem.heads;
+    const bool by_sequence = all * entries <= int64_t{1} << 22;
+    const int64_t tasks = by_sequence ? all : problem.heads;
     const Buffer<double> sums(tasks * entries);
     const RowTiles head_tiles(1, problem.queries);
     parallel_for(tasks, 1, [&](int64_t begin, int64_t end) {
@@ -225,27 +228,39 @@ struct Pass {
         std::fill_n(own, entries, 0.0);
         for (int64_t b = by_sequence ? task / problem.heads : 0; b < problem.batch; ++b) {
           thread.enter(b, task % problem.heads, 1);
-          thread.gradients.d_table = own;
-          thread.gradients.table_stage = stage;
+          aim(thread.gradients, own);
           thread.gradients.key_end = problem.keys;
           for (int64_t t = 0; t < head_tiles.count(); ++t) thread.run(head_tiles[t]);
           if (by_sequence) break;
         }
       }
     });
-    float* const data = d_table.data<float>();
-    for (int64_t n = 0; n < entries; ++n) {
+    float* const data = result_sums.data<float>();
+    const int64_t heads_apart = result_sums.numel() == entries ? 1 : problem.heads;
+    for (int64_t n = 0; n < heads_apart * entries; ++n) {
       double sum = 0;
-      for (int64_t task = 0; task < tasks; ++task) sum += sums[task * entries + n];
+      for (int64_t task = n / entries; task < tasks; task += heads_apart) sum += sums[task * entries + n % entries];
       data[n] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
     }
   }
+
+  void table(const Tensor& d_table, int64_t stage) const {
+    shared(d_table, d_table.numel(), [&](AttentionBackward& gradients, double* sums) {
+      gradients.d_table = sums;
+      gradients.table_stage = stage;
+    });
+  }
+
+  void additive(const Tensor& d_weight) const {
+    shared(d_weight, problem.size, [](AttentionBackward& gradients, double* sums) { gradients.d_additive = sums; });
+  }
 };
 
-void require_like(std::string_view name, const Tensor& tensor, const Shape& shape, DType dtype) {
-  require(tensor.defined(), "attention_backward", name, " of shape ", shape, "; found an undefined tensor");
-  require(tensor.shape() == shape && tensor.dtype() == dtype, "attention_backward", name, " of shape ", shape, " in ",
-          dtype, "; found ", tensor.shape(), " in ", tensor.dtype());
+void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,
+                  DType dtype) {
+  require(tensor.defined(), function, name, " of shape ", shape, "; found an undefined tensor");
+  require(tensor.shape() == shape && tensor.dtype() == dtype, function, name, " of shape ", shape, " in ", dtype,
+          "; found ", tensor.shape(), " in ", tensor.dtype());
 }
 
 }  // namespace
@@ -270,6 +285,7 @@ void run_backward(std::span<const BackwardCall> calls) {
     }
     if (call.gradients.bias.defined()) pass.bias();
     if (call.gradients.alibi_slopes.defined()) pass.table(call.gradients.alibi_slopes, p.stage_of_alibi());
+    if (call.gradients.additive_weight.defined()) pass.additive(call.gradients.additive_weight);
     if (call.gradients.score_table.defined()) pass.table(call.gradients.score_table, p.stage_of_score());
   }
 }
@@ -287,20 +303,19 @@ Tensor sum_sinks(const Tensor& d_sinks) {
   return sums;
 }
 
-AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
-                                      const Tensor& value, const AttentionResult& forward,
-                                      const AttentionOptions& options, const AttentionWantGradients& want) {
-  const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
-  const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, dtype);
+AttentionGradients run_attention_backward(std::string_view function, const AttentionProblem& problem, DType dtype,
+                                          const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                          const Tensor& value, const AttentionResult& forward,
+                                          const AttentionWantGradients& want) {
   const Shape output{problem.batch, problem.heads, problem.queries, problem.value_size};
-  require_like("d_output", d_output, output, dtype);
-  require_like("the forward pass's output", forward.output, output, dtype);
-  require_like("the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
+  require_like(function, "d_output", d_output, output, dtype);
+  require_like(function, "the forward pass's output", forward.output, output, dtype);
+  require_like(function, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
                {problem.batch, problem.heads, problem.queries}, DType::f32);
-  require(!want.bias || options.bias.defined(), "attention_backward", "a bias, as its gradient is wanted; found none");
-  require(!want.alibi_slopes || options.alibi_slopes.defined(), "attention_backward",
+  require(!want.bias || problem.options.bias.defined(), function, "a bias, as its gradient is wanted; found none");
+  require(!want.alibi_slopes || problem.options.alibi_slopes.defined(), function,
           "alibi_slopes, as their gradient is wanted; found none");
-  require(!want.score_table || (options.score.defined() && options.score.has_table()), "attention_backward",
+  require(!want.score_table || (problem.options.score.defined() && problem.options.score.has_table()), function,
           "a score function with a table, as its gradient is wanted; found none");
 
   AttentionGradients result;
@@ -310,24 +325,36 @@ AttentionGradients attention_backward(const Tensor& d_output, const Tensor& quer
   result.query = empty_like(query);
   result.key = empty_like(key);
   result.value = empty_like(value);
-  if (want.bias) result.bias = Tensor::zeros(options.bias.shape());
-  if (want.alibi_slopes) result.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
-  if (want.score_table) result.score_table = Tensor::zeros(options.score.table().shape());
+  if (want.bias) result.bias = Tensor::zeros(problem.options.bias.shape());
+  if (want.alibi_slopes) result.alibi_slopes = Tensor::zeros(problem.options.alibi_slopes.shape());
+  if (problem.additive.defined()) {  // expanded from (D): one for all heads
+    const int64_t own = problem.additive.stride(0) == 0 ? 1 : problem.heads;
+    result.additive_weight = Tensor::zeros({own, problem.size});
+  }
+  if (want.score_table) result.score_table = Tensor::zeros(problem.options.score.table().shape());
   const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
   BackwardCall call{problem, wide(d_output), wide(query), key, value, forward, result, {}, nullptr};
   call.forward.output = wide(forward.output);
-  if (options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
+  if (problem.options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
   {
     const ForwardCall same{problem, query, {key, value}, forward, dtype == DType::bf16};
-    call.pairs = same.bf16 ? kernels::attention_pairs() : nullptr;
-    const ExplainScope explain("attention_backward", {&same, 1}, 2.5);
+    if (same.bf16 && !problem.additive.defined()) call.pairs = kernels::attention_pairs();
+    const ExplainScope explain(function, {&same, 1}, 2.5);
     run_backward({&call, 1});
   }
-  if (options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
+  if (problem.options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
   for (Tensor* gradient : {&result.query, &result.key, &result.value}) {
     *gradient = gradient->transpose(1, 2).to(dtype).transpose(1, 2);
   }
   return result;
+}
+
+AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                      const Tensor& value, const AttentionResult& forward,
+                                      const AttentionOptions& options, const AttentionWantGradients& want) {
+  const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
+  const AttentionProblem problem = check_attention("attention_backward", query, key, value, options, dtype);
+  return run_attention_backward("attention_backward", problem, dtype, d_output, query, key, value, forward, want);
 }
 
 }  // namespace heed

@@ -11,7 +11,8 @@
 namespace heed {
 
 bool few_rows(const ForwardCall& call) {
-  return call.problem.group() * call.problem.queries <= kernels::kFewRows && !call.result.weights.defined();
+  return call.problem.group() * call.problem.queries <= kernels::kFewRows && !call.result.weights.defined() &&
+         !call.problem.additive.defined();
 }
 
 bool shares_keys(std::span<const ForwardCall> calls) {
@@ -21,7 +22,7 @@ bool shares_keys(std::span<const ForwardCall> calls) {
 }
 
 const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
-  return call.bf16 && !few_rows(call) ? kernels::attention_pairs() : nullptr;
+  return call.bf16 && !few_rows(call) && !call.problem.additive.defined() ? kernels::attention_pairs() : nullptr;
 }
 
 namespace {

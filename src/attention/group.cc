@@ -57,6 +57,10 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
     group.stored_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, kv_head);
   }
   group.scale = static_cast<float>(problem.scale);
+  if (problem.additive.defined()) {
+    const Tensor& weights = problem.additive;
+    group.additive = {weights.data<float>() + first_head * weights.stride(0), weights.stride(0), 0, weights.stride(1)};
+  }
   group.stages = problem.compiled.data();
   group.stage_count = static_cast<int64_t>(problem.compiled.size());
   group.first_shift = range.begin;

@@ -43,6 +43,14 @@ struct BackwardCall {
 };
 void run_backward(std::span<const BackwardCall> calls);
 
+// What attention_backward() does once the arguments are a problem: in the name of `function` checks the gradient and
+// the forward pass, makes memory for what is wanted, and runs. d_output, query, key and value are of `dtype`.
+[[nodiscard]] AttentionGradients run_attention_backward(std::string_view function, const AttentionProblem& problem,
+                                                        DType dtype, const Tensor& d_output, const Tensor& query,
+                                                        const Tensor& key, const Tensor& value,
+                                                        const AttentionResult& forward,
+                                                        const AttentionWantGradients& want);
+
 // d_sinks (B, H, L) summed into (H), in the order b, i.
 [[nodiscard]] Tensor sum_sinks(const Tensor& d_sinks);
 

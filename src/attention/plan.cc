@@ -89,6 +89,7 @@ std::string shapes_of(std::span<const ForwardCall> calls) {
   if (calls.size() == 1) text += " L " + std::to_string(p.queries) + " S " + std::to_string(p.keys);
   text += " D " + std::to_string(p.size);
   if (p.size != p.value_size) text += "/" + std::to_string(p.value_size);
+  if (p.additive.defined()) text += ", additive scores";
   const Tensor& key = calls[0].memory.key;
   if (key.dtype() != DType::f32) text += ", keys in " + std::string(to_string(key.dtype()));
   if (calls[0].memory.pages.defined()) text += " in pages";

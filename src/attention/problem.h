@@ -27,8 +27,9 @@ struct AttentionProblem {
   int64_t value_size = 0;  // Dv
   double scale = 1;
   AttentionOptions options;
-  Tensor mask;  // expanded to (B, H, L, S), or undefined
-  Tensor bias;  // likewise
+  Tensor additive;  // (H, D): the weights of additive scores; undefined: dot products
+  Tensor mask;      // expanded to (B, H, L, S), or undefined
+  Tensor bias;      // likewise
 
   // What scores go through before the bias, in order: each with its table as dense f32 (or none), and compiled for the
   // instruction set in use.

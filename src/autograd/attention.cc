@@ -8,12 +8,28 @@ namespace heed {
 using tape::Gradients;
 using tape::Node;
 
-Value attention(const Value& query, const Value& key, const Value& value, const AttentionOptions& options) {
-  const bool recording = Node::recording({&query, &key, &value});
+namespace {
+
+// Dropout draws from the scope; logsumexp is kept where a gradient may be asked for.
+AttentionOptions drawn_options(const AttentionOptions& options, bool recording) {
   AttentionOptions drawn = options;
   const ops::Dropout dropout = tape::next_dropout(options.dropout.rate);
   drawn.dropout = {.rate = dropout.rate, .seed = dropout.seed};
   drawn.want = {.logsumexp = recording};
+  return drawn;
+}
+
+void give(AttentionGradients& gradients, Gradients& into) {
+  into.give(0, std::move(gradients.query));
+  into.give(1, std::move(gradients.key));
+  into.give(2, std::move(gradients.value));
+}
+
+}  // namespace
+
+Value attention(const Value& query, const Value& key, const Value& value, const AttentionOptions& options) {
+  const bool recording = Node::recording({&query, &key, &value});
+  AttentionOptions drawn = drawn_options(options, recording);
   AttentionResult forward = attention(query.data(), key.data(), value.data(), drawn);
   if (!recording) return Node::constant(std::move(forward.output));
   const Tensor output = forward.output;
@@ -21,9 +37,23 @@ Value attention(const Value& query, const Value& key, const Value& value, const 
                     [q = query.data(), k = key.data(), v = value.data(), forward = std::move(forward),
                      drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
                       AttentionGradients gradients = attention_backward(d, q, k, v, forward, drawn);
-                      into.give(0, std::move(gradients.query));
-                      into.give(1, std::move(gradients.key));
-                      into.give(2, std::move(gradients.value));
+                      give(gradients, into);
+                    });
+}
+
+Value attention_additive(const Value& query, const Value& key, const Value& value, const Value& weight,
+                         const AttentionOptions& options) {
+  const bool recording = Node::recording({&query, &key, &value, &weight});
+  AttentionOptions drawn = drawn_options(options, recording);
+  AttentionResult forward = attention_additive(query.data(), key.data(), value.data(), weight.data(), drawn);
+  if (!recording) return Node::constant(std::move(forward.output));
+  const Tensor output = forward.output;
+  return Node::make(output, {&query, &key, &value, &weight},
+                    [q = query.data(), k = key.data(), v = value.data(), w = weight.data(),
+                     forward = std::move(forward), drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
+                      AttentionGradients gradients = attention_additive_backward(d, q, k, v, w, forward, drawn);
+                      give(gradients, into);
+                      into.give(3, std::move(gradients.additive_weight));
                     });
 }
 

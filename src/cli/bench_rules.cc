@@ -19,6 +19,7 @@ struct Rule {
   AttentionOptions options;
   AttentionWantGradients want = {};
   bool backward = true;
+  Tensor additive = {};  // weights of additive scores
 };
 
 Tensor every_other(const Shape& shape) {
@@ -45,6 +46,7 @@ std::vector<Rule> rules_for(const BenchShape& s) {
       {"ALiBi", {.alibi_slopes = bench_tensor({s.heads})}},
       {"ALiBi, slopes' gradient", {.alibi_slopes = bench_tensor({s.heads})}, {.alibi_slopes = true}},
       {"relative positions", {.score = score::RelativePosition{bench_tensor({s.heads, 257}), 128}}},
+      {"additive scores", {}, {}, true, bench_tensor({s.heads, s.size})},
       {"sinks", {.sinks = bench_tensor({s.heads})}},
       {"dropout", {.dropout = {.rate = 0.1f, .seed = 1}}},
       {"tap: entropy", {.want = {.taps = entropy}}, {}, false},
@@ -65,15 +67,23 @@ Line measure(const BenchShape& s, const std::string& shape, const Rule& rule, in
   const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size}), d = bench_tensor(q.shape());
   const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = bench_tensor(k.shape());
   const AttentionOptions plain{.want = {.logsumexp = true}};
-  const AttentionResult r = attention(q, k, v, plain), with = attention(q, k, v, rule.options);
+  const auto attend = [&] {
+    return rule.additive.defined() ? attention_additive(q, k, v, rule.additive, rule.options)
+                                   : attention(q, k, v, rule.options);
+  };
+  const AttentionResult r = attention(q, k, v, plain), with = attend();
+  const auto differentiate = [&] {
+    return rule.additive.defined()
+               ? attention_additive_backward(d, q, k, v, rule.additive, with, rule.options, rule.want)
+               : attention_backward(d, q, k, v, with, rule.options, rule.want);
+  };
   std::vector<double> forward, backward;
   for (int n = 0; n < repeats; ++n) {
     const double base = seconds_of([&] { (void)attention(q, k, v, plain); });
-    forward.push_back(seconds_of([&] { (void)attention(q, k, v, rule.options); }) / base);
+    forward.push_back(seconds_of([&] { (void)attend(); }) / base);
     if (!rule.backward) continue;
     const double base_backward = seconds_of([&] { (void)attention_backward(d, q, k, v, r, plain); });
-    backward.push_back(seconds_of([&] { (void)attention_backward(d, q, k, v, with, rule.options, rule.want); }) /
-                       base_backward);
+    backward.push_back(seconds_of([&] { (void)differentiate(); }) / base_backward);
   }
   return {shape, rule.name, median(forward), rule.backward ? median(backward) : 0};
 }

@@ -69,6 +69,7 @@ struct AttentionGroup {
   Strided<const float> value;                                          // (S, Dv)
   StoredRows stored_key, stored_value;  // where keys and values are not f32 in one piece: both or neither
   float scale = 1;
+  Strided<const float> additive;       // (G, 1, D): scores are sum_d additive_d tanh(q_d + k_d); null: scale * q . k
   const ScoreStage* stages = nullptr;  // what scores go through, in this order, before bias and masks
   int64_t stage_count = 0;
   // Query i sees keys i + first_shift <= j < i + last_shift.
@@ -140,10 +141,11 @@ struct AttentionBackward {
   // Null where not wanted now. d_key (S, padded(D)) and d_value (S, padded(Dv)) are added to: rows in order.
   float* d_key = nullptr;
   float* d_value = nullptr;
-  Strided<float> d_query;     // (G, L, D), unit column stride, written; needs the full range of keys
-  Strided<float> d_sink;      // (G, L): this row's part of the sink's gradient, written with d_query
-  Strided<float> d_scores;    // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
-  double* d_table = nullptr;  // of the table of stage `table_stage`, added to: keys in order, then rows
+  Strided<float> d_query;        // (G, L, D), unit column stride, written; needs the full range of keys
+  Strided<float> d_sink;         // (G, L): this row's part of the sink's gradient, written with d_query
+  Strided<float> d_scores;       // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
+  double* d_table = nullptr;     // of the table of stage `table_stage`, added to: keys in order, then rows
+  double* d_additive = nullptr;  // (D), of the head's `additive`, added to likewise
   int64_t table_stage = 0;
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
 };

@@ -21,9 +21,9 @@ using kernels::Strided;
 
 // Scratch of a tile; each row of it starts on a cache line.
 struct Workspace {
-  float *query_columns, *d_output_columns;  // (D, width), scaled, and (Dv, width)
+  float *query_columns, *d_output_columns;  // pack_queries(), and (Dv, width)
   float *query_rows, *d_output_rows;        // (rows, padded(D)), scaled, and (rows, padded(Dv))
-  float* d_query;                           // (D, width)
+  float* d_query;                           // (D, width); of additive scores first (rows, padded(D))
   float* spare;                             // (max(64, Dv), width): a bias tile, before that the output's columns
   float *scores, *d_scores;                 // (64, width)
   StageSlopes slopes;                       // where the group has stages
@@ -33,11 +33,11 @@ struct Workspace {
   Workspace(const Tile& tile, const AttentionBackward& gradients, float* memory) {
     const int64_t d = tile.group.size, dv = tile.group.value_size, width = tile.width;
     query_columns = memory;
-    d_output_columns = query_columns + d * width;
+    d_output_columns = query_columns + packed_queries(tile.group, width);
     query_rows = d_output_columns + dv * width;
     d_output_rows = query_rows + kTileRows * padded(d);
     d_query = d_output_rows + kTileRows * padded(dv);
-    spare = d_query + d * width;
+    spare = d_query + kTileRows * padded(d);
     scores = spare + std::max(kBlockKeys, dv) * width;
     d_scores = scores + kBlockKeys * width;
     if (tile.group.stage_count == 0) return;
@@ -68,10 +68,11 @@ inline void copy_tile_rows(const Tile& tile, const Strided<const float>& source,
 // Packs the tile; `scale` goes into the queries.
 inline void prepare(const Tile& tile, const AttentionBackward& gradients, float scale, Workspace& w) {
   const AttentionGroup& g = tile.group;
-  pack_columns(tile, g.query, g.size, scale, w.query_columns);
+  pack_queries(tile, scale, w.query_columns);
   pack_columns(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_columns);
   pack_columns(tile, gradients.output, g.value_size, 1.0f, w.spare);
-  if (gradients.d_key != nullptr) copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);
+  const bool rows = gradients.d_key != nullptr || g.additive.data != nullptr;
+  if (rows) copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);
   if (gradients.d_value != nullptr) copy_tile_rows(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_rows);
   for (int64_t r = 0; r < tile.width; ++r) {
     const float logsumexp = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
@@ -124,7 +125,18 @@ inline void write_query_gradient(const Tile& tile, const AttentionBackward& grad
   const AttentionGroup& g = tile.group;
   float* rows[kTileRows];
   for (int64_t r = 0; r < tile.rows; ++r) rows[r] = gradients.d_query.at(tile.head[r], tile.query[r]);
-  unpack_columns(tile, w.d_query, g.size, rows, [&](FV d, int64_t) HWY_ATTR { return tidy(hn::Mul(d, all(g.scale))); });
+  if (g.additive.data != nullptr) {
+    HWY_ALIGN float tidied[kLanes];
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      for (int64_t d = 0; d < g.size; d += kLanes) {
+        hn::Store(tidy(hn::Load(kF, w.d_query + r * padded(g.size) + d)), kF, tidied);
+        std::copy_n(tidied, std::min(kLanes, g.size - d), rows[r] + d);
+      }
+    }
+  } else {
+    unpack_columns(tile, w.d_query, g.size, rows,
+                   [&](FV d, int64_t) HWY_ATTR { return tidy(hn::Mul(d, all(g.scale))); });
+  }
   if (gradients.d_sink.data == nullptr) return;
   HWY_ALIGN float sinks[kTileRows];
   for (int64_t r = 0; r < tile.width; ++r) sinks[r] = *g.sinks.at(tile.head[r], 0);
@@ -146,7 +158,7 @@ template <class Unit>
 HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const AttentionBackward& gradients,
                               const Workspace& w) {
   const AttentionGroup& group = tile.group;
-  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, group.size * tile.width, 0.0f);
+  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, kTileRows * padded(group.size), 0.0f);
   float* score_rows[kTileRows];
   if (gradients.d_scores.data != nullptr) {
     for (int64_t r = 0; r < tile.rows; ++r) {

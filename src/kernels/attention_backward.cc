@@ -40,6 +40,48 @@ struct Vectors {
                            .n = tile.width});
   }
 
+  // Of s = sum_d a_d tanh(q_d + k_d): with t = tanh(q_d + k_d) and g = ds a_d (1 - t^2), dq_d += g, dk_d += g and
+  // da_d += ds t. Lanes run over d, so that no sum crosses them.
+  void add_additive_gradients(const Tile& tile, const AttentionBackward& gradients, const Block& block) const {
+    const AttentionGroup& g = tile.group;
+    const int64_t stride = padded(g.size);
+    HWY_ALIGN float key[kLanes], weight[kLanes], product[kLanes];
+    for (int64_t d = 0; d < g.size; d += kLanes) {
+      const int64_t count = std::min(kLanes, g.size - d);
+      for (int64_t j = 0; j < block.count; ++j) {
+        for (int64_t n = 0; n < kLanes; ++n)
+          key[n] = n < count ? g.key.at(0, block.from + j)[(d + n) * g.key.column] : 0;
+        const FV k = hn::Load(kF, key);
+        FV d_key = hn::Zero(kF), d_additive = hn::Zero(kF);
+        int64_t head = -1;
+        FV a = hn::Zero(kF);
+        for (int64_t r = 0; r < tile.rows; ++r) {
+          const float ds = w.d_scores[j * tile.width + r];
+          if (ds == 0) continue;  // masked, or nothing to add
+          if (tile.head[r] != head) {
+            head = tile.head[r];
+            const float* const from = g.additive.at(head, 0);
+            for (int64_t n = 0; n < kLanes; ++n) weight[n] = n < count ? from[(d + n) * g.additive.column] : 0;
+            a = hn::Load(kF, weight);
+          }
+          const FV t = hyperbolic_tangent(hn::Add(hn::Load(kF, w.query_rows + r * stride + d), k));
+          const FV slope = hn::Mul(hn::Mul(all(ds), a), FmaNegated(t, t, all(1.0f)));
+          d_key = hn::Add(d_key, slope);
+          float* const d_query = w.d_query + r * stride + d;
+          if (gradients.d_query.data != nullptr) hn::Store(hn::Add(hn::Load(kF, d_query), slope), kF, d_query);
+          d_additive = Fma(all(ds), t, d_additive);
+        }
+        if (gradients.d_additive != nullptr) {  // one head then
+          hn::Store(d_additive, kF, product);
+          for (int64_t n = 0; n < count; ++n) gradients.d_additive[d + n] += static_cast<double>(product[n]);
+        }
+        if (gradients.d_key == nullptr) continue;
+        float* const to = gradients.d_key + (block.from + j) * stride + d;
+        hn::Store(hn::Add(hn::Load(kF, to), d_key), kF, to);
+      }
+    }
+  }
+
   void add_gradients(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
                      const Bits& bits) const {
     const AttentionGroup& g = tile.group;
@@ -61,6 +103,7 @@ struct Vectors {
         multiply<Into::added>(product);
       }
     }
+    if (g.additive.data != nullptr) return add_additive_gradients(tile, gradients, block);
     if (gradients.d_key != nullptr) {
       const int64_t stride = padded(g.size);
       const Product product{.c = gradients.d_key + block.from * stride,
@@ -130,7 +173,7 @@ HWY_EXPORT(CopyRows);
 
 int64_t attention_backward_scratch(const AttentionGroup& group) {
   const int64_t d = padded(group.size), dv = padded(group.value_size);
-  return kTileRows * (3 * d + 2 * dv + std::max(kBlockKeys, dv) + 6 * kBlockKeys);
+  return kTileRows * (4 * d + 2 * dv + std::max(kBlockKeys, dv) + 6 * kBlockKeys);
 }
 
 void attention_backward_tile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first,

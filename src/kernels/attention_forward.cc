@@ -51,8 +51,8 @@ struct Vectors {
 void ForwardTile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
                  float* scratch) {
   const Tile tile(group, first, rows);
-  pack_columns(tile, group.query, group.size, group.scale, scratch);
-  forward_tile(tile, Vectors{scratch}, result, scratch + group.size * tile.width);
+  pack_queries(tile, group.scale, scratch);
+  forward_tile(tile, Vectors{scratch}, result, scratch + packed_queries(group, tile.width));
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ namespace heed::kernels {
 HWY_EXPORT(ForwardTile);
 
 int64_t attention_forward_scratch(const AttentionGroup& group) {
-  return kTileRows * (group.size + 2 * kBlockKeys + 2 * group.value_size);
+  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * group.value_size);
 }
 
 void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,

@@ -167,11 +167,11 @@ void add_cells(const Tile& tile, const Block& block, const AttentionTaps& taps, 
 
 void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows, float* scratch) {
   const Tile tile(group, first, rows);
-  float* const columns = scratch;  // the packed, scaled query (D, width)
-  float* const scores = columns + group.size * tile.width;
+  float* const columns = scratch;  // pack_queries()
+  float* const scores = columns + packed_queries(group, tile.width);
   float* const spare = scores + kBlockKeys * tile.width;
   Gathered gathered(tile, taps, spare + kBlockKeys * tile.width);
-  pack_columns(tile, group.query, group.size, group.scale, columns);
+  pack_queries(tile, group.scale, columns);
   for (int64_t r = 0; taps.rows != nullptr && r < rows; ++r) {
     if (taps.rows[r] != nullptr) std::fill_n(taps.rows[r], taps.key_end - taps.key_begin, 0.0f);
   }
@@ -215,7 +215,7 @@ namespace heed::kernels {
 HWY_EXPORT(TapsTile);
 
 int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top) {
-  return kTileRows * (group.size + 2 * kBlockKeys + 2 * top);
+  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * top);
 }
 
 void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,

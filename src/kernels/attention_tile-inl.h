@@ -368,9 +368,40 @@ inline bool apply_rules(const Tile& tile, const Block& block, Coverage coverage,
   return partial;
 }
 
-// Products of the block's keys and the packed, scaled queries (D, width).
+// Floats of the packed queries, and behind them of the weights of additive scores.
+[[nodiscard]] inline int64_t packed_queries(const AttentionGroup& g, int64_t width) {
+  return (g.additive.data == nullptr ? 1 : 2) * g.size * width;
+}
+
+// The tile's queries (D, width), scaled; for additive scores followed by their weights (D, width).
+inline void pack_queries(const Tile& tile, float scale, float* columns) {
+  const AttentionGroup& g = tile.group;
+  pack_columns(tile, g.query, g.size, scale, columns);
+  if (g.additive.data != nullptr) pack_columns(tile, g.additive, g.size, 1.0f, columns + g.size * tile.width);
+}
+
+// scores (64, width) = sum_d weight_d tanh(query_d + key_d) of the block's keys.
+inline void add_tangents(const Tile& tile, const Block& block, const float* columns, float* scores) {
+  const AttentionGroup& g = tile.group;
+  const float* const weights = columns + g.size * tile.width;
+  for (int64_t j = 0; j < block.count; ++j) {
+    const float* const key = g.key.at(0, block.from + j);
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      FV sum = hn::Zero(kF);
+      for (int64_t d = 0; d < g.size; ++d) {
+        const int64_t at = d * tile.width + lane;
+        const FV tangent = hyperbolic_tangent(hn::Add(hn::Load(kF, columns + at), all(key[d * g.key.column])));
+        sum = Fma(hn::Load(kF, weights + at), tangent, sum);
+      }
+      hn::Store(sum, kF, scores + j * tile.width + lane);
+    }
+  }
+}
+
+// The block's keys against the packed queries: scores before any rule.
 inline void multiply_keys(const Tile& tile, const Block& block, const float* columns, float* scores) {
   const AttentionGroup& g = tile.group;
+  if (g.additive.data != nullptr) return add_tangents(tile, block, columns, scores);
   multiply<Into::fresh>({.c = scores,
                          .c_row = tile.width,
                          .a = g.key.data + block.from * g.key.row,

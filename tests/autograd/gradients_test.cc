@@ -165,6 +165,17 @@ std::vector<Case> cases() {
          return attention(in[0], in[1], in[2], dropped);
        },
        {q, k, v}},
+      {"attention_additive",
+       "one weight for all heads, causal",
+       [causal](const Inputs& in) { return attention_additive(in[0], in[1], in[2], in[3], causal); },
+       {q, k, v, sample({q.size(3)}, 31)}},
+      {"attention_additive",
+       "a weight a head, dropout",
+       [dropped](const Inputs& in) {
+         const TrainingScope on(1, 2);
+         return attention_additive(in[0], in[1], in[2], in[3], dropped);
+       },
+       {q, k, v, sample({q.size(1), q.size(3)}, 32)}},
       {"attention", "one value thrice", [](const Inputs& in) { return attention(in[0], in[0], in[0]); }, {q}},
       {"reshape",
        "",
