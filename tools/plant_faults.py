@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants faults in the attention code, one at a time, and counts how many the tests catch.
 
-    tools/plant_faults.py [--only TEXT] [--jobs N] [--folder build/faults]
+    tools/plant_faults.py [--only TEXT] [--begin N] [--jobs N] [--folder build/faults]
 
 Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak run until one
 fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
@@ -77,15 +77,15 @@ FAULTS = [
     (KERNELS + "attention_state-inl.h", "hn::Div(hn::Mul(factor, all(g.dropout_scale)), sum);", "hn::Div(factor, sum);", "weights not scaled for dropout"),
     (KERNELS + "attention_state-inl.h", "hn::Store(one_nan(hn::IfThenElse(nothing, all(kMinusInfinity), log)), kF, logsumexp + lane);",
      "hn::Store(one_nan(hn::IfThenElse(nothing, all(0.0f), log)), kF, logsumexp + lane);", "an empty row's logsumexp 0"),
-    (KERNELS + "attention_forward.cc", "grew = grew || !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));", "grew = !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));",
+    (KERNELS + "attention_forward-inl.h", "grew = grew || !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));", "grew = !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));",
      "growth of the last vector only"),
-    (KERNELS + "attention_forward.cc", "hn::Store(largest[v], kF, largest_of + v * kLanes);", "", "the largest score forgotten"),
-    (KERNELS + "attention_forward.cc", "std::fill_n(result.weights.at(tile.head[r], tile.query[r]), result.all_keys, 0.0f);",
+    (KERNELS + "attention_forward-inl.h", "hn::Store(largest[v], kF, largest_of + v * kLanes);", "", "the largest score forgotten"),
+    (KERNELS + "attention_forward-inl.h", "std::fill_n(result.weights.at(tile.head[r], tile.query[r]), result.all_keys, 0.0f);",
      "std::fill_n(result.weights.at(tile.head[r], tile.query[r]), tile.group.keys, 0.0f);", "weights beyond the length not cleared"),
-    (KERNELS + "attention_forward.cc", "const FV scaled = hn::Mul(hn::Load(kF, o), hn::Load(kF, old_factors + lane));",
+    (KERNELS + "attention_forward-inl.h", "const FV scaled = hn::Mul(hn::Load(kF, o), hn::Load(kF, old_factors + lane));",
      "const FV scaled = hn::Load(kF, o);", "outputs of chunks merged unscaled"),
-    (KERNELS + "attention_forward.cc", "if (group.dropout_threshold > 0) drop(tile, block, scores);\n        add_values",
-     "add_values", "no dropout in the output"),
+    (KERNELS + "attention_forward-inl.h", "if (group.dropout_threshold > 0) drop(tile, block, scores);\n        unit.add_values",
+     "unit.add_values", "no dropout in the output"),
     # Few rows and stored keys.
     (KERNELS + "attention_few.cc", "for (int64_t j = block.count; j < kBlockKeys; ++j) scores[j] = kMinusInfinity;",
      "for (int64_t j = block.count + 1; j < kBlockKeys; ++j) scores[j] = kMinusInfinity;", "one key too many"),
@@ -105,24 +105,41 @@ FAULTS = [
     (KERNELS + "attention_stored.cc", "const float multiple = finite && *scale > 0 ? std::nearbyint(from[n] / *scale) : 0.0f;",
      "const float multiple = finite && *scale > 0 ? std::trunc(from[n] / *scale) : 0.0f;", "i8 cut instead of rounded"),
     # Backward.
-    (KERNELS + "attention_backward.cc", "w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "w.origin[r] = logsumexp;", "an empty row's origin -inf"),
-    (KERNELS + "attention_backward.cc", "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);",
+    (KERNELS + "attention_backward-inl.h", "w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "w.origin[r] = logsumexp;", "an empty row's origin -inf"),
+    (KERNELS + "attention_backward-inl.h", "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);",
      "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, d_weight)), kF, d);", "the softmax's mean not subtracted"),
-    (KERNELS + "attention_backward.cc", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));",
+    (KERNELS + "attention_backward-inl.h", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));",
      "", "no dropout in the gradient of the weights"),
-    (KERNELS + "attention_backward.cc", "tidy(hn::Mul(d, all(g.scale)))", "tidy(d)", "the scale left out of d_query"),
-    (KERNELS + "attention_backward.cc", "copy_tile_rows(tile, g.query, g.size, g.scale, w.query_rows);", "copy_tile_rows(tile, g.query, g.size, 1.0f, w.query_rows);",
+    (KERNELS + "attention_backward-inl.h", "tidy(hn::Mul(d, all(g.scale)))", "tidy(d)", "the scale left out of d_query"),
+    (KERNELS + "attention_backward-inl.h", "copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);", "copy_tile_rows(tile, g.query, g.size, 1.0f, w.query_rows);",
      "the scale left out of d_key"),
-    (KERNELS + "attention_backward.cc", "const FV d_sink = hn::Neg(hn::Mul(weight, hn::Load(kF, w.mean + lane)));",
+    (KERNELS + "attention_backward-inl.h", "const FV d_sink = hn::Neg(hn::Mul(weight, hn::Load(kF, w.mean + lane)));",
      "const FV d_sink = hn::Mul(weight, hn::Load(kF, w.mean + lane));", "the sink's gradient with the wrong sign"),
-    (KERNELS + "attention_backward.cc", "hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);",
+    (KERNELS + "attention_backward-inl.h", "hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);",
      "hn::Store(scaled, kF, w.d_scores + n);", "a NaN slope behind a mask brought back"),
-    (KERNELS + "attention_backward.cc", "for (; c < stride; ++c) to[c] = 0.0f;", "", "padding of rows not cleared"),
-    (KERNELS + "attention_backward.cc", ".depth = tile.rows,\n                          .n = stride};\n    if (partial && !finite.query)",
-     ".depth = tile.rows - 1,\n                          .n = stride};\n    if (partial && !finite.query)", "the last query left out of d_key"),
+    (KERNELS + "attention_backward-inl.h", "for (; c < stride; ++c) to[c] = 0.0f;", "", "padding of rows not cleared"),
+    (KERNELS + "attention_backward.cc", ".depth = tile.rows,\n                            .n = stride};\n      if (partial && !query_finite)",
+     ".depth = tile.rows - 1,\n                            .n = stride};\n      if (partial && !query_finite)", "the last query left out of d_key"),
     # Taps.
     (KERNELS + "attention_taps.cc", "origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "origin[r] = logsumexp;", "taps: an empty row's origin -inf"),
     (KERNELS + "attention_taps.cc", "log = hn::Add(below, log_scale);", "log = below;", "taps: entropy without dropout's scale"),
+    # Pairs of bf16.
+    (KERNELS + "attention_pairs-inl.h", " + block.from % kBlockKeys", "", "pairs: blocks that begin late read from their start"),
+    (KERNELS + "attention_pairs-inl.h", "add_special(tile, block, keys.value, partial, bits, weights, state.output);", "", "pairs: infinities in values lost"),
+    (KERNELS + "attention_pairs-inl.h", "round_lines(w.d_scores, block.count, tile.width, scale, lines);",
+     "round_lines(w.d_scores, block.count, tile.width, 1.0f, lines);", "pairs: the scale left out of d_key"),
+    (KERNELS + "attention_pairs-inl.h", "if (i < padded_depth(count)) std::fill_n", "if (false) std::fill_n", "pairs: depths not filled up"),
+    (KERNELS + "attention_pairs-inl.h", "if (!query_finite) add_special_rows", "if (false) add_special_rows", "pairs: infinities in queries lost"),
+    (KERNELS + "attention_pair_units-inl.h", "Tiles::template dot<3, 5, 7>", "Tiles::template dot<3, 5, 6>", "tiles: the wrong operand"),
+    (KERNELS + "attention_pair_units-inl.h", "if (row + 16 <= p.rows) {\n      Tiles::template store", "if (true) {\n      Tiles::template store",
+     "tiles: rows written that are not there"),
+    (ATTENTION + "group.cc", "own_columns[n % columns * kBlockKeys + n / columns] = 0;", "", "pairs: NaN left in what is multiplied"),
+    # Additive scores.
+    (KERNELS + "attention_backward.cc", "FmaNegated(t, t, all(1.0f))", "hn::Sub(all(1.0f), t)", "additive: the slope of tanh wrong"),
+    (KERNELS + "attention_backward.cc", "if (ds == 0) continue;", "", "additive: NaN behind a mask brought back"),
+    (KERNELS + "attention_backward.cc", "if (tile.head[r] != head) {", "if (head < 0) {", "additive: the first head's weight for all"),
+    (ATTENTION + "backward.cc", "const int64_t heads_apart = result_sums.numel() == entries ? 1 : problem.heads;",
+     "const int64_t heads_apart = 1;", "additive: heads' gradients summed"),
     # Drivers.
     (ATTENTION + "group.cc", "group.single_chunk = problem.keys <= kernels::kChunkKeys;", "group.single_chunk = true;", "chunks not kept apart"),
     (ATTENTION + "group.cc", "const int64_t kv_head = first_head / problem.group();", "const int64_t kv_head = first_head % problem.kv_heads;", "the wrong key head for grouped queries"),
@@ -139,8 +156,8 @@ FAULTS = [
     (ATTENTION + "backward.cc", "d_value = d_value.data() - first * padded(problem.value_size);", "d_value = d_value.data() - first * padded(problem.size);",
      "d_value's rows by the size of keys"),
     (ATTENTION + "backward.cc", "row[own_keys ? j : 0] += from[j - key_first];", "row[own_keys ? j : 0] = from[j - key_first];", "the bias's gradient not summed"),
-    (ATTENTION + "backward.cc", "for (int64_t task = 0; task < tasks; ++task) sum += sums[task * entries + n];",
-     "for (int64_t task = 0; task + 1 < tasks; ++task) sum += sums[task * entries + n];", "a table's last head left out"),
+    (ATTENTION + "backward.cc", "for (int64_t task = n / entries; task < tasks; task += heads_apart) sum",
+     "for (int64_t task = n / entries; task + 1 < tasks; task += heads_apart) sum", "a table's last head left out"),
     (ATTENTION + "cache.cc", "static_cast<int32_t>(added[static_cast<size_t>(b)]);\n  }\n}", "static_cast<int32_t>(rows);\n  }\n}", "a cache counts rows it did not take"),
     (ATTENTION + "cache.cc", "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, at / page_) : b;",
      "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, j / page_) : b;", "rows written to the wrong page"),
@@ -166,6 +183,7 @@ def first_failure(output):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="faults whose file or description holds this text")
+    parser.add_argument("--begin", type=int, default=1, help="the first of them to plant, counted from 1")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", default="build/faults")
     arguments = parser.parse_args()
@@ -196,7 +214,7 @@ def main():
 
     caught, missed = 0, []
     faults = [f for f in FAULTS if arguments.only in f[0] + f[3]]
-    for number, (name, old, new, what) in enumerate(faults, 1):
+    for number, (name, old, new, what) in list(enumerate(faults, 1))[arguments.begin - 1:]:
         path = tree / name
         text = path.read_text(encoding="utf-8")
         squeezed = text if old in text else None
@@ -218,6 +236,7 @@ def main():
         if not verdict:
             missed.append(f"{name}: {what}")
         print(f"{number:3}/{len(faults)}  {'caught' if verdict else 'MISSED'}  {what:48} {verdict}", flush=True)
+    faults = faults[arguments.begin - 1:]
     print(f"{caught} of {len(faults)} faults caught ({100 * caught / max(1, len(faults)):.1f} %)")
     for line in missed:
         print(f"missed: {line}")
