@@ -5,6 +5,7 @@
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
+#   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
 
 BUILD ?= build/release
@@ -15,7 +16,7 @@ PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test bench soak sanitize portable format packages build-packages clean
+.PHONY: all demo test bench soak sanitize portable neon format packages build-packages clean
 
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
@@ -62,6 +63,9 @@ portable: packages
 	$(CONFIGURE) -B build/portable -DHEED_PORTABLE_ONLY=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=OFF >/dev/null
 	cmake --build build/portable -j $(JOBS)
 	cd build/portable && $(CTEST)
+
+neon:
+	tools/test_neon.sh
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i

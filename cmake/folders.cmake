@@ -14,6 +14,9 @@ target_compile_options(heed_flags INTERFACE
   -ffp-contract=off          # only explicit fused multiply-adds: the bits must not depend on the compiler
   -fvisibility=hidden)
 target_compile_features(heed_flags INTERFACE cxx_std_20)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  target_compile_options(heed_flags INTERFACE -march=armv8-a+crypto)  # what Highway compiles its NEON code for
+endif()
 # Highway's targets: AVX-512, AVX2 and the baseline (HWY_EMU128: our portable path). In f32 more would bring nothing.
 target_compile_definitions(heed_flags INTERFACE "HWY_DISABLED_TARGETS=(HWY_SSSE3|HWY_SSE4|HWY_AVX3_DL)")
 if(HEED_SANITIZE)

@@ -13,7 +13,8 @@
 namespace heed {
 
 // Instruction sets with kernels of their own, from slowest to fastest. In f32 all of them give the same bits: the last
-// two have kernels for bf16 alone, and are avx512 in everything else.
+// two have kernels for bf16 alone, and are avx512 in everything else. portable is what every processor of the
+// architecture has: SSE2, or NEON.
 enum class Isa { portable, avx2, avx512, avx512bf16, amx };
 
 [[nodiscard]] std::string_view to_string(Isa isa);
