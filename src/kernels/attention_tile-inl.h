@@ -192,10 +192,16 @@ constexpr int64_t kNear = 64;
 struct Near {
   HWY_ALIGN float memory[kTileRows * kNear];
   float* rows[kTileRows];
-  Near() {
-    for (int64_t r = 0; r < kTileRows; ++r) rows[r] = memory + r * kNear;
+  void prepare(int64_t width) {
+    for (int64_t r = 0; r < width; ++r) rows[r] = memory + r * kNear;
   }
 };
+// Whether more of these rows share a set than a cache of 8 ways and 4 KB a way holds.
+HWY_INLINE bool crowd(const float* const* rows, int64_t count) {
+  if (count <= 8) return false;
+  const int64_t stride = (rows[1] - rows[0]) * 4, power_of_two = stride & -stride;
+  return count * std::min<int64_t>(power_of_two, 4096) > 8 * 4096;
+}
 #endif
 
 // destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
@@ -208,10 +214,13 @@ inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& 
 #if HWY_TARGET != HWY_SCALAR
   if (source.column == 1) {
     Near near;
+    const bool crowded = crowd(rows, tile.rows);
+    if (crowded) near.prepare(width);
     const int64_t whole = columns / 4 * 4;
     for (; c < whole; c += std::min(kNear, whole - c)) {
-      const int64_t count = std::min(kNear, whole - c);
-      for (int64_t r = 0; r < width; ++r) {
+      const int64_t count = std::min(kNear, whole - c), first = crowded ? 0 : c;
+      const float* const* const lines = crowded ? near.rows : rows;
+      for (int64_t r = 0; crowded && r < width; ++r) {
         int64_t n = 0;
         for (; n + kLanes <= count; n += kLanes) hn::Store(hn::LoadU(kF, rows[r] + c + n), kF, near.rows[r] + n);
         for (; n < count; n += 4) hn::Store(hn::LoadU(kQuad, rows[r] + c + n), kQuad, near.rows[r] + n);
@@ -220,7 +229,7 @@ inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& 
         for (int64_t lane = 0; lane < width; lane += kLanes) {
           FV v[4];
           HWY_UNROLL(4)
-          for (int n = 0; n < 4; ++n) v[n] = load_blocks(near.rows + lane + n, at);
+          for (int n = 0; n < 4; ++n) v[n] = load_blocks(lines + lane + n, first + at);
           transpose_blocks(v);
           HWY_UNROLL(4)
           for (int n = 0; n < 4; ++n) {
@@ -244,9 +253,12 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   Near near;
+  const bool direct = tile.rows == width && !crowd(destination, tile.rows);
+  if (!direct) near.prepare(width);
   const int64_t whole = columns / 4 * 4;
   for (; c < whole; c += std::min(kNear, whole - c)) {
-    const int64_t count = std::min(kNear, whole - c);
+    const int64_t count = std::min(kNear, whole - c), first = direct ? c : 0;
+    float* const* const lines = direct ? destination : near.rows;
     for (int64_t at = 0; at < count; at += 4) {
       for (int64_t lane = 0; lane < width; lane += kLanes) {
         FV v[4];
@@ -254,10 +266,10 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
         for (int n = 0; n < 4; ++n) v[n] = f(hn::Load(kF, source + (c + at + n) * width + lane), lane);
         transpose_blocks(v);
         HWY_UNROLL(4)
-        for (int n = 0; n < 4; ++n) store_blocks(v[n], near.rows + lane + n, at);
+        for (int n = 0; n < 4; ++n) store_blocks(v[n], lines + lane + n, first + at);
       }
     }
-    for (int64_t r = 0; r < tile.rows; ++r) {
+    for (int64_t r = 0; !direct && r < tile.rows; ++r) {
       int64_t n = 0;
       for (; n + kLanes <= count; n += kLanes) hn::StoreU(hn::Load(kF, near.rows[r] + n), kF, destination[r] + c + n);
       for (; n < count; n += 4) hn::StoreU(hn::Load(kQuad, near.rows[r] + n), kQuad, destination[r] + c + n);
