@@ -29,7 +29,7 @@ from ._heed import (
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -73,6 +73,7 @@ class AttentionGradients(NamedTuple):
     sinks: Optional[Array] = None  # (H)
     alibi_slopes: Optional[Array] = None  # (H)
     relative_table: Optional[Array] = None  # (H, 2 reach + 1)
+    additive_weight: Optional[Array] = None  # of attention_additive()
 
 
 def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
@@ -118,7 +119,7 @@ def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
 
 
 def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
-    return _result(_heed.attention(query, key, value, _options(given), plain), query, given, out)
+    return _result(_heed.attention(query, key, value, _options(given), plain, None), query, given, out)
 
 
 def attention(
@@ -202,7 +203,39 @@ def attention_backward(
     """
     given = dict(locals(), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
-                                     (want_bias, want_alibi_slopes, want_relative_table))
+                                     (want_bias, want_alibi_slopes, want_relative_table), None)
+    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+def _given(function: str, options: dict, more: Tuple[str, ...] = ()) -> dict:
+    """Options of attention() given by name, with their defaults."""
+    given = {name: options.pop(name, None) for name in _OPTIONS + more}
+    given["layout"], given["dropout"] = given["layout"] or "bhld", given["dropout"] or 0.0
+    if options:
+        raise TypeError(f"[{function}] options of attention(); found {', '.join(options)}")
+    return given
+
+
+def attention_additive(query: Array, key: Array, value: Array, weight: Array, **options: Any) -> Union[Array, AttentionResult]:
+    """Additive attention (Bahdanau et al. 2015): the score of a pair is sum_d weight_d tanh(q_d + k_d).
+
+    query (B, H, L, D) and key (B, Hkv, S, D) are projected already; weight (D) or (H, D); all in float32. options and
+    result are those of attention(); scale has no place here. Nothing of size L * S * D is stored.
+    """
+    given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "taps", "out"))
+    given.update({name: bool(given[name]) for name in ("return_logsumexp", "return_weights")})
+    found = _heed.attention(query, key, value, _options(given), False, weight)
+    return _result(found, query, given, given["out"])
+
+
+def attention_additive_backward(
+    d_output: Array, query: Array, key: Array, value: Array, weight: Array, output: Array, logsumexp: Array,
+    **options: Any,
+) -> AttentionGradients:
+    """The gradient of attention_additive() with the same arguments, that of weight as additive_weight."""
+    given = dict(_given("attention_additive_backward", options), taps=None)
+    found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
+                                     (False, False, False), weight)
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
@@ -212,11 +245,7 @@ def explain(query: Array, key: Array, value: Array, **options: Any) -> str:
     HEED_EXPLAIN in the environment, a file's name or 1 for standard error, makes every call write such a line, with its
     time and its share of the processor's peak.
     """
-    given = {name: options.pop(name, None) for name in _OPTIONS}
-    given["layout"], given["dropout"] = given["layout"] or "bhld", given["dropout"] or 0.0
-    if options:
-        raise TypeError(f"[explain] options of attention(); found {', '.join(options)}")
-    return _heed.explain(query, key, value, _options(given))
+    return _heed.explain(query, key, value, _options(_given("explain", options)))
 
 
 class KeyValueCache:

@@ -2,10 +2,12 @@ from typing import Any, Dict, List, Optional
 
 __version__: str
 
-def attention(query: Any, key: Any, value: Any, options: Dict[str, Any], plain: bool) -> Dict[str, Any]: ...
+def attention(
+    query: Any, key: Any, value: Any, options: Dict[str, Any], plain: bool, additive: Any
+) -> Dict[str, Any]: ...
 def attention_backward(
     d_output: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, options: Dict[str, Any],
-    want: Any,
+    want: Any, additive: Any,
 ) -> Dict[str, Any]: ...
 class Cache:
     def __init__(

@@ -176,8 +176,9 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout) {
   return result;
 }
 
+// `additive` is the weight of additive scores, or None.
 py::dict attend(const py::object& query, const py::object& key, const py::object& value, const py::dict& given,
-                bool plain) {
+                bool plain, const py::object& additive) {
   Arguments arguments;
   std::array<Tensor, 3> tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")};
   unify(tensors, !plain);
@@ -185,18 +186,23 @@ py::dict attend(const py::object& query, const py::object& key, const py::object
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
   require_heads(options, layout.in(q));
+  const Tensor weight = arguments.floats(additive, "weight");
   AttentionResult result;
   {
     const py::gil_scoped_release release;
-    result = plain ? reference::attention(layout.in(q), layout.in(k), layout.in(v), options)
-                   : attention(layout.in(q), layout.in(k), layout.in(v), options);
+    if (weight.defined()) {
+      result = attention_additive(layout.in(q), layout.in(k), layout.in(v), weight, options);
+    } else {
+      result = plain ? reference::attention(layout.in(q), layout.in(k), layout.in(v), options)
+                     : attention(layout.in(q), layout.in(k), layout.in(v), options);
+    }
   }
   return dict_of(result, layout);
 }
 
 py::dict differentiate(const py::object& d_output, const py::object& query, const py::object& key,
                        const py::object& value, const py::object& output, const py::object& logsumexp,
-                       const py::dict& given, const std::array<bool, 3>& want) {
+                       const py::dict& given, const std::array<bool, 3>& want, const py::object& additive) {
   Arguments arguments;
   std::array<Tensor, 5> tensors{arguments(d_output, "d_output"), arguments(query, "query"), arguments(key, "key"),
                                 arguments(value, "value"), arguments(output, "output")};
@@ -213,11 +219,15 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
     for (const int64_t extent : forward.logsumexp.shape()) shape.push_back(extent);
     forward.logsumexp = forward.logsumexp.contiguous().reshape(shape);
   }
+  const Tensor weight = arguments.floats(additive, "weight");
+  const AttentionWantGradients wanted{.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]};
   AttentionGradients gradients;
   {
     const py::gil_scoped_release release;
-    gradients = attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward, options,
-                                   {.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]});
+    gradients = weight.defined() ? attention_additive_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v),
+                                                               weight, forward, options, wanted)
+                                 : attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward,
+                                                      options, wanted);
   }
   py::dict result;
   result["query"] = array_or_none(layout.out(gradients.query));
@@ -227,6 +237,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   result["sinks"] = array_or_none(gradients.sinks);
   result["alibi_slopes"] = array_or_none(gradients.alibi_slopes);
   result["relative_table"] = array_or_none(gradients.score_table);
+  result["additive_weight"] = array_or_none(gradients.additive_weight);
   return result;
 }
 

@@ -404,6 +404,29 @@ class Tables(unittest.TestCase):
         for bad in (table[:, :4], table[:1], table[0]):
             self.assertRaises(ValueError, lambda: heed.attention(q, k, v, relative_table=bad))
 
+    def test_additive_scores_with_gradients(self):
+        q, k, v, d, w = random_arrays((1, 2, 5, 3), (1, 2, 7, 3), (1, 2, 7, 4), (1, 2, 5, 4), (2, 3))
+
+        def out(q_, k_, w_):
+            scores = np.einsum("hd,bhijd->bhij", w_, np.tanh(q_[:, :, :, None] + k_[:, :, None]))
+            weights = np.exp(scores)
+            return weights / weights.sum(-1, keepdims=True) @ v.astype(np.float64)
+
+        r = heed.attention_additive(q, k, v, w, return_logsumexp=True)
+        np.testing.assert_allclose(r.output, out(q, k, w), rtol=2e-5, atol=2e-5)
+        g = heed.attention_additive_backward(d, q, k, v, w, r.output, r.logsumexp)
+        arrays = [q, k, w]
+        for n, found in enumerate((g.query, g.key, g.additive_weight)):
+            for place in np.ndindex(arrays[n].shape):
+                moved = [x.astype(np.float64) for x in arrays]
+                moved[n][place] += 1e-5
+                above = np.sum(out(*moved) * d)
+                moved[n][place] -= 2e-5
+                self.assertAlmostEqual(found[place], (above - np.sum(out(*moved) * d)) / 2e-5, delta=1e-3)
+        self.assertRaises(ValueError, lambda: heed.attention_additive(q, k, v, w[:, :2]))
+        self.assertRaises(ValueError, lambda: heed.attention_additive(q, k, v, w, scale=1.0))
+        self.assertRaises(TypeError, lambda: heed.attention_additive(q, k, v, w, no_such_option=1))
+
     def test_explain_names_what_runs(self):
         q, k = random_arrays((1, 4, 100, 8), (1, 2, 200, 8))
         line = heed.explain(q, k, k, causal=True)
