@@ -20,13 +20,14 @@ __all__ = ["attention", "register_with_transformers", "scaled_dot_product_attent
 
 def _options(
     mask: Optional[Tensor], bias: Optional[Tensor], key_lengths: Optional[Tensor], sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor], causal: str, window: List[int], scale: float, softcap: float, dropout: float,
-    seed: int,
+    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], causal: str, window: List[int], scale: float,
+    softcap: float, dropout: float, seed: int,
 ) -> dict:
     named = causal in ("top_left", "bottom_right")
     return dict(
         mask=_plain(mask), bias=_plain(bias), key_lengths=_plain(key_lengths), sinks=_plain(sinks),
-        alibi_slopes=_plain(alibi_slopes), causal=causal if named else int(causal) if causal else None, window=tuple(window), scale=scale,
+        alibi_slopes=_plain(alibi_slopes), relative_table=_plain(relative_table),
+        causal=causal if named else int(causal) if causal else None, window=tuple(window), scale=scale,
         softcap=softcap, dropout=dropout, seed=seed,
     )
 
@@ -45,10 +46,13 @@ def _heads_last(like: Tensor, shape: Tuple[int, int, int, int]) -> Tensor:
 @torch.library.custom_op("heed::attention", mutates_args=(), device_types="cpu")
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
-    key_lengths: Optional[Tensor], sinks: Optional[Tensor], alibi_slopes: Optional[Tensor], causal: str,
-    window: List[int], scale: float, softcap: float, dropout: float, seed: int,
+    key_lengths: Optional[Tensor], sinks: Optional[Tensor], alibi_slopes: Optional[Tensor],
+    relative_table: Optional[Tensor], causal: str, window: List[int], scale: float, softcap: float, dropout: float,
+    seed: int,
 ) -> Tuple[Tensor, Tensor]:
-    options = _options(mask, bias, key_lengths, sinks, alibi_slopes, causal, window, scale, softcap, dropout, seed)
+    options = _options(
+        mask, bias, key_lengths, sinks, alibi_slopes, relative_table, causal, window, scale, softcap, dropout, seed
+    )
     result = heed.attention(_plain(query), _plain(key), _plain(value), return_logsumexp=True, **options)
     return result.output, result.logsumexp
 
@@ -64,32 +68,41 @@ def _(query, key, value, *options):
 def _backward(
     d_output: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor, logsumexp: Tensor,
     mask: Optional[Tensor], bias: Optional[Tensor], key_lengths: Optional[Tensor], sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor], causal: str, window: List[int], scale: float, softcap: float, dropout: float,
-    seed: int, want_bias: bool,
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
-    options = _options(mask, bias, key_lengths, sinks, alibi_slopes, causal, window, scale, softcap, dropout, seed)
+    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], causal: str, window: List[int], scale: float,
+    softcap: float, dropout: float, seed: int, want: List[bool],
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """want: the gradients of bias, alibi_slopes and relative_table, each a pass of its own."""
+    options = _options(
+        mask, bias, key_lengths, sinks, alibi_slopes, relative_table, causal, window, scale, softcap, dropout, seed
+    )
     arrays = [_plain(x) for x in (d_output, query, key, value, output, logsumexp)]
-    g = heed.attention_backward(*arrays, want_bias=want_bias, **options)
+    wanted = dict(zip(("want_bias", "want_alibi_slopes", "want_relative_table"), want))
+    g = heed.attention_backward(*arrays, **wanted, **options)
+
     # An operator must return tensors, and no two of them the same: what is not wanted is empty.
-    d_bias = query.new_empty(0) if g.bias is None else g.bias.to(bias.dtype)
-    d_sinks = query.new_empty(0) if g.sinks is None else g.sinks.to(sinks.dtype)
-    return g.query, g.key.to(key.dtype), g.value.to(value.dtype), d_bias, d_sinks
+    def like(gradient: Optional[Tensor], source: Optional[Tensor]) -> Tensor:
+        return query.new_empty(0) if gradient is None else gradient.to(source.dtype)
+
+    return (
+        g.query, g.key.to(key.dtype), g.value.to(value.dtype), like(g.bias, bias), like(g.sinks, sinks),
+        like(g.alibi_slopes, alibi_slopes), like(g.relative_table, relative_table),
+    )
 
 
 @_backward.register_fake
-def _(d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, *rest):
+def _(d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, slopes, table, *rest):
+    def like(wanted, source):
+        return source.new_empty(source.shape) if wanted else query.new_empty(0)
+
     return (
-        _heads_last(query, query.shape),
-        _heads_last(key, key.shape),
-        _heads_last(value, value.shape),
-        bias.new_empty(bias.shape) if rest[-1] else query.new_empty(0),
-        query.new_empty(0) if sinks is None else sinks.new_empty(sinks.shape),
+        _heads_last(query, query.shape), _heads_last(key, key.shape), _heads_last(value, value.shape),
+        like(rest[-1][0], bias), like(sinks is not None, sinks), like(rest[-1][1], slopes), like(rest[-1][2], table),
     )
 
 
 def _save(ctx, inputs, output) -> None:
-    ctx.options = inputs[8:]
-    ctx.save_for_backward(*inputs[:8], *output)
+    ctx.options = inputs[9:]
+    ctx.save_for_backward(*inputs[:9], *output)
     ctx.set_materialize_grads(False)
 
 
@@ -98,14 +111,15 @@ def _differentiate(ctx, d_output, d_logsumexp):
         raise NotImplementedError("[heed.torch] a gradient of the output; found one of the logsumexp as well")
     *inputs, output, logsumexp = ctx.saved_tensors
     if d_output is None:
-        return (None,) * 14
-    query, key, value, mask, bias, key_lengths, sinks, slopes = inputs
-    want_bias = bias is not None and ctx.needs_input_grad[4]
-    d_query, d_key, d_value, d_bias, d_sinks = _backward(
-        d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, slopes, *ctx.options, want_bias
+        return (None,) * (len(inputs) + len(ctx.options))
+    query, key, value, mask, bias, key_lengths, sinks, slopes, table = inputs
+    want = [inputs[n] is not None and ctx.needs_input_grad[n] for n in (4, 7, 8)]
+    d_query, d_key, d_value, d_bias, d_sinks, d_slopes, d_table = _backward(
+        d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, slopes, table, *ctx.options,
+        want,
     )
-    found = [d_query, d_key, d_value, None, d_bias if want_bias else None, None,
-             None if sinks is None else d_sinks, None]
+    found = [d_query, d_key, d_value, None, d_bias if want[0] else None, None, None if sinks is None else d_sinks,
+             d_slopes if want[1] else None, d_table if want[2] else None]
     return tuple(found) + (None,) * len(ctx.options)
 
 
@@ -120,16 +134,16 @@ def attention(
     query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None, bias: Optional[Tensor] = None,
     causal: heed.Causal = None, window: Optional[Tuple[int, int]] = None, key_lengths: Optional[Tensor] = None,
     scale: Optional[float] = None, softcap: Optional[float] = None, dropout: float = 0.0, seed: Optional[int] = None,
-    sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None,
+    sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None, relative_table: Optional[Tensor] = None,
 ) -> Tensor:
-    """heed.attention with its gradient for query, key, value, bias and sinks.
+    """heed.attention with its gradient for query, key, value, bias, sinks, alibi_slopes and relative_table.
 
     query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), a view of memory laid out
     (B, L, H, Dv). The options are those of heed.attention; without a seed, dropout draws one from torch's generator.
     """
     named = {None: "", False: "", True: "bottom_right"}
     return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes,
+        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table,
         named[causal] if causal is None or isinstance(causal, bool) else str(causal), list(window or (-1, -1)),
         query.shape[-1] ** -0.5 if scale is None else scale, softcap or 0.0, dropout,
         _drawn_seed(dropout) if seed is None else seed,

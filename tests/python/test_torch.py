@@ -63,15 +63,18 @@ class Torch(unittest.TestCase):
         for dtype, tolerance in ((torch.bfloat16, 2e-2), (torch.float16, 3e-3)):
             self.compare(tensors((1, 2, 9, 16), (1, 2, 12, 16), (1, 2, 12, 16), dtype=dtype), {}, tolerance)
 
-    def test_gradients_of_sinks_against_differences(self):
-        q, k, v, sinks = (x.detach() for x in tensors((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 3), (2,)))
-        wanted = sinks.clone().requires_grad_()
-        heed_torch.attention(q, k, v, sinks=wanted).square().sum().backward()
-        for h in range(2):
-            step = torch.zeros(2)
-            step[h] = 1e-2
-            up, down = (heed_torch.attention(q, k, v, sinks=s).double().square().sum() for s in (sinks + step, sinks - step))
-            self.assertAlmostEqual(float(wanted.grad[h]), float(up - down) / 2e-2, places=3)
+    def test_gradients_of_sinks_slopes_and_tables_against_differences(self):
+        q, k, v, sinks, slopes, table = (
+            x.detach() for x in tensors((1, 2, 4, 3), (1, 2, 5, 3), (1, 2, 5, 3), (2,), (2,), (2, 5)))
+        for name, values in (("sinks", sinks), ("alibi_slopes", slopes), ("relative_table", table)):
+            wanted = values.clone().requires_grad_()
+            heed_torch.attention(q, k, v, **{name: wanted}).square().sum().backward()
+            for n in range(values.numel()):
+                step = torch.zeros_like(values)
+                step.view(-1)[n] = 1e-2
+                up, down = (
+                    heed_torch.attention(q, k, v, **{name: x}).double().square().sum() for x in (values + step, values - step))
+                self.assertAlmostEqual(float(wanted.grad.view(-1)[n]), float(up - down) / 2e-2, places=3)
 
     def test_no_grad_and_dropout(self):
         q, k, v = tensors((1, 2, 30, 16), (1, 2, 40, 16), (1, 2, 40, 16))
@@ -86,8 +89,9 @@ class Torch(unittest.TestCase):
         self.assertFalse(torch.equal(first, second))
 
     def test_the_operators_keep_the_rules_of_the_dispatcher(self):
-        q, k, v, bias, sinks = tensors((1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4), (2, 5, 6), (2,))
-        for extra in ((None, None, None, None, None), (None, bias, None, sinks, None)):
+        q, k, v, bias, sinks, slopes, table = tensors(
+            (1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4), (2, 5, 6), (2,), (2,), (2, 7))
+        for extra in ((None,) * 6, (None, bias, None, sinks, slopes, table)):
             torch.library.opcheck(
                 torch.ops.heed.attention.default,
                 (q, k, v, *extra, "bottom_right", [-1, -1], 0.5, 0.0, 0.0, 0),
