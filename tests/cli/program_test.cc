@@ -74,8 +74,12 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
     return static_cast<int>(std::count(result.out.begin(), result.out.end(), '\n'));
   };
   EXPECT_EQ(lines("attention", "1,2,1,40,40,8"), 2 + 4);
-  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 16);
+  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 17);
   EXPECT_EQ(lines("decode", "1,2,1,1,70,8"), 2 + 4);
+  const auto half = run({"bench", "attention", "--shape", "1,2,1,40,40,8", "--repeats", "1", "--dtype", "bf16"});
+  EXPECT_EQ(half.status, 0) << half.err;
+  EXPECT_NE(half.out.find(", bf16: "), std::string::npos) << half.out;
+  expect_one_line(run({"bench", "attention", "--dtype", "f64"}), 2, "f64");
   expect_one_line(run({"bench", "rules", "--shape", "1,2,3"}), 1, "shape");
 }
 
