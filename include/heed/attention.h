@@ -162,7 +162,7 @@ struct AttentionWantGradients {
 // the processor's peak, is appended to the file HEED_EXPLAIN names (1: standard error) at every call of attention(),
 // attention_packed() and their gradients.
 struct AttentionPlan {
-  std::string kernel;  // "tiles of 48 queries", "few rows", "few rows, keys shared among threads"
+  std::string kernel;  // "tiles of 48 queries" (maybe "... in pairs of bf16"), "few rows", "few rows, keys shared ..."
   Isa isa = Isa::portable;
   int threads = 1;
   int64_t blocks = 0;   // of 64 keys for a tile of queries
@@ -221,7 +221,7 @@ struct PackedLengths {
 //   sum_d weight_d tanh(q_d + k_d)
 // of queries and keys that are projected already (Wq q, Wk k). weight (D) or (H, D); all in f32. options.scale has no
 // place here; masks, biases, dropout and the rest act as in attention(). Nothing of size L S D is stored; the time is
-// that of L S D hyperbolic tangents, and of two to four times as many in the backward pass.
+// that of L S D hyperbolic tangents, and of four to six times as many in the backward pass.
 [[nodiscard]] AttentionResult attention_additive(const Tensor& query, const Tensor& key, const Tensor& value,
                                                  const Tensor& weight, const AttentionOptions& options = {});
 // Also returns additive_weight.
