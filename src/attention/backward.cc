@@ -46,6 +46,23 @@ class Worker {
   }
 
   void run(RowTiles::Rows rows) {
+    gradients.ahead = nullptr;
+    run_tile(rows);
+  }
+
+  // The n-th of a group's tiles.
+  void run(RowTiles::Rows rows, int64_t n) {
+    gradients.ahead = ahead.tile(n, gradients.d_query, group.queries, rows, group.size);
+    run_tile(rows);
+  }
+
+  AttentionGroup group;
+  AttentionBackward gradients;
+  TilesAhead ahead;
+  Buffer<float> d_key, d_value;
+
+ private:
+  void run_tile(RowTiles::Rows rows) {
     if (pairs_ != nullptr) {
       pairs_->backward_tile(group, paired_.packed(), gradients, rows.first, rows.count, scratch_.data());
     } else {
@@ -53,10 +70,6 @@ class Worker {
     }
   }
 
-  AttentionGroup group;
-  AttentionBackward gradients;
-
- private:
   const AttentionProblem& problem_;
   const Tensor &d_output_, &query_;
   const KeyValues memory_;
@@ -71,13 +84,16 @@ class Worker {
 // Rows [first, first + count) of a gradient (S, columns), accumulated beside each other in rows of whole vectors.
 class Accumulator {
  public:
-  Accumulator(const kernels::Strided<float>& rows, int64_t first, int64_t count, int64_t columns)
+  // `memory` grows where it must, and is free again after finish().
+  Accumulator(const kernels::Strided<float>& rows, int64_t first, int64_t count, int64_t columns, Buffer<float>& memory)
       : result_(rows.data + first * rows.row),
         result_row_(rows.row),
         count_(count),
         columns_(columns),
-        memory_(count * padded(columns)) {
-    std::fill_n(memory_.data(), count * padded(columns), 0.0f);
+        memory_(memory) {
+    const int64_t needed = count * padded(columns);
+    if (memory.size() < needed) memory = Buffer<float>(needed);
+    std::fill_n(memory.data(), needed, 0.0f);
   }
   [[nodiscard]] float* data() const { return memory_.data(); }
   void finish() const {
@@ -87,7 +103,7 @@ class Accumulator {
  private:
   float* result_;
   int64_t result_row_, count_, columns_;
-  Buffer<float> memory_;
+  Buffer<float>& memory_;
 };
 
 struct Pass {
@@ -123,19 +139,44 @@ struct Pass {
     if (d_sinks.defined()) worker.gradients.d_sink = strided<float>(d_sinks, b, h);
   }
 
+  // What is written after the tiles of a group, and what the next one reads.
+  void look_ahead(Worker& worker, int64_t index) const {
+    const int64_t blocks = (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
+    worker.ahead.enter(problem, tiles.count(), problem.keys / 2 + blocks * problem.size / 8);
+    if (!worker.ahead.short_group()) return;
+    const auto after = [&](const Tensor& tensor, int64_t of, int64_t heads) {
+      const int64_t b = of / problem.kv_heads, h = of % problem.kv_heads * heads;
+      worker.ahead.after(strided<const float>(tensor, b, h), tensor.shape()[2], tensor.shape()[3]);
+    };
+    after(result.key, index, 1);
+    after(result.value, index, 1);
+    if (++index == groups() || key.dtype() != DType::f32) return;
+    after(key, index, 1);
+    after(value, index, 1);
+    after(query, index, problem.group());
+    after(d_output, index, problem.group());
+    after(forward.output, index, problem.group());
+  }
+
   // Gradients of keys and values [first, last) of a group, and with `queries` those of its queries (all keys then).
   void keys_and_values(Worker& worker, int64_t index, int64_t first, int64_t last, bool queries) const {
     enter(worker, index);
     if (queries) want_query(worker, index);
     const int64_t g = index % problem.kv_heads, b = index / problem.kv_heads;
-    const Accumulator d_key(strided<float>(result.key, b, g), first, last - first, problem.size);
-    const Accumulator d_value(strided<float>(result.value, b, g), first, last - first, problem.value_size);
+    const auto key_rows = strided<float>(result.key, b, g), value_rows = strided<float>(result.value, b, g);
+    const Accumulator d_key(key_rows, first, last - first, problem.size, worker.d_key);
+    const Accumulator d_value(value_rows, first, last - first, problem.value_size, worker.d_value);
     AttentionBackward& gradients = worker.gradients;
     gradients.d_key = d_key.data() - first * padded(problem.size);
     gradients.d_value = d_value.data() - first * padded(problem.value_size);
     gradients.key_begin = first;
     gradients.key_end = last;
-    for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile]);
+    if (queries) {
+      look_ahead(worker, index);
+      for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile], tile);
+    } else {
+      for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile]);
+    }
     d_key.finish();
     d_value.finish();
   }

@@ -27,21 +27,36 @@ const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
 
 namespace {
 
-kernels::AttentionGroup group_of(const ForwardCall& call, int64_t index) {
-  const AttentionProblem& p = call.problem;
-  return make_group(p, call.query, call.memory, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
+// `heads` query heads (problem.group() of them) of sequence b from head h on, and where their results go.
+kernels::AttentionGroup group_of(const ForwardCall& call, int64_t b, int64_t h, int64_t heads) {
+  return make_group(call.problem, call.query, call.memory, b, h, heads);
 }
 
-kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t index) {
-  const AttentionProblem& p = call.problem;
+kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t b, int64_t h) {
   const AttentionResult& result = call.result;
-  const int64_t b = index / p.kv_heads, h = index % p.kv_heads * p.group();
   kernels::AttentionForward out;
   out.output = strided<float>(result.output, b, h);
   if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
   if (result.weights.defined()) out.weights = strided<float>(result.weights, b, h);
-  out.all_keys = p.keys;
+  out.all_keys = call.problem.keys;
   return out;
+}
+
+// The operands of the group after `task`, for its tiles to ask for. f32 in one piece alone: what is stored otherwise is
+// unpacked group by group.
+void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
+  const AttentionProblem& p = call.problem;
+  const int64_t tiles = RowTiles(p.group(), p.queries).count();
+  const int64_t blocks = (p.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
+  ahead.enter(p, tiles, p.keys / 8 + blocks * p.value_size / 8);
+  if (!ahead.short_group()) return;
+  task.tile = tiles - 1;
+  task.step(p.kv_heads, tiles);
+  if (task.b == p.batch || call.memory.pages.defined() || call.memory.key.dtype() != DType::f32) return;
+  const int64_t h = task.kv_head * p.group();
+  ahead.after(strided<const float>(call.memory.key, task.b, task.kv_head), p.keys, p.size);
+  ahead.after(strided<const float>(call.memory.value, task.b, task.kv_head), p.keys, p.value_size);
+  ahead.after(strided<const float>(call.query, task.b, h), p.queries, p.size);
 }
 
 // Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
@@ -49,21 +64,23 @@ kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t index) {
 void run_chunks(const ForwardCall& call) {
   const AttentionProblem& p = call.problem;
   const int64_t groups = p.batch * p.kv_heads, chunks = (p.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
-  const kernels::AttentionGroup any = group_of(call, 0);
+  const auto group = [&](int64_t index) {
+    return group_of(call, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
+  };
+  const kernels::AttentionGroup any = group(0);
   const int64_t state = kernels::attention_few_state(any);
   const Buffer<float> states(groups * chunks * state);
   const int64_t flops = 2 * p.group() * p.queries * kernels::kChunkKeys * (p.size + p.value_size);
   parallel_for(groups * chunks, grain_for(8 * flops), [&](int64_t begin, int64_t end) {
     const Buffer<float> scratch(kernels::attention_few_scratch(any));
     for (int64_t task = begin; task < end; ++task) {
-      kernels::attention_few_chunk(group_of(call, task / chunks), task % chunks, states.data() + task * state,
-                                   scratch.data());
+      kernels::attention_few_chunk(group(task / chunks), task % chunks, states.data() + task * state, scratch.data());
     }
   });
   const Buffer<float> scratch(kernels::attention_few_scratch(any));
   for (int64_t index = 0; index < groups; ++index) {
-    kernels::attention_few_merge(group_of(call, index), outputs_of(call, index), states.data() + index * chunks * state,
-                                 chunks, scratch.data());
+    const auto outputs = outputs_of(call, index / p.kv_heads, index % p.kv_heads * p.group());
+    kernels::attention_few_merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
   }
 }
 
@@ -79,14 +96,15 @@ void run_forward(std::span<const ForwardCall> calls) {
     bool few;
     const kernels::AttentionPairs* pairs;
     RowTiles tiles;
-    int64_t per_group, begin;
+    int64_t heads, kv_heads, per_group, begin;
   };
   std::vector<Tasks> tasks;
   int64_t count = 0, flops = 0;
   for (const ForwardCall& call : calls) {
     const AttentionProblem& p = call.problem;
     const RowTiles tiles(p.group(), p.queries);
-    tasks.push_back({few_rows(call), pairs_for(call), tiles, tiles.count(), count});
+    const bool few = few_rows(call);
+    tasks.push_back({few, pairs_for(call), tiles, p.group(), p.kv_heads, tiles.count(), count});
     count += p.batch * p.kv_heads * tiles.count();
     flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
   }
@@ -95,39 +113,48 @@ void run_forward(std::span<const ForwardCall> calls) {
     kernels::AttentionForward out;
     DenseKeys dense;
     PairedKeys paired;
+    TilesAhead ahead;
     Buffer<float> scratch;
     // The call of the first task: the last that begins at or before it.
     size_t at = static_cast<size_t>(
         std::upper_bound(tasks.begin(), tasks.end(), begin, [](int64_t t, const Tasks& c) { return t < c.begin; }) -
         tasks.begin() - 1);
-    int64_t current = -1;
-    for (int64_t task = begin; task < end; ++task) {
-      while (at + 1 < tasks.size() && task >= tasks[at + 1].begin) ++at, current = -1;
-      const int64_t own = task - tasks[at].begin, per_group = tasks[at].per_group;
-      if (own / per_group != current) {
-        current = own / per_group;
-        group = group_of(calls[at], current);
-        if (tasks[at].pairs != nullptr) {
+    GroupTask task(begin - tasks[at].begin, tasks[at].kv_heads, tasks[at].per_group);
+    bool entered = false;
+    for (int64_t number = begin; number < end; ++number) {
+      if (at + 1 < tasks.size() && number >= tasks[at + 1].begin) {
+        do ++at;
+        while (at + 1 < tasks.size() && number >= tasks[at + 1].begin);
+        task = GroupTask(0, tasks[at].kv_heads, tasks[at].per_group);
+      }
+      const Tasks& own = tasks[at];
+      if (!entered || task.tile == 0) {
+        entered = true;
+        group = group_of(calls[at], task.b, task.kv_head * own.heads, own.heads);
+        if (own.pairs != nullptr) {
           paired.load(group, false);
-        } else if (!tasks[at].few) {
+        } else if (!own.few) {
           dense.load(group);
+          look_ahead(calls[at], task, ahead);
         }
-        out = outputs_of(calls[at], current);
-        const int64_t needed = tasks[at].few                ? kernels::attention_few_scratch(group)
-                               : tasks[at].pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
-                                                            : kernels::attention_forward_scratch(group);
+        out = outputs_of(calls[at], task.b, task.kv_head * own.heads);
+        const int64_t needed = own.few                ? kernels::attention_few_scratch(group)
+                               : own.pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
+                                                      : kernels::attention_forward_scratch(group);
         if (scratch.size() < needed) scratch = Buffer<float>(needed);
       }
-      if (tasks[at].few) {
+      if (own.few) {
         kernels::attention_forward_few(group, out, scratch.data());
-        continue;
-      }
-      const RowTiles::Rows rows = tasks[at].tiles[balanced(own % per_group, per_group)];
-      if (tasks[at].pairs != nullptr) {
-        tasks[at].pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
       } else {
-        kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+        const RowTiles::Rows rows = own.tiles[balanced(task.tile, own.per_group)];
+        if (own.pairs != nullptr) {
+          own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
+        } else {
+          out.ahead = ahead.tile(task.tile, out.output, group.queries, rows, group.value_size);
+          kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+        }
       }
+      task.step(own.kv_heads, own.per_group);
     }
   });
 }

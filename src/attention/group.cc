@@ -19,10 +19,11 @@ namespace {
 kernels::StoredRows stored_rows(const Tensor& rows, const Tensor& scales, const Tensor& pages, int64_t b, int64_t h) {
   kernels::StoredRows stored;
   const bool paged = pages.defined();
-  const int64_t start = (paged ? 0 : b * rows.stride(0)) + h * rows.stride(1);
+  const Shape& strides = rows.strides();
+  const int64_t start = (paged ? 0 : b * strides[0]) + h * strides[1];
   stored.data = static_cast<const char*>(rows.raw()) + start * size_of(rows.dtype());
   stored.element = element_of(rows.dtype());
-  stored.page = rows.stride(0), stored.row = rows.stride(2), stored.column = rows.stride(3);
+  stored.page = strides[0], stored.row = strides[2], stored.column = strides[3];
   if (scales.defined()) {
     stored.scales = scales.data<float>() + (paged ? 0 : b * scales.stride(0)) + h * scales.stride(1);
     stored.scale_page = scales.stride(0), stored.scale_row = scales.stride(2);
@@ -40,7 +41,7 @@ kernels::StoredRows stored_rows(const Tensor& rows, const Tensor& scales, const 
 kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
                                    int64_t b, int64_t first_head, int64_t heads) {
   const AttentionOptions& options = problem.options;
-  const int64_t kv_head = first_head / problem.group();
+  const int64_t kv_head = problem.heads == problem.kv_heads ? first_head : first_head / problem.group();
   const KeyRange range = problem.unclamped_range(b);
   kernels::AttentionGroup group;
   group.heads = heads;
@@ -79,9 +80,11 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
     group.query_documents = per_sequence(options.query_documents);
     group.key_documents = per_sequence(options.key_documents);
   }
-  group.dropout_threshold = attention_dropout_threshold(options.dropout.rate);
-  group.dropout_scale = 1.0f / (1.0f - options.dropout.rate);
-  group.dropout_seed = options.dropout.seed;
+  if (options.dropout.rate > 0) {
+    group.dropout_threshold = attention_dropout_threshold(options.dropout.rate);
+    group.dropout_scale = 1.0f / (1.0f - options.dropout.rate);
+    group.dropout_seed = options.dropout.seed;
+  }
   group.sequence = static_cast<uint32_t>(problem.sequence + b);
   group.first_head = static_cast<uint32_t>(first_head);
   group.single_chunk = problem.keys <= kernels::kChunkKeys;
@@ -94,15 +97,52 @@ RowTiles::RowTiles(int64_t heads, int64_t queries)
       per_segment_((segment_rows_ + kernels::kTileRows - 1) / kernels::kTileRows) {}
 
 RowTiles::Rows RowTiles::operator[](int64_t tile) const {
+  if (per_segment_ == 1) return {tile * segment_rows_, segment_rows_};
   const int64_t index = tile % per_segment_, segment = tile / per_segment_ * segment_rows_;
   const int64_t start = index * kernels::kTileRows, left = segment_rows_ - start;
   // Sixteen rows alone keep the multiply-adds only 70 % busy: the last 49 to 64 rows are cut at 32 instead of 48.
   const int64_t tail = segment_rows_ % kernels::kTileRows;
-  if (per_segment_ > 1 && tail > 0 && tail <= kernels::kColumns) {
+  if (tail > 0 && tail <= kernels::kColumns) {
     if (index == per_segment_ - 2) return {segment + start, 2 * kernels::kColumns};
     if (index == per_segment_ - 1) return {segment + start - kernels::kColumns, left + kernels::kColumns};
   }
   return {segment + start, std::min(kernels::kTileRows, left)};
+}
+
+void TilesAhead::enter(const AttentionProblem& p, int64_t tiles, int64_t calls) {
+  tiles_ = tiles, calls_ = calls;
+  later_count_ = 0;
+  const int64_t columns = p.size + p.value_size;
+  // From 12 MB on operands are in memory, not in a cache. Asking takes 2 ns a line, which short sequences in the cache
+  // would notice: 16 rows (D = 32) by a quarter.
+  on_ = p.batch * (p.heads * p.queries + p.kv_heads * p.keys) * columns >= int64_t{3} << 20;
+  short_ = on_ && (p.group() * p.queries + p.keys) * columns <= int64_t{1} << 16;  // 256 KB
+}
+
+void TilesAhead::after(const kernels::Strided<const float>& rows, int64_t count, int64_t columns) {
+  if (rows.column != 1 || later_count_ == kMost) return;
+  later_[later_count_++] = {rows, count, columns, tiles_ == 1 ? count : (count + tiles_ - 1) / tiles_};
+}
+
+kernels::Ahead* TilesAhead::tile(int64_t n, const kernels::Strided<float>& output, int64_t queries, RowTiles::Rows rows,
+                                 int64_t columns) {
+  if (!on_) return nullptr;
+  ahead_.clear();
+  int64_t head = 0, query = rows.first;
+  if (query >= queries) head = query / queries, query %= queries;
+  for (int64_t left = rows.count; left > 0; ++head) {
+    const int64_t count = std::min(left, queries - query);
+    ahead_.add(output.at(head, query), output.row, columns, count);
+    left -= count, query = 0;
+  }
+  for (int at = 0; at < later_count_; ++at) {
+    const Later& later = later_[at];
+    const int64_t first = n * later.share;
+    if (first >= later.count) continue;
+    ahead_.add(later.rows.at(0, first), later.rows.row, later.columns, std::min(later.share, later.count - first));
+  }
+  ahead_.spread(calls_);
+  return &ahead_;
 }
 
 void DenseKeys::load(kernels::AttentionGroup& group) {

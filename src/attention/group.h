@@ -14,9 +14,25 @@ namespace heed {
 // A tensor (B, H, rows, columns) seen from sequence b and head h on.
 template <class T>
 [[nodiscard]] kernels::Strided<T> strided(const Tensor& tensor, int64_t b, int64_t h) {
-  return {tensor.data<std::remove_const_t<T>>() + b * tensor.stride(0) + h * tensor.stride(1), tensor.stride(1),
-          tensor.stride(2), tensor.rank() > 3 ? tensor.stride(3) : 0};
+  const Shape& strides = tensor.strides();
+  return {tensor.data<std::remove_const_t<T>>() + b * strides[0] + h * strides[1], strides[1], strides[2],
+          tensor.rank() > 3 ? strides[3] : 0};
 }
+
+// A task of a call: tile `tile` of key/value head `kv_head` of sequence `b`. They are counted with the tile running
+// fastest. Stepping to the next one instead of dividing its number matters where a task is a microsecond.
+struct GroupTask {
+  int64_t b = 0, kv_head = 0, tile = 0;
+  GroupTask(int64_t number, int64_t kv_heads, int64_t tiles)
+      : b(number / tiles / kv_heads), kv_head(number / tiles % kv_heads), tile(number % tiles) {}
+  void step(int64_t kv_heads, int64_t tiles) {
+    if (++tile < tiles) return;
+    tile = 0;
+    if (++kv_head < kv_heads) return;
+    kv_head = 0;
+    ++b;
+  }
+};
 
 [[nodiscard]] kernels::Element element_of(DType dtype);  // of f32, bf16, f16, i8
 
@@ -74,6 +90,34 @@ class PairedKeys {
   Side sides_[2];  // keys, values
   Buffer<float> block_;
   kernels::PackedKeys packed_;
+};
+
+// What the tiles of a group ask the memory for while they multiply: the rows that they write in the end, and, a share
+// for each tile, the rows that come after the group.
+class TilesAhead {
+ public:
+  // Before the tiles of a group of the problem, each of which calls the inner loop of products so many times.
+  void enter(const AttentionProblem& problem, int64_t tiles, int64_t calls);
+  // Whether after() pays: the group is short enough that the next one's rows stay in the cache beside its own.
+  [[nodiscard]] bool short_group() const { return short_; }
+  // `count` rows that are needed after the group.
+  void after(const kernels::Strided<const float>& rows, int64_t count, int64_t columns);
+  // The n-th tile, and the rows it writes, of heads of `queries` rows. Null where nothing is to be asked for.
+  [[nodiscard]] kernels::Ahead* tile(int64_t n, const kernels::Strided<float>& output, int64_t queries,
+                                     RowTiles::Rows rows, int64_t columns);
+
+ private:
+  struct Later {
+    kernels::Strided<const float> rows;
+    int64_t count, columns, share;
+  };
+  static constexpr int kMost = 8;
+
+  kernels::Ahead ahead_;
+  Later later_[kMost];
+  int later_count_ = 0;
+  bool on_ = false, short_ = false;
+  int64_t tiles_ = 1, calls_ = 1;
 };
 
 // Tasks a thread should at least get, `flops` each, so that starting it pays.

@@ -12,6 +12,7 @@
 #include <cstdint>
 
 #include "heed/lanes.h"
+#include "kernels/ahead.h"
 
 namespace heed::kernels {
 
@@ -92,6 +93,7 @@ struct AttentionForward {
   Strided<float> logsumexp;  // (G, L), null: not wanted
   Strided<float> weights;    // (G, L, S), unit column stride, null: not wanted
   int64_t all_keys = 0;      // columns of weights: those beyond the attended length are set to 0
+  Ahead* ahead = nullptr;    // what the tile asks the memory for while it multiplies, null: nothing
 };
 
 // Floats of scratch that one tile needs.
@@ -148,6 +150,7 @@ struct AttentionBackward {
   double* d_additive = nullptr;  // (D), of the head's `additive`, added to likewise
   int64_t table_stage = 0;
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
+  Ahead* ahead = nullptr;              // as in the forward pass
 };
 
 [[nodiscard]] int64_t attention_backward_scratch(const AttentionGroup& group);

@@ -15,15 +15,17 @@ namespace {
 // The products by multiply-adds on vectors.
 struct Vectors {
   const Workspace& w;
+  kernels::Ahead* const ahead;
   bool query_finite, d_output_finite;  // of this tile
 
-  Vectors(const Tile& tile, const Workspace& workspace)
+  Vectors(const Tile& tile, const Workspace& workspace, kernels::Ahead* rows_ahead)
       : w(workspace),
+        ahead(rows_ahead),
         query_finite(all_finite(w.query_columns, tile.width, 1, tile.group.size, tile.width)),
         d_output_finite(all_finite(w.d_output_columns, tile.width, 1, tile.group.value_size, tile.width)) {}
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
-    HWY_NAMESPACE::multiply_keys(tile, block, w.query_columns, scores);
+    HWY_NAMESPACE::multiply_keys(tile, block, w.query_columns, scores, ahead);
   }
 
   void multiply_values(const Tile& tile, const Block& block, float* d_weights) const {
@@ -37,7 +39,8 @@ struct Vectors {
                            .x_row = tile.width,
                            .rows = block.count,
                            .depth = g.value_size,
-                           .n = tile.width});
+                           .n = tile.width,
+                           .ahead = ahead});
   }
 
   // Of s = sum_d a_d tanh(q_d + k_d): with t = tanh(q_d + k_d) and g = ds a_d (1 - t^2), dq_d += g, dk_d += g and
@@ -96,7 +99,8 @@ struct Vectors {
                             .x_row = stride,
                             .rows = block.count,
                             .depth = tile.rows,
-                            .n = stride};
+                            .n = stride,
+                            .ahead = ahead};
       if (partial && !d_output_finite) {
         multiply_attended_depth(product, bits);
       } else {
@@ -115,7 +119,8 @@ struct Vectors {
                             .x_row = stride,
                             .rows = block.count,
                             .depth = tile.rows,
-                            .n = stride};
+                            .n = stride,
+                            .ahead = ahead};
       if (partial && !query_finite) {
         multiply_attended_depth(product, bits);
       } else {
@@ -132,7 +137,8 @@ struct Vectors {
                             .x_row = tile.width,
                             .rows = g.size,
                             .depth = block.count,
-                            .n = tile.width};
+                            .n = tile.width,
+                            .ahead = ahead};
       if (partial && !all_finite(product.a, g.key.row, g.key.column, block.count, g.size)) {
         multiply_attended_lanes<Into::added>(product, bits);
       } else {
@@ -147,7 +153,7 @@ void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradient
   const Tile tile(group, first, rows);
   Workspace w(tile, gradients, scratch);
   prepare(tile, gradients, group.scale, w);
-  backward_tile(tile, Vectors(tile, w), gradients, w);
+  backward_tile(tile, Vectors(tile, w, gradients.ahead), gradients, w);
 }
 
 void CopyRows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride, int64_t rows,

@@ -15,9 +15,10 @@ namespace {
 // The products by multiply-adds on vectors.
 struct Vectors {
   const float* columns;  // (D, width): the scaled queries
+  kernels::Ahead* ahead;
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
-    HWY_NAMESPACE::multiply_keys(tile, block, columns, scores);
+    HWY_NAMESPACE::multiply_keys(tile, block, columns, scores, ahead);
   }
 
   void add_values(const Tile& tile, const Block& block, bool partial, const Bits& bits, const float* weights,
@@ -33,7 +34,8 @@ struct Vectors {
                           .rows = g.value_size,
                           .depth = block.count,
                           .n = tile.width,
-                          .factors = factors};
+                          .factors = factors,
+                          .ahead = ahead};
     if (partial && !all_finite(product.a, g.value.row, g.value.column, block.count, g.value_size)) {
       if (state.empty) std::fill_n(state.output, g.value_size * tile.width, 0.0f);
       multiply_attended_lanes<Into::scaled>(product, bits);
@@ -52,7 +54,7 @@ void ForwardTile(const AttentionGroup& group, const AttentionForward& result, in
                  float* scratch) {
   const Tile tile(group, first, rows);
   pack_queries(tile, group.scale, scratch);
-  forward_tile(tile, Vectors{scratch}, result, scratch + packed_queries(group, tile.width));
+  forward_tile(tile, Vectors{scratch, result.ahead}, result, scratch + packed_queries(group, tile.width));
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 #define HEED_KERNELS_ATTENTION_MULTIPLY_INL_H_
 #endif
 
+#include "kernels/ahead.h"
 #include "kernels/attention_math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -25,6 +26,7 @@ struct Product {
   int64_t x_row;
   int64_t rows, depth, n;          // n a multiple of 16
   const float* factors = nullptr;  // Into::scaled: n numbers
+  kernels::Ahead* ahead = nullptr;
 };
 
 // What becomes of the product: C = sum, C = C + sum, or C = C * factors + sum.
@@ -54,6 +56,7 @@ HWY_INLINE void multiply_registers(const Product& p, int64_t row, int64_t lane) 
   float* const c = p.c + row * c_row + lane;
   const float* a = p.a + row * a_row;
   const float* x = p.x + lane;
+  if (p.ahead != nullptr) p.ahead->ask();
   FV sum[kRows][kVectors];
   HWY_UNROLL(8)
   for (int r = 0; r < kRows; ++r) {

@@ -92,11 +92,14 @@ inline void finish(const Tile& tile, const AttentionForward& result, const State
   const AttentionGroup& g = tile.group;
   HWY_ALIGN float sinks[kTileRows];
   HWY_ALIGN float logsumexp[kTileRows];
-  for (int64_t r = 0; r < tile.width; ++r) sinks[r] = g.sinks.data ? *g.sinks.at(tile.head[r], 0) : kMinusInfinity;
+  if (g.sinks.data != nullptr) {
+    for (int64_t r = 0; r < tile.width; ++r) sinks[r] = *g.sinks.at(tile.head[r], 0);
+  }
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
-    const FV largest = hn::Load(kF, total.largest + lane), sink = hn::Load(kF, sinks + lane);
+    const FV largest = hn::Load(kF, total.largest + lane);
     FV sum = hn::Load(kF, total.sum + lane), above = largest, factor = all(1.0f);
     if (g.sinks.data != nullptr) {
+      const FV sink = hn::Load(kF, sinks + lane);
       above = larger(sink, largest);
       factor = exponential(hn::Sub(largest, origin(above)));
       sum = Fma(sum, factor, exponential(hn::Sub(sink, origin(above))));
@@ -104,6 +107,7 @@ inline void finish(const Tile& tile, const AttentionForward& result, const State
     const auto nothing = hn::Eq(sum, hn::Zero(kF));
     const FV per_weight = hn::Div(hn::Mul(factor, all(g.dropout_scale)), sum);
     hn::Store(hn::IfThenZeroElse(nothing, per_weight), kF, factors + lane);
+    if (result.logsumexp.data == nullptr) continue;
     const FV log = hn::Add(above, hn::IfThenElse(hn::IsNaN(sum), sum, logarithm(sum)));
     hn::Store(one_nan(hn::IfThenElse(nothing, all(kMinusInfinity), log)), kF, logsumexp + lane);
   }

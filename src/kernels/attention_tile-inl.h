@@ -50,11 +50,20 @@ struct Tile {
 
   Tile(const AttentionGroup& g, int64_t first, int64_t count)
       : group(g), rows(count), width(padded(count)), begin(g.keys), end(0), all_begin(0), all_end(g.keys) {
-    int64_t h = first / g.queries, i = first % g.queries;
+    int64_t h = 0, i = first;
+    if (first >= g.queries) h = first / g.queries, i = first % g.queries;  // some 80 cycles
     for (int64_t r = 0; r < width; ++r) {
       head[r] = r < rows ? h : head[0];
       query[r] = r < rows ? i : query[0];
       if (++i == g.queries) i = 0, ++h;
+    }
+    if (g.queries - 1 + g.first_shift <= 0 && g.last_shift >= g.keys) {  // all rows see all keys
+      std::fill_n(first_key, width, 0);
+      std::fill_n(last_key, width, g.keys);
+      begin = 0, end = g.keys;
+      return;
+    }
+    for (int64_t r = 0; r < width; ++r) {
       first_key[r] = std::clamp<int64_t>(query[r] + g.first_shift, 0, g.keys);
       last_key[r] = std::max(first_key[r], std::clamp<int64_t>(query[r] + g.last_shift, 0, g.keys));
       if (first_key[r] < last_key[r]) {
@@ -411,7 +420,8 @@ inline void add_tangents(const Tile& tile, const Block& block, const float* colu
 }
 
 // The block's keys against the packed queries: scores before any rule.
-inline void multiply_keys(const Tile& tile, const Block& block, const float* columns, float* scores) {
+inline void multiply_keys(const Tile& tile, const Block& block, const float* columns, float* scores,
+                          kernels::Ahead* ahead = nullptr) {
   const AttentionGroup& g = tile.group;
   if (g.additive.data != nullptr) return add_tangents(tile, block, columns, scores);
   multiply<Into::fresh>({.c = scores,
@@ -423,7 +433,8 @@ inline void multiply_keys(const Tile& tile, const Block& block, const float* col
                          .x_row = tile.width,
                          .rows = block.count,
                          .depth = g.size,
-                         .n = tile.width});
+                         .n = tile.width,
+                         .ahead = ahead});
 }
 
 #if HWY_TARGET != HWY_SCALAR
