@@ -101,11 +101,9 @@ FAULTS = [
     (KERNELS + "attention_stored-inl.h", "return rows_.scales == nullptr ? 1.0f : rows_.scales[page() * rows_.scale_page + row_ * rows_.scale_row];",
      "return rows_.scales == nullptr ? 1.0f : rows_.scales[row_ * rows_.scale_row];", "scales of the first page for all"),
     (KERNELS + "attention_stored-inl.h", "if (j + 1 < block.count) scales.advance();", "if (j + 2 < block.count) scales.advance();", "the last row's scale wrong"),
-    (KERNELS + "attention_stored-inl.h", "std::fill(to + c, to + to_row, 0.0f);", "", "padding of unpacked rows not cleared"),
     (KERNELS + "attention_stored.cc", "const float multiple = finite && *scale > 0 ? std::nearbyint(from[n] / *scale) : 0.0f;",
      "const float multiple = finite && *scale > 0 ? std::trunc(from[n] / *scale) : 0.0f;", "i8 cut instead of rounded"),
     # Backward.
-    (KERNELS + "attention_backward-inl.h", "w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "w.origin[r] = logsumexp;", "an empty row's origin -inf"),
     (KERNELS + "attention_backward-inl.h", "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);",
      "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, d_weight)), kF, d);", "the softmax's mean not subtracted"),
     (KERNELS + "attention_backward-inl.h", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));",
@@ -121,7 +119,6 @@ FAULTS = [
     (KERNELS + "attention_backward.cc", ".depth = tile.rows,\n                            .n = stride};\n      if (partial && !query_finite)",
      ".depth = tile.rows - 1,\n                            .n = stride};\n      if (partial && !query_finite)", "the last query left out of d_key"),
     # Taps.
-    (KERNELS + "attention_taps.cc", "origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;", "origin[r] = logsumexp;", "taps: an empty row's origin -inf"),
     (KERNELS + "attention_taps.cc", "log = hn::Add(below, log_scale);", "log = below;", "taps: entropy without dropout's scale"),
     # Pairs of bf16.
     (KERNELS + "attention_pairs-inl.h", " + block.from % kBlockKeys", "", "pairs: blocks that begin late read from their start"),

@@ -48,7 +48,7 @@ struct StoredRows {
   int64_t page_rows = 1;
 };
 
-// Rows [from, from + count) as f32, `columns` numbers each, and zeros up to to_row.
+// Rows [from, from + count) as f32, `columns` numbers each, `to_row` apart.
 void attention_unpack_rows(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
                            int64_t to_row);
 // One row of `count` numbers into a narrower type, rounded to nearest even; i8: `scale` gets what to multiply by.

@@ -27,7 +27,7 @@ struct Workspace {
   float* spare;                             // (max(64, Dv), width): a bias tile, before that the output's columns
   float *scores, *d_scores;                 // (64, width)
   StageSlopes slopes;                       // where the group has stages
-  HWY_ALIGN float origin[kTileRows];        // logsumexp, 0 for rows that attend to nothing
+  HWY_ALIGN float origin[kTileRows];        // logsumexp
   HWY_ALIGN float mean[kTileRows];          // rowsum(dO * O)
 
   Workspace(const Tile& tile, const AttentionBackward& gradients, float* memory) {
@@ -75,8 +75,7 @@ inline void prepare(const Tile& tile, const AttentionBackward& gradients, float 
   if (rows) copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);
   if (gradients.d_value != nullptr) copy_tile_rows(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_rows);
   for (int64_t r = 0; r < tile.width; ++r) {
-    const float logsumexp = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
-    w.origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;
+    w.origin[r] = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
   }
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     FV sum = hn::Zero(kF);

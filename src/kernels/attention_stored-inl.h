@@ -91,7 +91,6 @@ HWY_NOINLINE void unpack_as(const StoredRows& rows, int64_t columns, int64_t fro
       for (; c + kLanes <= columns; c += kLanes) hn::StoreU(widen<kElement>(row, c, scale), kF, to + c);
     }
     for (; c < columns; ++c) to[c] = widen_one<kElement>(row, c * rows.column, row_scale);
-    std::fill(to + c, to + to_row, 0.0f);
     if (j + 1 < count) walk.advance();
   }
 }

@@ -18,7 +18,7 @@ using kernels::AttentionTaps;
 
 // What a tap gathers for each lane while the blocks of keys go by.
 struct Gathered {
-  HWY_ALIGN float origin[kTileRows];  // logsumexp, 0 for rows that attend to nothing
+  HWY_ALIGN float origin[kTileRows];  // logsumexp
   HWY_ALIGN float entropy[kTileRows];
   HWY_ALIGN float threshold[kTileRows];   // the smallest of the top weights: what another must exceed
   HWY_ALIGN float cell[kTileRows];        // of the column of cells that is open
@@ -29,8 +29,7 @@ struct Gathered {
   Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)
       : top_weights(memory), top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * taps.top)) {
     for (int64_t r = 0; r < tile.width; ++r) {
-      const float logsumexp = r < tile.rows ? *taps.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
-      origin[r] = logsumexp == kMinusInfinity ? 0.0f : logsumexp;
+      origin[r] = r < tile.rows ? *taps.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
     }
     std::fill_n(entropy, kTileRows, 0.0f);
     std::fill_n(threshold, kTileRows, 0.0f);
