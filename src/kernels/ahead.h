@@ -15,11 +15,13 @@ class Ahead {
   static constexpr int kMostSets = 16;  // more are left out
 
   void clear() { sets_ = at_ = 0, row_ = lines_ = 0; }
-  // `count` rows of `columns` floats side by side, `stride` floats apart.
-  void add(const float* rows, int64_t stride, int64_t columns, int64_t count) {
+  // `count` rows of `columns` elements side by side, `stride` elements apart.
+  template <class T>
+  void add(const T* rows, int64_t stride, int64_t columns, int64_t count) {
+    constexpr auto kBytes = static_cast<int64_t>(sizeof(T));
     if (columns <= 0 || count <= 0 || sets_ == kMostSets) return;
-    set_[sets_++] = {rows, stride, columns, count};
-    lines_ += count * lines_of(columns);
+    set_[sets_++] = {reinterpret_cast<const char*>(rows), stride * kBytes, columns * kBytes, count};
+    lines_ += count * lines_of(columns * kBytes);
   }
   // Shares what there is among so many calls of ask().
   void spread(int64_t calls) {
@@ -29,21 +31,21 @@ class Ahead {
   void ask() {
     for (int64_t left = lines_; left > 0 && at_ < sets_;) {
       const Rows& set = set_[at_];
-      const float* const row = set.data + row_ * set.stride;
-      for (int64_t c = 0; c < set.columns; c += kFloats) __builtin_prefetch(row + c, 0, 2);
-      left -= lines_of(set.columns);
+      const char* const row = set.data + row_ * set.stride;
+      for (int64_t at = 0; at < set.bytes; at += kLine) __builtin_prefetch(row + at, 0, 2);
+      left -= lines_of(set.bytes);
       if (++row_ == set.count) row_ = 0, ++at_;
     }
   }
 
  private:
   struct Rows {
-    const float* data;
-    int64_t stride, columns, count;
+    const char* data;
+    int64_t stride, bytes, count;
   };
-  static constexpr int64_t kFloats = 16;      // of a line
+  static constexpr int64_t kLine = 64;
   static constexpr int64_t kMostAtOnce = 32;  // lines: a dozen can be under way
-  static int64_t lines_of(int64_t columns) { return (columns + kFloats - 1) / kFloats; }
+  static int64_t lines_of(int64_t bytes) { return (bytes + kLine - 1) / kLine; }
 
   Rows set_[kMostSets];
   int sets_ = 0, at_ = 0;

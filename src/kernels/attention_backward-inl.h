@@ -10,7 +10,7 @@
 
 #include <algorithm>
 
-#include "kernels/attention_tile-inl.h"
+#include "kernels/attention_scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -16,15 +16,18 @@ namespace {
 struct Vectors {
   const Workspace& w;
   kernels::Ahead* const ahead;
+  const bool own_ahead;                // it is this tile's: for its bias
   bool query_finite, d_output_finite;  // of this tile
 
-  Vectors(const Tile& tile, const Workspace& workspace, kernels::Ahead* rows_ahead)
+  Vectors(const Tile& tile, const Workspace& workspace, kernels::Ahead* rows_ahead, bool own)
       : w(workspace),
         ahead(rows_ahead),
+        own_ahead(own),
         query_finite(all_finite(w.query_columns, tile.width, 1, tile.group.size, tile.width)),
         d_output_finite(all_finite(w.d_output_columns, tile.width, 1, tile.group.value_size, tile.width)) {}
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
+    if (own_ahead) ask_for_bias(tile, block, block.count / 2 + tile.group.size / 8, *ahead);
     HWY_NAMESPACE::multiply_keys(tile, block, w.query_columns, scores, ahead);
   }
 
@@ -153,7 +156,9 @@ void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradient
   const Tile tile(group, first, rows);
   Workspace w(tile, gradients, scratch);
   prepare(tile, gradients, group.scale, w);
-  backward_tile(tile, Vectors(tile, w, gradients.ahead), gradients, w);
+  const bool own = group.bias.data != nullptr;
+  kernels::Ahead ahead;
+  backward_tile(tile, Vectors(tile, w, own ? &ahead : gradients.ahead, own), gradients, w);
 }
 
 void CopyRows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride, int64_t rows,

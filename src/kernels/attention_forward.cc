@@ -16,8 +16,10 @@ namespace {
 struct Vectors {
   const float* columns;  // (D, width): the scaled queries
   kernels::Ahead* ahead;
+  bool own_ahead;  // it is this tile's: for its bias
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
+    if (own_ahead) ask_for_bias(tile, block, block.count / 8 + tile.group.value_size / 8, *ahead);
     HWY_NAMESPACE::multiply_keys(tile, block, columns, scores, ahead);
   }
 
@@ -54,7 +56,10 @@ void ForwardTile(const AttentionGroup& group, const AttentionForward& result, in
                  float* scratch) {
   const Tile tile(group, first, rows);
   pack_queries(tile, group.scale, scratch);
-  forward_tile(tile, Vectors{scratch, result.ahead}, result, scratch + packed_queries(group, tile.width));
+  const bool own = group.bias.data != nullptr;
+  kernels::Ahead ahead;
+  forward_tile(tile, Vectors{scratch, own ? &ahead : result.ahead, own}, result,
+               scratch + packed_queries(group, tile.width));
 }
 
 }  // namespace

@@ -88,44 +88,59 @@ HWY_INLINE void multiply_registers(const Product& p, int64_t row, int64_t lane) 
   }
 }
 
-template <int kVectors, Into kInto>
-HWY_INLINE void multiply_panel(const Product& p, int64_t lane) {
+// Cuts C (rows, n) into what fits the registers: blocks.template multiply<kRows, kVectors>(row, lane) for each part.
+template <int kVectors, class Blocks>
+HWY_INLINE void cut_panel(int64_t rows, int64_t lane, const Blocks& blocks) {
   constexpr int kMost = rows_for(kVectors);
   int64_t row = 0;
-  for (; row + kMost <= p.rows; row += kMost) multiply_registers<kMost, kVectors, kInto>(p, row, lane);
-  if (kMost > 4 && row + 4 <= p.rows) {
-    multiply_registers<4, kVectors, kInto>(p, row, lane);
+  for (; row + kMost <= rows; row += kMost) blocks.template multiply<kMost, kVectors>(row, lane);
+  if (kMost > 4 && row + 4 <= rows) {
+    blocks.template multiply<4, kVectors>(row, lane);
     row += 4;
   }
-  if (row + 2 <= p.rows) {
-    multiply_registers<2, kVectors, kInto>(p, row, lane);
+  if (row + 2 <= rows) {
+    blocks.template multiply<2, kVectors>(row, lane);
     row += 2;
   }
-  if (row < p.rows) multiply_registers<1, kVectors, kInto>(p, row, lane);
+  if (row < rows) blocks.template multiply<1, kVectors>(row, lane);
 }
 
-template <Into kInto>
-HWY_NOINLINE void multiply(const Product& p) {
-  int64_t left = p.n / kLanes, lane = 0;
+template <class Blocks>
+HWY_INLINE void cut_into_registers(int64_t rows, int64_t n, const Blocks& blocks) {
+  int64_t left = n / kLanes, lane = 0;
   while (left > 0) {
 #if HWY_TARGET <= HWY_AVX3
     if (left == 4 || left > 6) {
-      multiply_panel<4, kInto>(p, lane);
+      cut_panel<4>(rows, lane, blocks);
       left -= 4, lane += 4 * kLanes;
       continue;
     }
 #endif
     if (left == 3 || left > 4) {  // four are two and two, not three and one
-      multiply_panel<3, kInto>(p, lane);
+      cut_panel<3>(rows, lane, blocks);
       left -= 3, lane += 3 * kLanes;
     } else if (left >= 2) {
-      multiply_panel<2, kInto>(p, lane);
+      cut_panel<2>(rows, lane, blocks);
       left -= 2, lane += 2 * kLanes;
     } else {
-      multiply_panel<1, kInto>(p, lane);
+      cut_panel<1>(rows, lane, blocks);
       left -= 1, lane += kLanes;
     }
   }
+}
+
+template <Into kInto>
+struct RegisterBlocks {
+  const Product& product;
+  template <int kRows, int kVectors>
+  HWY_INLINE void multiply(int64_t row, int64_t lane) const {
+    multiply_registers<kRows, kVectors, kInto>(product, row, lane);
+  }
+};
+
+template <Into kInto>
+HWY_NOINLINE void multiply(const Product& p) {
+  cut_into_registers(p.rows, p.n, RegisterBlocks<kInto>{p});
 }
 
 }  // namespace

@@ -27,44 +27,18 @@ struct VectorPairs {
 
   template <Into kInto>
   static HWY_NOINLINE void multiply(const PairProduct& p) {
-    int64_t left = p.n / kLanes, lane = 0;
-    while (left > 0) {
-#if HWY_TARGET <= HWY_AVX3
-      if (left == 4 || left > 6) {
-        panel<4, kInto>(p, lane);
-        left -= 4, lane += 4 * kLanes;
-        continue;
-      }
-#endif
-      if (left == 3 || left > 4) {
-        panel<3, kInto>(p, lane);
-        left -= 3, lane += 3 * kLanes;
-      } else if (left >= 2) {
-        panel<2, kInto>(p, lane);
-        left -= 2, lane += 2 * kLanes;
-      } else {
-        panel<1, kInto>(p, lane);
-        left -= 1, lane += kLanes;
-      }
-    }
+    cut_into_registers(p.rows, p.n, Blocks<kInto>{p});
   }
 
  private:
-  template <int kVectors, Into kInto>
-  static HWY_INLINE void panel(const PairProduct& p, int64_t lane) {
-    constexpr int kMost = rows_for(kVectors);
-    int64_t row = 0;
-    for (; row + kMost <= p.rows; row += kMost) registers<kMost, kVectors, kInto>(p, row, lane);
-    if (kMost > 4 && row + 4 <= p.rows) {
-      registers<4, kVectors, kInto>(p, row, lane);
-      row += 4;
+  template <Into kInto>
+  struct Blocks {
+    const PairProduct& product;
+    template <int kRows, int kVectors>
+    HWY_INLINE void multiply(int64_t row, int64_t lane) const {
+      registers<kRows, kVectors, kInto>(product, row, lane);
     }
-    if (row + 2 <= p.rows) {
-      registers<2, kVectors, kInto>(p, row, lane);
-      row += 2;
-    }
-    if (row < p.rows) registers<1, kVectors, kInto>(p, row, lane);
-  }
+  };
 
   template <int kRows, int kVectors, Into kInto>
   static HWY_INLINE void registers(const PairProduct& p, int64_t row, int64_t lane) {

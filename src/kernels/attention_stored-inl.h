@@ -9,7 +9,7 @@
 #include <algorithm>
 
 #include "base/half.h"
-#include "kernels/attention_tile-inl.h"
+#include "kernels/attention_scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -8,7 +8,7 @@
 
 #include <bit>
 
-#include "kernels/attention_tile-inl.h"
+#include "kernels/attention_scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
