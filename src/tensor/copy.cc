@@ -87,6 +87,11 @@ void copy_row(T* to, int64_t to_stride, const S* from, int64_t from_stride, int6
       return;
     }
   }
+  if (to_stride == 1 && from_stride == 1) {
+#pragma omp simd
+    for (int64_t i = 0; i < count; ++i) to[i] = converted<T>(from[i]);
+    return;
+  }
   for (int64_t i = 0; i < count; ++i) to[i * to_stride] = converted<T>(from[i * from_stride]);
 }
 
@@ -102,11 +107,17 @@ void Tensor::copy_from(const Tensor& source) const {
     using T = std::remove_pointer_t<decltype(to_type)>;
     with_type(source.dtype_, [&](auto* from_type) {
       using S = std::remove_pointer_t<decltype(from_type)>;
+      T* const to = static_cast<T*>(data_);
+      const S* const from = static_cast<const S*>(source.data_);
       // A thread is worth starting for some tens of thousands of elements.
+      if (is_contiguous() && source.is_contiguous()) {
+        parallel_for(numel(), 32768,
+                     [&](int64_t begin, int64_t end) { copy_row(to + begin, 1, from + begin, 1, end - begin); });
+        return;
+      }
       parallel_for(rows.outer, 1 + 32768 / rows.inner, [&](int64_t begin, int64_t end) {
         for (int64_t row = begin; row < end; ++row) {
-          copy_row(static_cast<T*>(data_) + row_offset(*this, row), to_stride,
-                   static_cast<const S*>(source.data_) + row_offset(source, row), from_stride, rows.inner);
+          copy_row(to + row_offset(*this, row), to_stride, from + row_offset(source, row), from_stride, rows.inner);
         }
       });
     });
