@@ -181,18 +181,20 @@ struct PackedLengths {
   Tensor keys;
 };
 
-// attention() of every sequence with itself only: query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv), f32, any
-// strides.
+// attention() of every sequence with itself only: query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv), f32, bf16 or
+// f16, any strides.
 // -> output (T, H, Dv), logsumexp (H, T) on request. The bits are those of the same sequences in a padded batch with
 // key_lengths (and of each query's position in it), dropout included. Of the options, mask, bias, key_lengths and
 // documents have no place here, nor have weights and taps. Throws Error for lengths that decrease or do not fit.
 [[nodiscard]] AttentionResult attention_packed(const Tensor& query, const Tensor& key, const Tensor& value,
                                                const PackedLengths& lengths, const AttentionOptions& options = {});
 // -> gradients in the shapes of query, key and value, with the bits of every sequence alone; `forward` with logsumexp.
+// What sequences share (sinks, slopes, a score function's table) is summed over them in order.
 [[nodiscard]] AttentionGradients attention_packed_backward(const Tensor& d_output, const Tensor& query,
                                                            const Tensor& key, const Tensor& value,
                                                            const PackedLengths& lengths, const AttentionResult& forward,
-                                                           const AttentionOptions& options = {});
+                                                           const AttentionOptions& options = {},
+                                                           const AttentionWantGradients& want = {});
 
 // Kernel regression in the same engine: the score of a pair is log_alpha(|q - k|^2), for any radial kernel alpha
 // (score.h has Gaussian, Boxcar and Epanechnikov); options.scale and options.score have no place here. The squared

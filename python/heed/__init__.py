@@ -29,7 +29,9 @@ from ._heed import (
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_packed",
+    "attention_packed_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
+    "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -236,6 +238,35 @@ def attention_additive_backward(
     given = dict(_given("attention_additive_backward", options), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
                                      (False, False, False), weight)
+    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+def attention_packed(
+    query: Array, key: Array, value: Array, cu_seqlens_q: Array, cu_seqlens_k: Optional[Array] = None, **options: Any
+) -> Union[Array, AttentionResult]:
+    """attention() of every one of a batch of sequences, one behind the other without padding.
+
+    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv), logsumexp (H, T). cu_seqlens_q, (B + 1): where
+    each sequence begins in query, 0, the first length, the sum of the first two, ..., T; cu_seqlens_k in key and value,
+    that of the queries unless given. options are those of attention(), without mask, bias, key_lengths, documents,
+    weights and taps. The bits are those of every sequence alone.
+    """
+    given = _given("attention_packed", options, ("return_logsumexp", "out"))
+    given.update(return_logsumexp=bool(given["return_logsumexp"]), return_weights=False, taps=None)
+    begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
+    return _result(_heed.attention_packed(query, key, value, begins, _options(given)), query, given, given["out"])
+
+
+def attention_packed_backward(
+    d_output: Array, query: Array, key: Array, value: Array, output: Array, logsumexp: Array, cu_seqlens_q: Array,
+    cu_seqlens_k: Optional[Array] = None, *, want_alibi_slopes: bool = False, want_relative_table: bool = False,
+    **options: Any,
+) -> AttentionGradients:
+    """The gradient of attention_packed() with the same arguments; what the sequences share is summed over them."""
+    given = dict(_given("attention_packed_backward", options), taps=None)
+    begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
+    found = _heed.attention_packed_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
+                                            (False, want_alibi_slopes, want_relative_table))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 

@@ -9,6 +9,11 @@ def attention_backward(
     d_output: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, options: Dict[str, Any],
     want: Any, additive: Any,
 ) -> Dict[str, Any]: ...
+def attention_packed(query: Any, key: Any, value: Any, begins: Any, options: Dict[str, Any]) -> Dict[str, Any]: ...
+def attention_packed_backward(
+    d_output: Any, query: Any, key: Any, value: Any, output: Any, logsumexp: Any, begins: Any,
+    options: Dict[str, Any], want: Any,
+) -> Dict[str, Any]: ...
 class Cache:
     def __init__(
         self, batch: int, heads: int, capacity: int, size: int, value_size: int, dtype: str, page: int, pages: int,
@@ -39,5 +44,8 @@ def active_isa() -> str:
     """The instruction set in use: "portable", "avx2" or "avx512"."""
 def set_isa(name: str) -> None: ...
 def available_isas() -> List[str]: ...
-def peak_gflops() -> float:
-    """What one thread can do at best in float32 multiply-adds, measured now: the limit of every kernel."""
+def peak_gflops(dtype: str = "f32") -> float:
+    """What one thread can do at best in multiply-adds, measured now: the limit of every kernel.
+
+    "bf16": by the unit that multiplies bf16, where the machine has one; float32 otherwise.
+    """

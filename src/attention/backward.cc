@@ -253,10 +253,10 @@ struct Pass {
 
   // Sums over pairs, in double precision, of numbers that all rows (or those of a head) share: the entries of a stage's
   // table, the weights of additive scores. aim(gradients, sums) says where a kernel adds them. Each (b, h) adds up its
-  // own, then these follow each other. Where that would take too much memory, each h: the order depends on the shape
-  // alone.
+  // own, then these follow each other into `totals`: `entries` of them, or for every head so many. Where that would
+  // take too much memory, each h adds up all of its own: the order depends on the shape alone.
   template <class Aim>
-  void shared(const Tensor& result_sums, int64_t entries, const Aim& aim) const {
+  void add_shared(std::span<double> totals, int64_t entries, const Aim& aim) const {
     const int64_t all = problem.batch * problem.heads;
     const bool by_sequence = all * entries <= int64_t{1} << 22;
     const int64_t tasks = by_sequence ? all : problem.heads;
@@ -276,32 +276,30 @@ struct Pass {
         }
       }
     });
-    float* const data = result_sums.data<float>();
-    const int64_t heads_apart = result_sums.numel() == entries ? 1 : problem.heads;
-    for (int64_t n = 0; n < heads_apart * entries; ++n) {
-      double sum = 0;
-      for (int64_t task = n / entries; task < tasks; task += heads_apart) sum += sums[task * entries + n % entries];
-      data[n] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+    const auto count = static_cast<int64_t>(totals.size());
+    const int64_t heads_apart = count == entries ? 1 : problem.heads;
+    for (int64_t n = 0; n < count; ++n) {
+      double& total = totals[static_cast<size_t>(n)];
+      for (int64_t task = n / entries; task < tasks; task += heads_apart) total += sums[task * entries + n % entries];
     }
-  }
-
-  void table(const Tensor& d_table, int64_t stage) const {
-    shared(d_table, d_table.numel(), [&](AttentionBackward& gradients, double* sums) {
-      gradients.d_table = sums;
-      gradients.table_stage = stage;
-    });
-  }
-
-  void additive(const Tensor& d_weight) const {
-    shared(d_weight, problem.size, [](AttentionBackward& gradients, double* sums) { gradients.d_additive = sums; });
   }
 };
 
-void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,
-                  DType dtype) {
-  require(tensor.defined(), function, name, " of shape ", shape, "; found an undefined tensor");
-  require(tensor.shape() == shape && tensor.dtype() == dtype, function, name, " of shape ", shape, " in ", dtype,
-          "; found ", tensor.shape(), " in ", tensor.dtype());
+// What all calls add up, rounded once.
+template <class Add>
+void write_shared(const Tensor& result, const Add& add) {
+  std::vector<double> totals(static_cast<size_t>(result.numel()), 0.0);
+  add(std::span<double>(totals));
+  std::transform(totals.begin(), totals.end(), result.data<float>(), [](double sum) {
+    return sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+  });
+}
+
+void sum_additive(const BackwardCall& call) {
+  write_shared(call.gradients.additive_weight, [&](std::span<double> totals) {
+    Pass(call).add_shared(totals, call.problem.size,
+                          [](AttentionBackward& gradients, double* sums) { gradients.d_additive = sums; });
+  });
 }
 
 }  // namespace
@@ -325,10 +323,33 @@ void run_backward(std::span<const BackwardCall> calls) {
       pass.in_two();
     }
     if (call.gradients.bias.defined()) pass.bias();
-    if (call.gradients.alibi_slopes.defined()) pass.table(call.gradients.alibi_slopes, p.stage_of_alibi());
-    if (call.gradients.additive_weight.defined()) pass.additive(call.gradients.additive_weight);
-    if (call.gradients.score_table.defined()) pass.table(call.gradients.score_table, p.stage_of_score());
+    if (call.gradients.additive_weight.defined()) sum_additive(call);
+    if (call.gradients.alibi_slopes.defined()) sum_slopes({&call, 1}, call.gradients.alibi_slopes);
+    if (call.gradients.score_table.defined()) sum_score_table({&call, 1}, call.gradients.score_table);
   }
+}
+
+namespace {
+
+void sum_table(std::span<const BackwardCall> calls, int64_t stage, const Tensor& d_table) {
+  write_shared(d_table, [&](std::span<double> totals) {
+    for (const BackwardCall& call : calls) {
+      Pass(call).add_shared(totals, d_table.numel(), [&](AttentionBackward& gradients, double* sums) {
+        gradients.d_table = sums;
+        gradients.table_stage = stage;
+      });
+    }
+  });
+}
+
+}  // namespace
+
+void sum_slopes(std::span<const BackwardCall> calls, const Tensor& d_slopes) {
+  if (!calls.empty()) sum_table(calls, calls[0].problem.stage_of_alibi(), d_slopes);
+}
+
+void sum_score_table(std::span<const BackwardCall> calls, const Tensor& d_table) {
+  if (!calls.empty()) sum_table(calls, calls[0].problem.stage_of_score(), d_table);
 }
 
 Tensor sum_sinks(const Tensor& d_sinks) {
@@ -344,6 +365,21 @@ Tensor sum_sinks(const Tensor& d_sinks) {
   return sums;
 }
 
+void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,
+                  DType dtype) {
+  require(tensor.defined(), function, name, " of shape ", shape, "; found an undefined tensor");
+  require(tensor.shape() == shape && tensor.dtype() == dtype, function, name, " of shape ", shape, " in ", dtype,
+          "; found ", tensor.shape(), " in ", tensor.dtype());
+}
+
+void check_wanted(std::string_view function, const AttentionOptions& options, const AttentionWantGradients& want) {
+  require(!want.bias || options.bias.defined(), function, "a bias, as its gradient is wanted; found none");
+  require(!want.alibi_slopes || options.alibi_slopes.defined(), function,
+          "alibi_slopes, as their gradient is wanted; found none");
+  require(!want.score_table || (options.score.defined() && options.score.has_table()), function,
+          "a score function with a table, as its gradient is wanted; found none");
+}
+
 AttentionGradients run_attention_backward(std::string_view function, const AttentionProblem& problem, DType dtype,
                                           const Tensor& d_output, const Tensor& query, const Tensor& key,
                                           const Tensor& value, const AttentionResult& forward,
@@ -353,12 +389,7 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
   require_like(function, "the forward pass's output", forward.output, output, dtype);
   require_like(function, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp,
                {problem.batch, problem.heads, problem.queries}, DType::f32);
-  require(!want.bias || problem.options.bias.defined(), function, "a bias, as its gradient is wanted; found none");
-  require(!want.alibi_slopes || problem.options.alibi_slopes.defined(), function,
-          "alibi_slopes, as their gradient is wanted; found none");
-  require(!want.score_table || (problem.options.score.defined() && problem.options.score.has_table()), function,
-          "a score function with a table, as its gradient is wanted; found none");
-
+  check_wanted(function, problem.options, want);
   AttentionGradients result;
   const auto empty_like = [](const Tensor& x) {  // (B, H, L, D), laid out as a layer's rows are: (B, L, H, D)
     return Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}).transpose(1, 2);

@@ -37,6 +37,7 @@ Tensor columns_of(const Tensor& packed, int64_t begin, int64_t end) {
 }
 
 struct Packed {
+  DType dtype = DType::f32;
   std::vector<int64_t> queries, keys;
   std::vector<AttentionProblem> problems;
 
@@ -57,13 +58,14 @@ struct Packed {
     keys = checked_lengths(function, "lengths.keys", lengths.keys, key.size(0));
     require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ", keys.size() - 1,
             " and ", queries.size() - 1);
+    if (is_half(query.dtype())) dtype = query.dtype();
     // Once for them all, also where there is no sequence.
     (void)check_attention(function, sequence_of(query, 0, query.size(0)), sequence_of(key, 0, key.size(0)),
-                          sequence_of(value, 0, value.size(0)), options, DType::f32);
+                          sequence_of(value, 0, value.size(0)), options, dtype);
     for (size_t b = 0; b + 1 < queries.size(); ++b) {
       AttentionProblem problem = check_attention(function, sequence_of(query, queries[b], queries[b + 1]),
                                                  sequence_of(key, keys[b], keys[b + 1]),
-                                                 sequence_of(value, keys[b], keys[b + 1]), options, DType::f32);
+                                                 sequence_of(value, keys[b], keys[b + 1]), options, dtype);
       problem.sequence = static_cast<int64_t>(b);
       problems.push_back(std::move(problem));
     }
@@ -75,6 +77,7 @@ struct Packed {
 AttentionResult attention_packed(const Tensor& query, const Tensor& key, const Tensor& value,
                                  const PackedLengths& lengths, const AttentionOptions& options) {
   const Packed packed("attention_packed", query, key, value, lengths, options);
+  const Tensor wide_query = query.to(DType::f32);
   AttentionResult result;
   result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)});
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({query.size(1), query.size(0)});
@@ -84,27 +87,30 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
     AttentionResult part;
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
-    calls.push_back(
-        {packed.problems[b], sequence_of(query, q0, q1), {sequence_of(key, k0, k1), sequence_of(value, k0, k1)}, part});
+    const KeyValues memory{sequence_of(key, k0, k1), sequence_of(value, k0, k1)};
+    calls.push_back({packed.problems[b], sequence_of(wide_query, q0, q1), memory, part, packed.dtype == DType::bf16});
   }
   const ExplainScope explain("attention_packed", calls, 1);
   run_forward(calls);
+  result.output = result.output.to(packed.dtype);
   return result;
 }
 
 AttentionGradients attention_packed_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                              const Tensor& value, const PackedLengths& lengths,
-                                             const AttentionResult& forward, const AttentionOptions& options) {
+                                             const AttentionResult& forward, const AttentionOptions& options,
+                                             const AttentionWantGradients& want) {
   constexpr std::string_view kName = "attention_packed_backward";
   const Packed packed(kName, query, key, value, lengths, options);
   const Shape output{query.size(0), query.size(1), value.size(2)}, rows{query.size(1), query.size(0)};
-  const auto require_like = [&](std::string_view name, const Tensor& tensor, const Shape& shape) {
-    require(tensor.defined() && tensor.shape() == shape && tensor.dtype() == DType::f32, kName, name, " of shape ",
-            shape, " in f32; found ", tensor.defined() ? to_string(tensor.shape()) : "none");
-  };
-  require_like("d_output", d_output, output);
-  require_like("the forward pass's output", forward.output, output);
-  require_like("the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp, rows);
+  require_like(kName, "d_output", d_output, output, packed.dtype);
+  require_like(kName, "the forward pass's output", forward.output, output, packed.dtype);
+  require_like(kName, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp, rows,
+               DType::f32);
+  check_wanted(kName, options, want);
+  const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
+  const Tensor wide_d_output = wide(d_output), wide_query = wide(query), wide_output = wide(forward.output);
+  const kernels::AttentionPairs* const pairs = packed.dtype == DType::bf16 ? kernels::attention_pairs() : nullptr;
   AttentionGradients gradients;
   gradients.query = Tensor::empty(query.shape());
   gradients.key = Tensor::empty(key.shape());
@@ -115,14 +121,15 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   for (size_t b = 0; b < packed.problems.size(); ++b) {
     const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
     BackwardCall call{packed.problems[b],
-                      sequence_of(d_output, q0, q1),
-                      sequence_of(query, q0, q1),
+                      sequence_of(wide_d_output, q0, q1),
+                      sequence_of(wide_query, q0, q1),
                       sequence_of(key, k0, k1),
                       sequence_of(value, k0, k1),
                       {},
                       {},
-                      {}};
-    call.forward.output = sequence_of(forward.output, q0, q1);
+                      {},
+                      pairs};
+    call.forward.output = sequence_of(wide_output, q0, q1);
     call.forward.logsumexp = columns_of(forward.logsumexp, q0, q1);
     call.gradients.query = sequence_of(gradients.query, q0, q1);
     call.gradients.key = sequence_of(gradients.key, k0, k1);
@@ -132,11 +139,20 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   }
   std::vector<ForwardCall> same;
   for (const BackwardCall& call : calls)
-    same.push_back({call.problem, call.query, {call.key, call.value}, call.forward});
+    same.push_back({call.problem, call.query, {call.key, call.value}, call.forward, packed.dtype == DType::bf16});
   {
     const ExplainScope explain(kName, same, 2.5);
     run_backward(calls);
   }
+  if (want.alibi_slopes) {
+    gradients.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
+    sum_slopes(calls, gradients.alibi_slopes);
+  }
+  if (want.score_table) {
+    gradients.score_table = Tensor::zeros(options.score.table().shape());
+    sum_score_table(calls, gradients.score_table);
+  }
+  for (Tensor* gradient : {&gradients.query, &gradients.key, &gradients.value}) *gradient = gradient->to(packed.dtype);
   if (d_sinks.defined()) gradients.sinks = sum_sinks(d_sinks.expand({1, rows[0], rows[1]}));
   return gradients;
 }

@@ -43,6 +43,17 @@ struct BackwardCall {
 };
 void run_backward(std::span<const BackwardCall> calls);
 
+// The gradient of the ALiBi slopes, or of the score function's table, that all calls share: summed over them in order,
+// in double precision.
+void sum_slopes(std::span<const BackwardCall> calls, const Tensor& d_slopes);
+void sum_score_table(std::span<const BackwardCall> calls, const Tensor& d_table);
+
+// Throws Error, in the name of `function`, where a tensor is not there or is another.
+void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,
+                  DType dtype);
+// Throws Error, in the name of `function`, where a gradient is wanted of what is not there.
+void check_wanted(std::string_view function, const AttentionOptions& options, const AttentionWantGradients& want);
+
 // What attention_backward() does once the arguments are a problem: in the name of `function` checks the gradient and
 // the forward pass, makes memory for what is wanted, and runs. d_output, query, key and value are of `dtype`.
 [[nodiscard]] AttentionGradients run_attention_backward(std::string_view function, const AttentionProblem& problem,

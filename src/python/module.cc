@@ -10,6 +10,7 @@
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "kernels/attention_pairs.h"
 #include "kernels/peak.h"
 #include "python/arrays.h"
 #include "python/ops.h"
@@ -176,6 +177,19 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout) {
   return result;
 }
 
+py::dict dict_of(const AttentionGradients& gradients) {
+  py::dict result;
+  result["query"] = array_or_none(gradients.query);
+  result["key"] = array_or_none(gradients.key);
+  result["value"] = array_or_none(gradients.value);
+  result["bias"] = array_or_none(gradients.bias);
+  result["sinks"] = array_or_none(gradients.sinks);
+  result["alibi_slopes"] = array_or_none(gradients.alibi_slopes);
+  result["relative_table"] = array_or_none(gradients.score_table);
+  result["additive_weight"] = array_or_none(gradients.additive_weight);
+  return result;
+}
+
 // `additive` is the weight of additive scores, or None.
 py::dict attend(const py::object& query, const py::object& key, const py::object& value, const py::dict& given,
                 bool plain, const py::object& additive) {
@@ -229,16 +243,63 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
                                  : attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward,
                                                       options, wanted);
   }
-  py::dict result;
-  result["query"] = array_or_none(layout.out(gradients.query));
-  result["key"] = array_or_none(layout.out(gradients.key));
-  result["value"] = array_or_none(layout.out(gradients.value));
-  result["bias"] = array_or_none(gradients.bias);
-  result["sinks"] = array_or_none(gradients.sinks);
-  result["alibi_slopes"] = array_or_none(gradients.alibi_slopes);
-  result["relative_table"] = array_or_none(gradients.score_table);
-  result["additive_weight"] = array_or_none(gradients.additive_weight);
-  return result;
+  gradients.query = layout.out(gradients.query);
+  gradients.key = layout.out(gradients.key);
+  gradients.value = layout.out(gradients.value);
+  return dict_of(gradients);
+}
+
+// Packed sequences (T, H, D), which begin where `begins`, those of the queries and of the keys, say.
+struct PackedArguments {
+  std::array<Tensor, 3> tensors;
+  PackedLengths lengths;
+  AttentionOptions options;
+
+  PackedArguments(Arguments& arguments, const py::object& query, const py::object& key, const py::object& value,
+                  const std::array<py::object, 2>& begins, const py::dict& given)
+      : tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")},
+        lengths{arguments.integers(begins[0], "cu_seqlens_q"), arguments.integers(begins[1], "cu_seqlens_k")},
+        options(options_of(given, arguments)) {
+    require(tensors[0].defined() && tensors[0].rank() == 3, "attention_packed", "query (T, H, D); found ",
+            tensors[0].defined() ? to_string(tensors[0].shape()) : "none");
+    require_heads(options, tensors[0]);
+  }
+};
+
+py::dict attend_packed(const py::object& query, const py::object& key, const py::object& value,
+                       const std::array<py::object, 2>& begins, const py::dict& given) {
+  Arguments arguments;
+  PackedArguments packed(arguments, query, key, value, begins, given);
+  unify(packed.tensors, true);
+  const auto& [q, k, v] = packed.tensors;
+  AttentionResult result;
+  {
+    const py::gil_scoped_release release;
+    result = attention_packed(q, k, v, packed.lengths, packed.options);
+  }
+  return dict_of(result, {.heads_first = true, .rank = 4});
+}
+
+py::dict differentiate_packed(const py::object& d_output, const py::object& query, const py::object& key,
+                              const py::object& value, const py::object& output, const py::object& logsumexp,
+                              const std::array<py::object, 2>& begins, const py::dict& given,
+                              const std::array<bool, 3>& want) {
+  Arguments arguments;
+  const PackedArguments packed(arguments, query, key, value, begins, given);
+  std::array<Tensor, 5> tensors{arguments(d_output, "d_output"), packed.tensors[0], packed.tensors[1],
+                                packed.tensors[2], arguments(output, "output")};
+  unify(tensors, true);
+  const auto& [d, q, k, v, o] = tensors;
+  AttentionResult forward;
+  forward.output = o;
+  forward.logsumexp = arguments.floats(logsumexp, "logsumexp");
+  const AttentionWantGradients wanted{.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]};
+  AttentionGradients gradients;
+  {
+    const py::gil_scoped_release release;
+    gradients = attention_packed_backward(d, q, k, v, packed.lengths, forward, packed.options, wanted);
+  }
+  return dict_of(gradients);
 }
 
 std::string explain(const py::object& query, const py::object& key, const py::object& value, const py::dict& given) {
@@ -327,6 +388,8 @@ PYBIND11_MODULE(_heed, module) {
   });
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
+  module.def("attention_packed", &attend_packed);
+  module.def("attention_packed_backward", &differentiate_packed);
   module.def("copy_into", &copy_into);
   define_ops(module);
   module.def("explain", &explain);
@@ -350,7 +413,13 @@ PYBIND11_MODULE(_heed, module) {
     return names;
   });
   module.def(
-      "peak_gflops", [] { return kernels::peak_gflops(9); }, py::call_guard<py::gil_scoped_release>());
+      "peak_gflops",
+      [](const std::string& dtype) {
+        require(dtype == "f32" || dtype == "bf16", "peak_gflops", "dtype \"f32\" or \"bf16\"; found \"", dtype, "\"");
+        const kernels::AttentionPairs* const pairs = dtype == "bf16" ? kernels::attention_pairs() : nullptr;
+        return pairs != nullptr ? kernels::peak_gflops(9, pairs->run_peak) : kernels::peak_gflops(9);
+      },
+      py::arg("dtype") = "f32", py::call_guard<py::gil_scoped_release>());
   module.attr("__version__") = HEED_VERSION;
 }
 

@@ -43,8 +43,12 @@ Tensor sequence(const Tensor& packed, int32_t begin, int32_t end) {
   return packed.slice(0, begin, end).transpose(0, 1).clone().reshape({1, packed.size(1), end - begin, packed.size(2)});
 }
 
+AttentionWantGradients want_all(const AttentionOptions& o) {
+  return {.alibi_slopes = o.alibi_slopes.defined(), .score_table = o.score.defined()};
+}
+
 std::vector<AttentionOptions> rules(Random& random, int64_t heads) {
-  std::vector<AttentionOptions> list(6);
+  std::vector<AttentionOptions> list(7);
   list[1].causal = Causal::bottom_right();
   list[2].causal = Causal::top_left();
   list[2].softcap = 2;
@@ -53,38 +57,76 @@ std::vector<AttentionOptions> rules(Random& random, int64_t heads) {
   list[4].alibi_slopes = random.tensor({heads});
   list[5].sinks = random.tensor({heads});
   list[5].causal = Causal::bottom_right();
+  list[6].score = score::RelativePosition{random.tensor({heads, 9}), 4};
+  list[6].alibi_slopes = random.tensor({heads});
   return list;
+}
+
+// Adds the gradients of every sequence, where they are wanted.
+void add(const Tensor& gradient, std::vector<double>& sums) {
+  if (!gradient.defined()) return;
+  const std::vector<double> numbers = to_doubles(gradient);
+  sums.resize(numbers.size());
+  for (size_t n = 0; n < numbers.size(); ++n) sums[n] += numbers[n];
 }
 
 TEST(AttentionPacked, HasTheBitsOfEverySequenceAlone) {
   Random random(1);
-  for (int trial = 0; trial < 8; ++trial) {
-    const Batch batch = random_batch(random, trial == 0 ? 0 : 7, trial % 2 == 0 ? 40 : 150, 4, 2);
+  for (int trial = 0; trial < 9; ++trial) {
+    const DType dtype = trial % 3 == 0 ? DType::f32 : trial % 3 == 1 ? DType::bf16 : DType::f16;
+    Batch batch = random_batch(random, trial == 0 ? 0 : 7, trial % 2 == 0 ? 40 : 150, 4, 2);
+    for (Tensor* tensor : {&batch.q, &batch.k, &batch.v, &batch.d_out}) *tensor = tensor->to(dtype);
     for (AttentionOptions& o : rules(random, 4)) {
       o.want.logsumexp = true;
       const AttentionResult all = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
       const AttentionGradients gradients =
-          attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, all, o);
-      std::vector<double> sinks(4);
+          attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, all, o, want_all(o));
+      EXPECT_EQ(all.output.dtype(), dtype);
+      std::vector<double> sinks(4), slopes(4), table(36);
       for (size_t b = 0; b < batch.size(); ++b) {
         const int32_t q0 = batch.queries[b], q1 = batch.queries[b + 1], k0 = batch.keys[b], k1 = batch.keys[b + 1];
         const Tensor q = sequence(batch.q, q0, q1), k = sequence(batch.k, k0, k1), v = sequence(batch.v, k0, k1);
         const AttentionResult one = attention(q, k, v, o);
         EXPECT_TRUE(same_bits(sequence(all.output, q0, q1), one.output)) << trial << " sequence " << b;
         EXPECT_TRUE(same_bits(all.logsumexp.slice(1, q0, q1).clone().reshape(one.logsumexp.shape()), one.logsumexp));
-        const AttentionGradients g = attention_backward(sequence(batch.d_out, q0, q1), q, k, v, one, o);
+        const AttentionGradients g = attention_backward(sequence(batch.d_out, q0, q1), q, k, v, one, o, want_all(o));
         EXPECT_TRUE(same_bits(sequence(gradients.query, q0, q1), g.query)) << trial << " sequence " << b;
         EXPECT_TRUE(same_bits(sequence(gradients.key, k0, k1), g.key)) << trial << " sequence " << b;
         EXPECT_TRUE(same_bits(sequence(gradients.value, k0, k1), g.value)) << trial << " sequence " << b;
-        if (!o.sinks.defined()) continue;
-        for (size_t h = 0; h < 4; ++h) sinks[h] += to_doubles(g.sinks)[h];
+        add(g.sinks, sinks);
+        add(g.alibi_slopes, slopes);
+        add(g.score_table, table);
       }
       EXPECT_EQ(gradients.sinks.defined(), o.sinks.defined());
+      EXPECT_EQ(gradients.alibi_slopes.defined(), o.alibi_slopes.defined());
+      EXPECT_EQ(gradients.score_table.defined(), o.score.defined());
       if (o.sinks.defined()) {
         EXPECT_TRUE(close(to_doubles(gradients.sinks), sinks, 1e-6, "sinks"));
       }
+      if (o.alibi_slopes.defined()) {
+        EXPECT_TRUE(close(to_doubles(gradients.alibi_slopes), slopes, 1e-6, "slopes"));
+      }
+      if (o.score.defined()) {
+        EXPECT_TRUE(close(to_doubles(gradients.score_table), table, 1e-6, "table"));
+      }
     }
   }
+}
+
+TEST(AttentionPacked, RefusesWhatIsNotThere) {
+  Random random(4);
+  Batch batch = random_batch(random, 3, 20, 2, 1);
+  AttentionOptions o;
+  o.want.logsumexp = true;
+  const AttentionResult r = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
+  const auto backward = [&](const Tensor& d_out, const AttentionWantGradients& want) {
+    (void)attention_packed_backward(d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want);
+  };
+  EXPECT_THROW(backward(batch.d_out, {.bias = true}), Error);
+  EXPECT_THROW(backward(batch.d_out, {.alibi_slopes = true}), Error);
+  EXPECT_THROW(backward(batch.d_out, {.score_table = true}), Error);
+  EXPECT_THROW(backward(batch.d_out.to(DType::bf16), {}), Error);
+  EXPECT_THROW((void)attention_packed(batch.q.to(DType::f16), batch.k, batch.v, batch.lengths, o), Error);
 }
 
 TEST(AttentionPacked, DropsAsAPaddedBatchDoes) {
@@ -126,12 +168,16 @@ TEST(AttentionPacked, DoesNotDependOnTheNumberOfThreads) {
   const KeepSettings keep;
   Random random(3);
   const Batch batch = random_batch(random, 30, 90, 2, 1);
-  const AttentionOptions o{.causal = Causal::bottom_right(), .sinks = random.tensor({2}), .want = {.logsumexp = true}};
+  const AttentionOptions o{.causal = Causal::bottom_right(),
+                           .alibi_slopes = random.tensor({2}),
+                           .sinks = random.tensor({2}),
+                           .want = {.logsumexp = true}};
   const auto run = [&](int threads) {
     set_num_threads(threads);
     const AttentionResult r = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
-    const AttentionGradients g = attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, r, o);
-    return std::vector<Tensor>{r.output, r.logsumexp, g.query, g.key, g.value, g.sinks};
+    const AttentionGradients g =
+        attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want_all(o));
+    return std::vector<Tensor>{r.output, r.logsumexp, g.query, g.key, g.value, g.sinks, g.alibi_slopes};
   };
   const std::vector<Tensor> expected = run(1);
   for (const int threads : {2, 3, 7, 9}) {

@@ -427,6 +427,42 @@ class Tables(unittest.TestCase):
         self.assertRaises(ValueError, lambda: heed.attention_additive(q, k, v, w, scale=1.0))
         self.assertRaises(TypeError, lambda: heed.attention_additive(q, k, v, w, no_such_option=1))
 
+    def test_packed_sequences_are_each_alone(self):
+        begins, key_begins = np.array([0, 5, 5, 17]), np.array([0, 9, 12, 30])
+        q, k, v, d = random_arrays((17, 4, 8), (30, 2, 8), (30, 2, 6), (17, 4, 6))
+        slopes, table = random_arrays((4,), (4, 7))
+        options = {"causal": True, "alibi_slopes": slopes, "relative_table": table}
+        for dtype in ("float32", "float16"):
+            q, k, v, d = (x.astype(dtype) for x in (q, k, v, d))
+            r = heed.attention_packed(q, k, v, begins, key_begins, return_logsumexp=True, **options)
+            self.assertEqual((r.output.shape, r.output.dtype.name, r.logsumexp.shape), ((17, 4, 6), dtype, (4, 17)))
+            g = heed.attention_packed_backward(d, q, k, v, r.output, r.logsumexp, begins, key_begins,
+                                               want_alibi_slopes=True, want_relative_table=True, **options)
+            shared = [0, 0]
+            for i in range(3):
+                rows, keys = slice(*begins[i:i + 2]), slice(*key_begins[i:i + 2])
+                one = [x.swapaxes(0, 1) for x in (q[rows], k[keys], v[keys])]
+                alone = heed.attention(*one, return_logsumexp=True, **options)
+                np.testing.assert_array_equal(r.output[rows].swapaxes(0, 1), alone.output)
+                np.testing.assert_array_equal(r.logsumexp[:, rows], alone.logsumexp)
+                own = heed.attention_backward(d[rows].swapaxes(0, 1), *one, alone.output, alone.logsumexp,
+                                              want_alibi_slopes=True, want_relative_table=True, **options)
+                np.testing.assert_array_equal(g.query[rows].swapaxes(0, 1), own.query)
+                np.testing.assert_array_equal(g.key[keys].swapaxes(0, 1), own.key)
+                np.testing.assert_array_equal(g.value[keys].swapaxes(0, 1), own.value)
+                shared[0] += own.alibi_slopes.astype(np.float64)
+                shared[1] += own.relative_table.astype(np.float64)
+            limit = 1e-5 if dtype == "float32" else 1e-2
+            np.testing.assert_allclose(g.alibi_slopes, shared[0], rtol=limit, atol=limit)
+            np.testing.assert_allclose(g.relative_table, shared[1], rtol=limit, atol=limit)
+        same = heed.attention_packed(q, q, q, begins)
+        np.testing.assert_array_equal(same, heed.attention_packed(q, q, q, begins, begins))
+        for bad in ([0, 5, 4, 17], [0, 5], [1, 17], "begins", None):
+            self.assertRaises((TypeError, ValueError), lambda: heed.attention_packed(q, q, q, bad))
+        self.assertRaises(ValueError, lambda: heed.attention_packed(q[None], q, q, begins))
+        self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, begins, mask=np.ones((17, 17), bool)))
+        self.assertRaises(TypeError, lambda: heed.attention_packed(q, q, q, begins, taps={"entropy": True}))
+
     def test_explain_names_what_runs(self):
         q, k = random_arrays((1, 4, 100, 8), (1, 2, 200, 8))
         line = heed.explain(q, k, k, causal=True)
