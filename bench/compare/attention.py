@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Attention of heed and of its peers, alternating in one process, on the same arrays.
+"""Attention of heed and of its peers, alternating in one process, on the same numbers.
 
-Peers: PyTorch (scaled_dot_product_attention), ONNX Runtime (MultiHeadAttention, GroupQueryAttention), OpenVINO
-(ScaledDotProductAttention); those that PyPI does not give are left out. All in f32. Prints medians as shares of the
-processor's own multiply-add peak, measured between the rounds (decoding: of the memory bandwidth of a copy), with the
-ratio to the best peer, and writes a CSV file and a plot.
+Peers: PyTorch (scaled_dot_product_attention, and FlexAttention compiled), JAX, ONNX Runtime (MultiHeadAttention,
+GroupQueryAttention), OpenVINO (ScaledDotProductAttention), ggml (flash_attn_ext); those that PyPI does not give are
+left out, and each from what it cannot do. In f32, and in bf16 where a peer has it. Prints medians as shares of the
+processor's own multiply-add peak for the type, measured beside them (decoding: of the memory bandwidth of a copy), with
+the ratio to the best peer, and writes a CSV file and a plot. Every number of threads has a process of its own, kept to
+as many cores.
 
   cmake -S . -B build/release -DHEED_BUILD_PYTHON=ON && cmake --build build/release --target heed_python
   bench/compare/attention.py [--rounds 7] [--threads 1 2] [--only TEXT] [--csv FILE] [--svg FILE]
@@ -12,159 +14,40 @@ ratio to the best peer, and writes a CSV file and a plot.
 import argparse
 import csv
 import math
+import os
 import pathlib
 import statistics
+import subprocess
 import sys
+import tempfile
 import time
 
+import attention_peers
 import peers
+from attention_peers import Case
 
-PACKAGES = [("onnxruntime", "onnxruntime"), ("onnx", "onnx"), ("openvino", "openvino")]
-SHAPES = [  # what, B, H, Hkv, L, S, D, causal
-    ("forward", 1, 16, 16, 1024, 1024, 64, False),
-    ("forward", 1, 16, 16, 1024, 1024, 64, True),
-    ("forward", 1, 4, 4, 4096, 4096, 64, False),
-    ("forward", 1, 4, 4, 4096, 4096, 64, True),
-    ("forward", 1, 8, 2, 2048, 2048, 128, True),
-    ("forward", 8, 12, 12, 512, 512, 64, False),
-    ("forward", 32, 8, 8, 128, 128, 64, False),
-    ("forward", 64, 8, 8, 16, 16, 32, False),
-    ("backward", 1, 16, 16, 1024, 1024, 64, False),
-    ("backward", 1, 16, 16, 1024, 1024, 64, True),
-    ("backward", 32, 8, 8, 128, 128, 64, False),
-    ("decode", 1, 32, 8, 1, 4096, 128, False),
-    ("decode", 1, 12, 12, 1, 1024, 64, False),
+SHAPES = [
+    Case("forward", 1, 16, 16, 1024, 1024, 64),
+    Case("forward", 1, 16, 16, 1024, 1024, 64, causal=True),
+    Case("forward", 1, 4, 4, 4096, 4096, 64),
+    Case("forward", 1, 4, 4, 4096, 4096, 64, causal=True),
+    Case("forward", 1, 8, 2, 2048, 2048, 128, causal=True),
+    Case("forward", 8, 12, 12, 512, 512, 64),
+    Case("forward", 32, 8, 8, 128, 128, 64),
+    Case("forward", 64, 8, 8, 16, 16, 32),
+    Case("backward", 1, 16, 16, 1024, 1024, 64),
+    Case("backward", 1, 16, 16, 1024, 1024, 64, causal=True),
+    Case("backward", 32, 8, 8, 128, 128, 64),
+    Case("decode", 1, 32, 8, 1, 4096, 128),
+    Case("decode", 1, 12, 12, 1, 1024, 64),
 ]
-
-
-class Heed:
-    name = "heed"
-
-    def __init__(self, threads):
-        sys.path.insert(0, str(peers.ROOT / "build" / "release" / "python"))
-        import heed
-
-        self.heed = heed
-        heed.set_num_threads(threads)
-
-    def forward(self, q, k, v, causal):
-        return lambda: self.heed.attention(q, k, v, causal="top_left" if causal else None)
-
-    decode = forward
-
-    def backward(self, q, k, v, d, causal):
-        options = {"causal": "top_left" if causal else None}
-        r = self.heed.attention(q, k, v, return_logsumexp=True, **options)
-        return lambda: self.heed.attention_backward(d, q, k, v, r.output, r.logsumexp, **options)
-
-
-class PyTorch:
-    name = "PyTorch"
-
-    def __init__(self, threads):
-        import torch
-
-        self.torch = torch
-        torch.set_num_threads(threads)
-
-    def forward(self, q, k, v, causal):
-        attention = self.torch.nn.functional.scaled_dot_product_attention
-        q, k, v = (self.torch.from_numpy(x) for x in (q, k, v))
-
-        def run():
-            with self.torch.no_grad():
-                return attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
-
-        return run
-
-    decode = forward
-
-    def backward(self, q, k, v, d, causal):
-        leaves = [self.torch.from_numpy(x).requires_grad_() for x in (q, k, v)]
-        out = self.torch.nn.functional.scaled_dot_product_attention(*leaves, is_causal=causal)
-        gradient = self.torch.from_numpy(d)
-        return lambda: self.torch.autograd.grad(out, leaves, gradient, retain_graph=True)
-
-
-class OnnxRuntime:
-    name = "ONNX Runtime"
-
-    def __init__(self, threads):
-        import onnx
-        import onnxruntime
-
-        self.onnx, self.runtime, self.threads = onnx, onnxruntime, threads
-
-    def forward(self, q, k, v, causal):
-        import numpy as np
-
-        b, h, length, d = q.shape
-        kv, keys = k.shape[1], k.shape[2]
-        if h != kv and (not causal or length != keys):
-            raise NotImplementedError("grouped heads without causal")
-        helper, f32 = self.onnx.helper, self.onnx.TensorProto.FLOAT
-        merged = [np.ascontiguousarray(x.transpose(0, 2, 1, 3)).reshape(b, x.shape[2], -1) for x in (q, k, v)]
-        inputs = [helper.make_tensor_value_info(n, f32, x.shape) for n, x in zip("qkv", merged)]
-        feed = dict(zip("qkv", merged))
-        if h == kv:
-            node = helper.make_node(
-                "MultiHeadAttention", ["q", "k", "v"], ["y"], domain="com.microsoft", num_heads=h,
-                unidirectional=int(causal),
-            )
-            constants = []
-        else:
-            node = helper.make_node(
-                "GroupQueryAttention", ["q", "k", "v", "", "", "last", "total"], ["y", "pk", "pv"],
-                domain="com.microsoft", num_heads=h, kv_num_heads=kv,
-            )
-            constants = [
-                helper.make_tensor("last", self.onnx.TensorProto.INT32, [b], [keys - 1] * b),
-                helper.make_tensor("total", self.onnx.TensorProto.INT32, [1], [keys]),
-            ]
-        outputs = [helper.make_tensor_value_info("y", f32, (b, length, h * d))]
-        if h != kv:
-            outputs += [helper.make_tensor_value_info(n, f32, (b, kv, keys, d)) for n in ("pk", "pv")]
-        graph = helper.make_graph([node], "g", inputs, outputs, constants)
-        model = helper.make_model(
-            graph, opset_imports=[helper.make_opsetid("", 17), helper.make_opsetid("com.microsoft", 1)]
-        )
-        model.ir_version = 9
-        options = self.runtime.SessionOptions()
-        options.intra_op_num_threads = self.threads
-        session = self.runtime.InferenceSession(model.SerializeToString(), options, ["CPUExecutionProvider"])
-        return lambda: session.run(["y"], feed)[0].reshape(b, length, h, d).transpose(0, 2, 1, 3)
-
-    decode = forward
-
-
-class OpenVino:
-    name = "OpenVINO"
-
-    def __init__(self, threads):
-        import openvino
-
-        self.openvino, self.threads = openvino, threads
-
-    def forward(self, q, k, v, causal):
-        from openvino import opset13 as ops
-
-        if q.shape[1] != k.shape[1]:
-            raise NotImplementedError("grouped heads")
-        f32, shape_of = self.openvino.Type.f32, self.openvino.PartialShape
-        parameters = [ops.parameter(shape_of(list(x.shape)), f32) for x in (q, k, v)]
-        attention = ops.scaled_dot_product_attention(*parameters, causal=causal)
-        model = self.openvino.Model([attention], parameters, "attention")
-        compiled = self.openvino.Core().compile_model(
-            model, "CPU", {"INFERENCE_NUM_THREADS": self.threads, "INFERENCE_PRECISION_HINT": "f32"}
-        )
-        request = compiled.create_infer_request()
-        return lambda: request.infer([q, k, v], share_inputs=True)[0]
-
-    decode = forward
+CASES = SHAPES + [case._replace(dtype="bf16") for case in SHAPES]
+COLOURS = ["#c0392b", "#e59866", "#f0c9a8", "#7d3c98", "#5d6d7e", "#aab7b8", "#2e86c1"]  # in the order of the peers
+FIELDS = ["shape", "threads", "peer", "milliseconds", "share"]
 
 
 def bandwidth(threads):
-    """Bytes a second that a copy of 256 MB reads, by PyTorch's threads."""
+    """Bytes a second that a copy of 256 MB reads and writes, by PyTorch's threads."""
     import torch
 
     torch.set_num_threads(threads)
@@ -175,43 +58,65 @@ def bandwidth(threads):
         start = time.perf_counter()
         target.copy_(source)
         best = min(best, time.perf_counter() - start)
-    return 2 * source.numel() * 4 / best  # read and written
+    return 2 * source.numel() * 4 / best
 
 
-def measure(shape, threads, rounds):
-    """{peer: median seconds}, the peers taking turns; every result compared with heed's."""
+def operands(case):
+    """Sets of (query, key, value): for decoding enough of them that keys and values are not in the cache."""
+    import torch
+
+    torch.manual_seed(1)
+    dtype = torch.bfloat16 if case.dtype == "bf16" else torch.float32
+    rows = case.batch * case.kv_heads * case.keys * case.size
+    sets = max(1, math.ceil(256e6 / (2 * rows * dtype.itemsize))) if case.what == "decode" else 1
+
+    def random(heads, length):
+        return torch.randn(case.batch, heads, length, case.size).to(dtype)
+
+    data = [[random(case.heads, case.queries)] + [random(case.kv_heads, case.keys) for _ in range(2)] for _ in range(sets)]
+    return data, random(case.heads, case.queries)
+
+
+def as_numbers(result):
     import numpy as np
 
-    what, b, h, kv, length, keys, d, causal = shape
-    generator = np.random.default_rng(1)
-    # Decoding reads keys and values that are not in the cache: some sets of them, in turn.
-    sets = max(1, math.ceil(256e6 / (8 * b * kv * keys * d))) if what == "decode" else 1
+    first = result[0] if isinstance(result, (tuple, list)) else getattr(result, "query", result)
+    return first.detach().float().numpy() if hasattr(first, "detach") else np.asarray(first, dtype=np.float32)
 
-    def random(*extents):
-        return generator.standard_normal(extents, dtype=np.float32)
 
-    data = [(random(b, h, length, d), random(b, kv, keys, d), random(b, kv, keys, d)) for _ in range(sets)]
-    gradient = random(b, h, length, d)
-    calls = {}
-    for peer in (Heed, PyTorch, OnnxRuntime, OpenVino):
-        if not hasattr(peer, what):
+def prepare(case, threads):
+    """{peer: its calls}, every peer's first result compared with heed's."""
+    import numpy as np
+
+    data, gradient = operands(case)
+    calls, expected = {}, None
+    for peer in attention_peers.ALL:
+        if not hasattr(peer, case.what):
             continue
         try:
             made = peer(threads)
-            extra = (gradient,) if what == "backward" else ()
-            calls[peer.name] = [getattr(made, what)(*arrays, *extra, causal) for arrays in data]
-            found = calls[peer.name][0]()
-        except Exception as error:  # not there, or not able to
-            calls.pop(peer.name, None)
-            if peer is Heed:
-                raise
-            print(f"  {peer.name} left out: {type(error).__name__}: {str(error).splitlines()[0][:90]}", file=sys.stderr)
+            extra = (gradient,) if case.what == "backward" else ()
+            runs = [getattr(made, case.what)(case, *arrays, *extra) for arrays in data]
+            found = as_numbers(runs[0]())
+        except NotImplementedError:
             continue
-        first = np.asarray(found[0] if what == "backward" else found)
-        if peer is Heed:
-            expected = first
-        elif not np.allclose(first, expected, rtol=1e-3, atol=1e-4):
-            raise SystemExit(f"{peer.name} gives other numbers: {np.abs(first - expected).max()}")
+        except Exception as error:  # not there, or it fails
+            if peer is attention_peers.Heed:
+                raise
+            reason = (str(error).splitlines() or [""])[0][:90]
+            print(f"  {peer.name} left out of {case}: {type(error).__name__}: {reason}", file=sys.stderr)
+            continue
+        expected = found if expected is None else expected
+        tolerance = 1e-4 if case.dtype == "f32" else 2e-2 * max(1.0, float(np.abs(expected).max()))
+        if not np.allclose(found, expected, rtol=1e-3, atol=tolerance):
+            raise SystemExit(f"{peer.name} gives other numbers for {case}: {np.abs(found - expected).max()}")
+        calls[peer.name] = runs
+    return calls
+
+
+def measure(case, threads, rounds):
+    """{peer: median seconds}, the peers taking turns."""
+    calls = prepare(case, threads)
     seconds = {name: [] for name in calls}
     inner = {}
     for name, runs in calls.items():  # enough calls for 20 ms
@@ -230,66 +135,107 @@ def measure(shape, threads, rounds):
 
 
 def plot(rows, path):
-    """Bars of every shape at the most threads: share of the peak, a colour a peer."""
-    colours = {"heed": "#c0392b", "PyTorch": "#e59866", "ONNX Runtime": "#5d6d7e", "OpenVINO": "#aab7b8"}
+    """Bars of every shape in f32 at the most threads: share of the peak, a colour a peer."""
+    colours = dict(zip((peer.name for peer in attention_peers.ALL), COLOURS))
     most = max(row["threads"] for row in rows)
-    shapes = list(dict.fromkeys(row["shape"] for row in rows if row["threads"] == most))
-    height, left, width, bar = 18, 330, 420, 9
+    rows = [row for row in rows if row["threads"] == most and not row["shape"].endswith("bf16")]
+    gap, left, width, bar, step = 10, 250, 460, 9, 100
     body, y = [], 40
-    for shape in shapes:
-        group = [row for row in rows if row["shape"] == shape and row["threads"] == most]
+    for shape in dict.fromkeys(row["shape"] for row in rows):
+        group = [row for row in rows if row["shape"] == shape]
         body.append(f'<text x="{left - 8}" y="{y + bar * len(group) / 2 + 4}" text-anchor="end">{shape}</text>')
         for row in group:
             length = width * min(row["share"], 1.0)
             body.append(f'<rect x="{left}" y="{y}" width="{length:.1f}" height="{bar - 1}" fill="{colours[row["peer"]]}"/>')
             body.append(f'<text x="{left + length + 4:.1f}" y="{y + bar - 1}" font-size="8">{100 * row["share"]:.0f}</text>')
             y += bar
-        y += height - bar
+        y += gap
+    shown = [peer for peer in colours if any(row["peer"] == peer for row in rows)]
     legend = "".join(
-        f'<rect x="{left + 110 * n}" y="12" width="10" height="10" fill="{c}"/><text x="{left + 14 + 110 * n}" y="21">{p}</text>'
-        for n, (p, c) in enumerate(colours.items())
+        f'<rect x="{10 + step * n}" y="12" width="10" height="10" fill="{colours[peer]}"/>'
+        f'<text x="{24 + step * n}" y="21">{peer}</text>'
+        for n, peer in enumerate(shown)
+    )
+    lines = "".join(
+        f'<line x1="{left + width * n / 4}" x2="{left + width * n / 4}" y1="34" y2="{y}" stroke="#ddd"/>'
+        f'<text x="{left + width * n / 4}" y="{y + 12}" text-anchor="middle" fill="#888">{25 * n} %</text>'
+        for n in range(5)
     )
     pathlib.Path(path).write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 8}" font-family="sans-serif" '
-        f'font-size="11"><rect width="100%" height="100%" fill="white"/>{legend}{"".join(body)}</svg>\n', encoding="utf-8"
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 22}" font-family="sans-serif" '
+        f'font-size="11"><rect width="100%" height="100%" fill="white"/>{lines}{legend}{"".join(body)}</svg>\n',
+        encoding="utf-8",
     )
+
+
+def run_cases(threads, rounds, only):
+    """All cases with so many threads, on as many cores; prints a line each and returns the rows of the CSV file."""
+    cores = sorted(os.sched_getaffinity(0))
+    os.sched_setaffinity(0, cores[:threads])
+    heed = attention_peers.Heed(threads).heed
+    rows = []
+    for case in CASES:
+        if only not in str(case):
+            continue
+        found = measure(case, threads, rounds)
+        work = 4 * case.batch * case.heads * case.queries * case.keys * case.size
+        work *= (0.5 if case.causal else 1) * (2.5 if case.what == "backward" else 1)
+        if case.what == "decode":
+            element = 2 if case.dtype == "bf16" else 4
+            work, limit = 2 * case.batch * case.kv_heads * case.keys * case.size * element, bandwidth(threads)
+        else:
+            limit = heed.peak_gflops(case.dtype) * 1e9 * threads
+        share = {peer: work / seconds / limit for peer, seconds in found.items()}
+        for peer, seconds in found.items():
+            rows.append(dict(zip(FIELDS, (str(case), threads, peer, 1e3 * seconds, share[peer]))))
+        line = f"{str(case):44} {threads:7} {1e3 * found['heed']:9.3f} {100 * share['heed']:5.0f}%"
+        others = {peer: s for peer, s in found.items() if peer != "heed"}
+        if others:
+            best = min(others, key=others.get)
+            line += f"  {best:14} {100 * share[best]:5.0f}%  {others[best] / found['heed']:5.2f}"
+        print(line, flush=True)
+    return rows
+
+
+def run_apart(arguments):
+    """run_cases() for every number of threads, each in a process of its own."""
+    rows = []
+    for threads in arguments.threads:
+        with tempfile.NamedTemporaryFile(suffix=".csv") as file:
+            command = [sys.executable, __file__, "--threads", str(threads), "--rounds", str(arguments.rounds)]
+            command += ["--only", arguments.only, "--csv", file.name, "--quiet-head"]
+            subprocess.run(command, check=True)
+            with open(file.name, newline="", encoding="utf-8") as read:
+                rows += [
+                    {**row, "threads": int(row["threads"]), "milliseconds": float(row["milliseconds"]),
+                     "share": float(row["share"])}
+                    for row in csv.DictReader(read)
+                ]
+    return rows
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=7, help="timings of each peer, of which the median counts")
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    parser.add_argument("--only", default="", help="shapes whose name holds this text")
+    parser.add_argument("--only", default="", help="cases whose name holds this text")
     parser.add_argument("--csv", help="write all numbers to this file")
     parser.add_argument("--svg", help="write a plot to this file")
+    parser.add_argument("--quiet-head", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    peers.run_inside(__file__, PACKAGES)
-    heed = Heed(1).heed
-
-    rows = []
-    print(f"{'shape':52} {'threads':>7} {'heed ms':>9} {'share':>6}  {'best peer':14} {'share':>6}  {'ratio':>5}")
-    for threads in arguments.threads:
-        for shape in SHAPES:
-            what, b, h, kv, length, keys, d, causal = shape
-            name = f"{what} {b},{h},{kv},{length},{keys},{d}" + (" causal" if causal else "")
-            if arguments.only not in name:
-                continue
-            peak = heed.peak_gflops() * 1e9 * threads
-            found = measure(shape, threads, arguments.rounds)
-            work = 4 * b * h * length * keys * d * (0.5 if causal else 1) * (2.5 if what == "backward" else 1)
-            limit = peak
-            if what == "decode":
-                work, limit = 8 * b * kv * keys * d, bandwidth(threads)
-            for peer, seconds in found.items():
-                rows.append({"shape": name, "threads": threads, "peer": peer, "milliseconds": 1e3 * seconds,
-                             "share": work / seconds / limit})
-            others = {p: s for p, s in found.items() if p != "heed"}
-            best = min(others, key=others.get)
-            print(f"{name:52} {threads:7} {1e3 * found['heed']:9.3f} {100 * work / found['heed'] / limit:5.0f}%  "
-                  f"{best:14} {100 * work / others[best] / limit:5.0f}%  {others[best] / found['heed']:5.2f}", flush=True)
+    peers.run_inside(__file__, attention_peers.PACKAGES)
+    if not any(arguments.only in str(case) for case in CASES):
+        sys.exit(f"attention.py: no case's name holds {arguments.only!r}")
+    if not arguments.quiet_head:
+        head = f"{'case':44} {'threads':>7} {'heed ms':>9} {'share':>6}  {'best peer':14} {'share':>6}  {'ratio':>5}"
+        print(head, flush=True)
+    if len(arguments.threads) > 1:
+        rows = run_apart(arguments)
+    else:
+        rows = run_cases(arguments.threads[0], arguments.rounds, arguments.only)
     if arguments.csv:
         with open(arguments.csv, "w", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
+            writer = csv.DictWriter(file, FIELDS)
             writer.writeheader()
             writer.writerows(rows)
     if arguments.svg:
