@@ -13,9 +13,11 @@ as many cores.
 """
 import argparse
 import csv
+import html
 import math
 import os
 import pathlib
+import platform
 import statistics
 import subprocess
 import sys
@@ -134,6 +136,15 @@ def measure(case, threads, rounds):
     return {name: statistics.median(times) for name, times in seconds.items()}
 
 
+def processor():
+    """The processor's name, where the system tells it."""
+    try:
+        lines = pathlib.Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def plot(rows, path):
     """Bars of every shape in f32 at the most threads: share of the peak, a colour a peer."""
     colours = dict(zip((peer.name for peer in attention_peers.ALL), COLOURS))
@@ -161,8 +172,12 @@ def plot(rows, path):
         f'<text x="{left + width * n / 4}" y="{y + 12}" text-anchor="middle" fill="#888">{25 * n} %</text>'
         for n in range(5)
     )
+    lines += (
+        f'<text x="10" y="{y + 32}" fill="#888">Share of the multiply-add peak; decode: of the bandwidth of a copy. '
+        f"B, H, Hkv, L, S, D; f32, {most} threads, {html.escape(processor())}.</text>"
+    )
     pathlib.Path(path).write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 22}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 42}" font-family="sans-serif" '
         f'font-size="11"><rect width="100%" height="100%" fill="white"/>{lines}{legend}{"".join(body)}</svg>\n',
         encoding="utf-8",
     )

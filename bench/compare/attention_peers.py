@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import peers
 
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # before PyTorch is imported: no forks beside JAX's threads
+
 
 class Case(NamedTuple):
     what: str  # forward, backward, decode
@@ -94,7 +96,6 @@ class FlexAttention:
     name = "FlexAttention"
 
     def __init__(self, threads):
-        os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # no forks beside JAX's threads
         import torch
         from torch.nn.attention import flex_attention
 
