@@ -97,6 +97,30 @@ TEST(AttentionBits, DoNotDependOnTheRestOfTheBatch) {
   EXPECT_GT(checked, 40);
 }
 
+// From 12 MB on the tiles ask the memory ahead for what comes after them, across heads and sequences.
+TEST(AttentionBits, OfABatchLargerThanTheCacheAreThoseOfEachSequence) {
+  testing::Random random(7);
+  for (const int64_t kv_heads : {6, 2}) {
+    for (const int64_t queries : {16, 100}) {
+      const int64_t batch = 12000 / (queries * 6) * 3;
+      const Problem p{random.tensor({batch, 6, queries, 48}),
+                      random.tensor({batch, kv_heads, 67, 48}),
+                      random.tensor({batch, kv_heads, 67, 40}),
+                      random.tensor({batch, 6, queries, 40}),
+                      {.causal = Causal::bottom_right(), .want = {.logsumexp = true}}};
+      ASSERT_GE((p.q.numel() + p.k.numel() + p.v.numel() + p.d_out.numel()) * 4, int64_t{12} << 20);
+      const Everything all = run(p);
+      for (const int64_t b : {int64_t{0}, batch / 2, batch - 1}) {
+        const Everything one = run(alone(p, b));
+        EXPECT_TRUE(same_bits(all.forward.output.slice(0, b, b + 1), one.forward.output)) << b;
+        EXPECT_TRUE(same_bits(all.backward.query.slice(0, b, b + 1), one.backward.query)) << b;
+        EXPECT_TRUE(same_bits(all.backward.key.slice(0, b, b + 1), one.backward.key)) << b;
+        EXPECT_TRUE(same_bits(all.backward.value.slice(0, b, b + 1), one.backward.value)) << b;
+      }
+    }
+  }
+}
+
 TEST(AttentionBits, DoNotDependOnStrides) {
   for (uint64_t seed = 300; seed < 380; ++seed) {
     const RandomCase c = random_case(seed, 130);
