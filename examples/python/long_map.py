@@ -39,11 +39,24 @@ def write_png(path, grey):
         file.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows, 9)) + chunk(b"IEND", b""))
 
 
-with open(sys.argv[1], encoding="utf-8") as file:
-    x = embed(file.read())
-start = time.perf_counter()
-earlier = {"causal": -CONTEXT, "scale": 24.0}  # a query sees what ended before its own characters began
-r = heed.attention(x, x, x, **earlier, taps={"map": (CELLS, CELLS)})
-print(f"{len(x):,} x {len(x):,} weights in {time.perf_counter() - start:.1f} s")
-cells = r.taps.map.reshape(CELLS, CELLS)
-write_png(sys.argv[2], np.uint8(255 * (1 - (cells / cells.max()) ** 0.4)))
+def main():
+    if len(sys.argv) != 3:
+        sys.exit("long_map.py: TEXT PICTURE.png")
+    try:
+        with open(sys.argv[1], encoding="utf-8") as file:
+            text = file.read()
+    except (OSError, UnicodeDecodeError) as error:
+        sys.exit(f"long_map.py: {sys.argv[1]}: {error}")
+    if len(text) < CELLS:
+        sys.exit(f"long_map.py: {sys.argv[1]}: a text of at least {CELLS} characters; found {len(text)}")
+    x = embed(text)
+    start = time.perf_counter()
+    earlier = {"causal": -CONTEXT, "scale": 24.0}  # a query sees what ended before its own characters began
+    r = heed.attention(x, x, x, **earlier, taps={"map": (CELLS, CELLS)})
+    print(f"{len(x):,} x {len(x):,} weights in {time.perf_counter() - start:.1f} s")
+    cells = r.taps.map.reshape(CELLS, CELLS)
+    write_png(sys.argv[2], np.uint8(255 * (1 - (cells / cells.max()) ** 0.4)))
+
+
+if __name__ == "__main__":
+    main()
