@@ -46,6 +46,7 @@ bench: build-packages
 	$(BUILD)/bin/heed bench attention
 	$(BUILD)/bin/heed bench decode
 	$(BUILD)/bin/heed bench rules
+	$(BUILD)/bin/heed bench scaling
 	$(BUILD)/bin/heed bench matmul
 
 CASES ?= 100000

@@ -3,6 +3,7 @@
 #include "cli/bench_decode.h"
 #include "cli/bench_matmul.h"
 #include "cli/bench_rules.h"
+#include "cli/bench_scaling.h"
 #include "cli/bench_training.h"
 #include "cli/command.h"
 
@@ -49,6 +50,21 @@ void add_attention(CLI::App& bench, Context& context) {
              bench_rules);
 }
 
+void add_scaling(CLI::App& bench, Context& context) {
+  auto o = std::make_shared<ScalingBenchOptions>();
+  CLI::App* command =
+      bench.add_subcommand("scaling", "How time and memory of attention grow with lengths, batch and threads");
+  command->add_option("--longest", o->longest, "Most queries and keys, from 128 on doubled")
+      ->check(between(128, 1 << 20))
+      ->capture_default_str();
+  command->footer("Examples:\n  heed bench scaling\n  heed bench scaling --longest 4096 --json\n");
+  context.on_run(*command, [o](Context& c) {
+    o->json = c.json;
+    print(bench_scaling(*o));
+    return kSuccess;
+  });
+}
+
 void add_matmul(CLI::App& bench, Context& context) {
   auto o = std::make_shared<MatmulBenchOptions>();
   CLI::App* command = bench.add_subcommand("matmul", "The matrix product, share of the multiply-add peak");
@@ -90,6 +106,7 @@ void add_bench_command(CLI::App& command, Context& context) {
   command.require_subcommand(1);
   command.fallthrough();
   add_attention(command, context);
+  add_scaling(command, context);
   add_matmul(command, context);
   add_training(command, context);
   command.footer(
@@ -97,6 +114,7 @@ void add_bench_command(CLI::App& command, Context& context) {
       "  heed bench attention\n"
       "  heed bench decode\n"
       "  heed bench rules\n"
+      "  heed bench scaling\n"
       "  heed bench matmul\n"
       "  heed bench training --threads 1\n");
 }

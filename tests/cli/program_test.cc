@@ -79,6 +79,10 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
   const auto half = run({"bench", "attention", "--shape", "1,2,1,40,40,8", "--repeats", "1", "--dtype", "bf16"});
   EXPECT_EQ(half.status, 0) << half.err;
   EXPECT_NE(half.out.find(", bf16: "), std::string::npos) << half.out;
+  const auto scaling = run({"bench", "scaling", "--longest", "256", "--threads", "2"});
+  EXPECT_EQ(scaling.status, 0) << scaling.err;
+  EXPECT_EQ(std::count(scaling.out.begin(), scaling.out.end(), '\n'), 2 + 2 + 2 + 1 + 2) << scaling.out;
+  expect_one_line(run({"bench", "scaling", "--longest", "100"}), 2, "--longest");
   expect_one_line(run({"bench", "attention", "--dtype", "f64"}), 2, "f64");
   expect_one_line(run({"bench", "rules", "--shape", "1,2,3"}), 1, "shape");
 }
