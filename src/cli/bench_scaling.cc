@@ -79,9 +79,10 @@ std::string as_json(const std::vector<Line>& lines) {
   document["isa"] = to_string(active_isa());
   for (const Line& line : lines) {
     const BenchShape& s = line.shape;
-    nlohmann::ordered_json entry{{"grows", line.grows}, {"batch", s.batch},         {"heads", s.heads},
-                                 {"queries", s.queries}, {"keys", s.keys},           {"size", s.size},
-                                 {"threads", line.threads}, {"milliseconds", line.full}, {"bytes_a_row", line.bytes}};
+    nlohmann::ordered_json entry{
+        {"grows", line.grows},      {"batch", s.batch}, {"heads", s.heads},        {"queries", s.queries},
+        {"keys", s.keys},           {"size", s.size},   {"threads", line.threads}, {"milliseconds", line.full},
+        {"bytes_a_row", line.bytes}};
     if (line.causal > 0) entry["causal_milliseconds"] = line.causal, entry["window_milliseconds"] = line.window;
     document["lines"].push_back(entry);
   }
@@ -89,9 +90,10 @@ std::string as_json(const std::vector<Line>& lines) {
 }
 
 std::string as_table(const std::vector<Line>& lines) {
-  std::string text = fmt::format("{}, {}; f32, D = {}, forward; window: causal, {} keys; bytes: taken while it runs, beside "
-                                 "operands and result\n",
-                                 cpu_info().model, to_string(active_isa()), kSize, kWindow);
+  std::string text = fmt::format(
+      "{}, {}; f32, D = {}, forward; window: causal, {} keys; bytes: taken while it runs, beside "
+      "operands and result\n",
+      cpu_info().model, to_string(active_isa()), kSize, kWindow);
   text += fmt::format("{:<8} {:<22} {:>7} {:>11} {:>8} {:>7} {:>11} {:>8} {:>8}\n", "grows", "B,H,L,S", "threads", "ms",
                       "ns/pair", "causal", "window ms", "ns/row", "B/row");
   for (const Line& line : lines) {

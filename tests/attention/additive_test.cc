@@ -174,6 +174,37 @@ TEST(AttentionAdditive, KeepsMaskedGarbageOut) {
   EXPECT_TRUE(same_bits(g.additive_weight, clean_g.additive_weight));
 }
 
+// In the middle of a block that others attend to.
+TEST(AttentionAdditive, KeepsGarbageBehindABooleanMaskOut) {
+  const KeepSettings keep;
+  const Fixture f(7, 20, 60, 7, true);
+  AttentionOptions options{.mask = Tensor::empty({1, 1, 1, 60}, DType::boolean), .want = {.logsumexp = true}};
+  Tensor k = f.k.clone(), v = f.v.clone();
+  const auto hidden = [](int64_t j) { return j == 0 || j == 17 || j == 59; };
+  for (int64_t j = 0; j < 60; ++j) options.mask.data<bool>()[j] = !hidden(j);
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    AttentionResult r[2];
+    AttentionGradients g[2];
+    for (const int n : {0, 1}) {
+      const float garbage = n == 0 ? 0.5f : std::numeric_limits<float>::quiet_NaN();
+      for (int64_t j = 0; j < 60; ++j) {
+        if (!hidden(j)) continue;
+        for (const Tensor* t : {&k, &v}) {
+          const Tensor row = t->slice(2, j, j + 1);
+          row.copy_from(Tensor::full({}, garbage).expand(row.shape()));
+        }
+      }
+      r[n] = attention_additive(f.q, k, v, f.w, options);
+      g[n] = attention_additive_backward(f.d_out, f.q, k, v, f.w, r[n], options);
+    }
+    EXPECT_TRUE(same_bits(r[0].output, r[1].output) && same_bits(r[0].logsumexp, r[1].logsumexp)) << to_string(isa);
+    EXPECT_TRUE(same_bits(g[0].query, g[1].query) && same_bits(g[0].key, g[1].key)) << to_string(isa);
+    EXPECT_TRUE(same_bits(g[0].value, g[1].value)) << to_string(isa);
+    EXPECT_TRUE(same_bits(g[0].additive_weight, g[1].additive_weight)) << to_string(isa);
+  }
+}
+
 TEST(AttentionAdditive, SaysWhatItExpected) {
   const Fixture f(6, 3, 4, 5, false);
   const auto message_of = [](const std::function<void()>& call) -> std::string {
