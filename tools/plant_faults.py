@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Plants faults in the attention code, one at a time, and counts how many the tests catch.
 
-    tools/plant_faults.py [--only TEXT] [--begin N] [--jobs N] [--folder build/faults]
+    tools/plant_faults.py [--only TEXT ...] [--begin N] [--jobs N] [--folder build/faults]
 
 Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak run until one
 fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
@@ -179,7 +179,7 @@ def first_failure(output):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", default="", help="faults whose file or description holds this text")
+    parser.add_argument("--only", nargs="+", default=[""], help="faults whose file or description holds one of these texts")
     parser.add_argument("--begin", type=int, default=1, help="the first of them to plant, counted from 1")
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--folder", default="build/faults")
@@ -210,7 +210,7 @@ def main():
             sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
 
     caught, missed = 0, []
-    faults = [f for f in FAULTS if arguments.only in f[0] + f[3]]
+    faults = [f for f in FAULTS if any(text in f[0] + f[3] for text in arguments.only)]
     for number, (name, old, new, what) in list(enumerate(faults, 1))[arguments.begin - 1:]:
         path = tree / name
         text = path.read_text(encoding="utf-8")

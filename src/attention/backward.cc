@@ -114,6 +114,7 @@ struct Pass {
   const Tensor& d_sinks;
   const kernels::AttentionPairs* pairs;
   RowTiles tiles;
+  int64_t heads;  // of a group
 
   explicit Pass(const BackwardCall& call)
       : problem(call.problem),
@@ -125,45 +126,43 @@ struct Pass {
         result(call.gradients),
         d_sinks(call.d_sinks),
         pairs(call.pairs),
-        tiles(call.problem.group(), call.problem.queries) {}
+        tiles(call.problem.group(), call.problem.queries),
+        heads(call.problem.group()) {}
 
   [[nodiscard]] Worker worker() const { return {problem, d_output, query, key, value, forward, pairs}; }
   [[nodiscard]] int64_t groups() const { return problem.batch * problem.kv_heads; }
 
-  void enter(Worker& worker, int64_t index) const {
-    worker.enter(index / problem.kv_heads, index % problem.kv_heads * problem.group(), problem.group());
-  }
-  void want_query(Worker& worker, int64_t index) const {
-    const int64_t b = index / problem.kv_heads, h = index % problem.kv_heads * problem.group();
-    worker.gradients.d_query = strided<float>(result.query, b, h);
-    if (d_sinks.defined()) worker.gradients.d_sink = strided<float>(d_sinks, b, h);
+  void enter(Worker& worker, const GroupTask& at) const { worker.enter(at.b, at.kv_head * heads, heads); }
+  void want_query(Worker& worker, const GroupTask& at) const {
+    worker.gradients.d_query = strided<float>(result.query, at.b, at.kv_head * heads);
+    if (d_sinks.defined()) worker.gradients.d_sink = strided<float>(d_sinks, at.b, at.kv_head * heads);
   }
 
   // What is written after the tiles of a group, and what the next one reads.
-  void look_ahead(Worker& worker, int64_t index) const {
+  void look_ahead(Worker& worker, GroupTask at) const {
     const int64_t blocks = (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
     worker.ahead.enter(problem, tiles.count(), problem.keys / 2 + blocks * problem.size / 8);
     if (!worker.ahead.short_group()) return;
-    const auto after = [&](const Tensor& tensor, int64_t of, int64_t heads) {
-      const int64_t b = of / problem.kv_heads, h = of % problem.kv_heads * heads;
-      worker.ahead.after(strided<const float>(tensor, b, h), tensor.shape()[2], tensor.shape()[3]);
+    const auto after = [&](const Tensor& tensor, int64_t h) {
+      worker.ahead.after(strided<const float>(tensor, at.b, h), tensor.shape()[2], tensor.shape()[3]);
     };
-    after(result.key, index, 1);
-    after(result.value, index, 1);
-    if (++index == groups() || key.dtype() != DType::f32) return;
-    after(key, index, 1);
-    after(value, index, 1);
-    after(query, index, problem.group());
-    after(d_output, index, problem.group());
-    after(forward.output, index, problem.group());
+    after(result.key, at.kv_head);
+    after(result.value, at.kv_head);
+    at.step(problem.kv_heads, 1);
+    if (at.b == problem.batch || key.dtype() != DType::f32) return;
+    after(key, at.kv_head);
+    after(value, at.kv_head);
+    after(query, at.kv_head * heads);
+    after(d_output, at.kv_head * heads);
+    after(forward.output, at.kv_head * heads);
   }
 
   // Gradients of keys and values [first, last) of a group, and with `queries` those of its queries (all keys then).
-  void keys_and_values(Worker& worker, int64_t index, int64_t first, int64_t last, bool queries) const {
-    enter(worker, index);
-    if (queries) want_query(worker, index);
-    const int64_t g = index % problem.kv_heads, b = index / problem.kv_heads;
-    const auto key_rows = strided<float>(result.key, b, g), value_rows = strided<float>(result.value, b, g);
+  void keys_and_values(Worker& worker, const GroupTask& at, int64_t first, int64_t last, bool queries) const {
+    enter(worker, at);
+    if (queries) want_query(worker, at);
+    const auto key_rows = strided<float>(result.key, at.b, at.kv_head);
+    const auto value_rows = strided<float>(result.value, at.b, at.kv_head);
     const Accumulator d_key(key_rows, first, last - first, problem.size, worker.d_key);
     const Accumulator d_value(value_rows, first, last - first, problem.value_size, worker.d_value);
     AttentionBackward& gradients = worker.gradients;
@@ -172,7 +171,7 @@ struct Pass {
     gradients.key_begin = first;
     gradients.key_end = last;
     if (queries) {
-      look_ahead(worker, index);
+      look_ahead(worker, at);
       for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile], tile);
     } else {
       for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile]);
@@ -184,7 +183,10 @@ struct Pass {
   void in_one() const {
     parallel_for(groups(), 1, [&](int64_t begin, int64_t end) {
       Worker thread = worker();
-      for (int64_t index = begin; index < end; ++index) keys_and_values(thread, index, 0, problem.keys, true);
+      GroupTask at(begin, problem.kv_heads, 1);
+      for (int64_t index = begin; index < end; ++index, at.step(problem.kv_heads, 1)) {
+        keys_and_values(thread, at, 0, problem.keys, true);
+      }
     });
   }
 
@@ -193,18 +195,19 @@ struct Pass {
     parallel_for(groups() * ranges, 1, [&](int64_t begin, int64_t end) {
       Worker thread = worker();
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t first = balanced(task % ranges, ranges) * kRangeKeys;
-        keys_and_values(thread, task / ranges, first, std::min(first + kRangeKeys, problem.keys), false);
+        const GroupTask at(task, problem.kv_heads, ranges);
+        const int64_t first = balanced(at.tile, ranges) * kRangeKeys;
+        keys_and_values(thread, at, first, std::min(first + kRangeKeys, problem.keys), false);
       }
     });
     parallel_for(groups() * tiles.count(), 1, [&](int64_t begin, int64_t end) {
       Worker thread = worker();
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t index = task / tiles.count();
-        enter(thread, index);
-        want_query(thread, index);
+        const GroupTask at(task, problem.kv_heads, tiles.count());
+        enter(thread, at);
+        want_query(thread, at);
         thread.gradients.key_end = problem.keys;
-        thread.run(tiles[balanced(task % tiles.count(), tiles.count())]);
+        thread.run(tiles[balanced(at.tile, tiles.count())]);
       }
     });
   }

@@ -157,7 +157,7 @@ template <class Unit>
 HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const AttentionBackward& gradients,
                               const Workspace& w) {
   const AttentionGroup& group = tile.group;
-  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, kTileRows * padded(group.size), 0.0f);
+  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, tile.width * padded(group.size), 0.0f);
   float* score_rows[kTileRows];
   if (gradients.d_scores.data != nullptr) {
     for (int64_t r = 0; r < tile.rows; ++r) {
