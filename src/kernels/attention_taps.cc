@@ -16,6 +16,8 @@ namespace {
 
 using kernels::AttentionTaps;
 
+constexpr int64_t top_row_of(int64_t top) { return top == 0 ? 0 : kernels::kColumns + padded(top); }
+
 // What a tap gathers for each lane while the blocks of keys go by.
 struct Gathered {
   HWY_ALIGN float origin[kTileRows];  // logsumexp
@@ -23,20 +25,27 @@ struct Gathered {
   HWY_ALIGN float threshold[kTileRows];   // the smallest of the top weights: what another must exceed
   HWY_ALIGN float cell[kTileRows];        // of the column of cells that is open
   int64_t cell_column = 0, cell_end = 0;  // and where it ends
-  float* top_weights;                     // (rows, k), descending
+  int64_t top_row;                        // the top weights, descending, and their keys: rows so far apart, each after
+  float* top_weights;                     // an infinity that nothing displaces
   int32_t* top_keys;
 
   Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)
-      : top_weights(memory), top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * taps.top)) {
+      : top_row(top_row_of(taps.top)),
+        top_weights(memory),
+        top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * top_row)) {
     for (int64_t r = 0; r < tile.width; ++r) {
       origin[r] = r < tile.rows ? *taps.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
     }
     std::fill_n(entropy, kTileRows, 0.0f);
     std::fill_n(threshold, kTileRows, 0.0f);
     std::fill_n(cell, kTileRows, 0.0f);
-    std::fill_n(top_weights, kTileRows * taps.top, 0.0f);
-    std::fill_n(top_keys, kTileRows * taps.top, -1);
+    std::fill_n(top_weights, kTileRows * top_row, 0.0f);
+    std::fill_n(top_keys, kTileRows * top_row, -1);
+    if (taps.top == 0) return;
+    for (int64_t r = 0; r < kTileRows; ++r) weights_of(r)[-1] = -kMinusInfinity;
   }
+  [[nodiscard]] float* weights_of(int64_t r) const { return top_weights + r * top_row + kernels::kColumns; }
+  [[nodiscard]] int32_t* keys_of(int64_t r) const { return top_keys + r * top_row + kernels::kColumns; }
 };
 
 // scores become weights, and their entropy is added up: log w is the score less logsumexp.
@@ -78,27 +87,35 @@ void copy_rows(const Tile& tile, const Block& block, const AttentionTaps& taps, 
 }
 
 // Keys come in ascending order and only a larger weight displaces another, so of equals the smaller key stays ahead.
+// Without a branch: each place takes what stands there, or what stood before it, or the new one.
+inline void insert(float* best, int32_t* keys, int64_t places, float weight, int32_t key) {
+  const FV w = all(weight);
+  for (int64_t at = places - kLanes; at >= 0; at -= kLanes) {
+    const FV here = hn::Load(kF, best + at), before = hn::LoadU(kF, best + at - 1);
+    const auto moves = hn::Gt(w, here), from_before = hn::Gt(w, before);
+    hn::Store(hn::IfThenElse(moves, hn::IfThenElse(from_before, before, w), here), kF, best + at);
+    const auto key_here = hn::Load(kI, keys + at), key_before = hn::LoadU(kI, keys + at - 1);
+    const auto moved = hn::IfThenElse(hn::RebindMask(kI, from_before), key_before, hn::Set(kI, key));
+    hn::Store(hn::IfThenElse(hn::RebindMask(kI, moves), moved, key_here), kI, keys + at);
+  }
+}
+
 void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
-  for (int64_t j = 0; j < block.count; ++j) {
-    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+  for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+    FV threshold = hn::Load(kF, g.threshold + lane);
+    for (int64_t j = 0; j < block.count; ++j) {
       const float* const w = weights + j * tile.width + lane;
+      const auto larger_ones = hn::Gt(hn::Load(kF, w), threshold);
+      if (hn::AllFalse(kF, larger_ones)) continue;
       uint8_t above[8] = {};
-      hn::StoreMaskBits(kF, hn::Gt(hn::Load(kF, w), hn::Load(kF, g.threshold + lane)), above);
+      hn::StoreMaskBits(kF, larger_ones, above);
       for (uint32_t left = above[0] | static_cast<uint32_t>(above[1]) << 8; left != 0; left &= left - 1) {
         const int64_t r = lane + std::countr_zero(left);
         if (r >= tile.rows) break;
-        const float weight = w[r - lane];
-        float* const best = g.top_weights + r * taps.top;
-        int32_t* const keys = g.top_keys + r * taps.top;
-        int64_t at = taps.top - 1;
-        for (; at > 0 && weight > best[at - 1]; --at) {
-          best[at] = best[at - 1];
-          keys[at] = keys[at - 1];
-        }
-        best[at] = weight;
-        keys[at] = static_cast<int32_t>(block.from + j);
-        g.threshold[r] = best[taps.top - 1];
+        insert(g.weights_of(r), g.keys_of(r), padded(taps.top), w[r - lane], static_cast<int32_t>(block.from + j));
+        g.threshold[r] = g.weights_of(r)[taps.top - 1];
       }
+      threshold = hn::Load(kF, g.threshold + lane);
     }
   }
 }
@@ -198,8 +215,8 @@ void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t fi
       *taps.entropy.at(h, i) = entropy == entropy ? entropy : std::numeric_limits<float>::quiet_NaN();
     }
     if (taps.top > 0) {
-      std::copy_n(gathered.top_weights + r * taps.top, taps.top, taps.top_weights.at(h, i));
-      std::copy_n(gathered.top_keys + r * taps.top, taps.top, taps.top_keys.at(h, i));
+      std::copy_n(gathered.weights_of(r), taps.top, taps.top_weights.at(h, i));
+      std::copy_n(gathered.keys_of(r), taps.top, taps.top_keys.at(h, i));
     }
   }
 }
@@ -214,7 +231,7 @@ namespace heed::kernels {
 HWY_EXPORT(TapsTile);
 
 int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top) {
-  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * top);
+  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * (top == 0 ? 0 : kColumns + padded(top)));
 }
 
 void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
