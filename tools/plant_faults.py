@@ -120,7 +120,6 @@ FAULTS = [
      ".depth = tile.rows - 1,\n                            .n = stride,\n                            .ahead = ahead};\n      if (partial && !query_finite)", "the last query left out of d_key"),
     # Taps.
     (KERNELS + "attention_taps.cc", "hn::IfThenElse(from_before, before, w)", "w", "taps: the top weights not moved down"),
-    (KERNELS + "attention_taps.cc", "threshold = hn::Load(kF, g.threshold + lane);\n    }", "}", "taps: the threshold of the top not raised"),
     # Packed batches.
     (ATTENTION + "packed.cc", "sum_slopes(calls, gradients.alibi_slopes);", "sum_slopes({calls.data(), 1}, gradients.alibi_slopes);",
      "packed: the slopes of the first sequence alone"),
