@@ -8,6 +8,7 @@
 #include <string>
 
 #include "attention/group.h"
+#include "attention/taps.h"
 #include "kernels/peak.h"
 
 namespace heed {
@@ -134,6 +135,7 @@ AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tenso
                    {key, value},
                    {},
                    dtype == DType::bf16};
+  check_taps("attention_plan", call.problem);
   if (options.want.weights) call.result.weights = Tensor::empty({0});
   return plan_of("attention", {&call, 1});
 }
