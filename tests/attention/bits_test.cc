@@ -110,7 +110,7 @@ TEST(AttentionBits, OfABatchLargerThanTheCacheAreThoseOfEachSequence) {
                       {.causal = Causal::bottom_right(), .want = {.logsumexp = true}}};
       ASSERT_GE((p.q.numel() + p.k.numel() + p.v.numel() + p.d_out.numel()) * 4, int64_t{12} << 20);
       const Everything all = run(p);
-      for (const int64_t b : {int64_t{0}, batch / 2, batch - 1}) {
+      for (int64_t b = 0; b < batch; ++b) {
         const Everything one = run(alone(p, b));
         EXPECT_TRUE(same_bits(all.forward.output.slice(0, b, b + 1), one.forward.output)) << b;
         EXPECT_TRUE(same_bits(all.backward.query.slice(0, b, b + 1), one.backward.query)) << b;
