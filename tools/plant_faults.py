@@ -5,7 +5,7 @@
 
 Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak run until one
 fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
-the score, and exits 1 if fewer than 98 % are caught. Takes about a minute a fault.
+the score, and exits 1 if fewer than 98 % are caught. Takes one to four minutes a fault.
 """
 import argparse
 import pathlib

@@ -103,8 +103,7 @@ void run_forward(std::span<const ForwardCall> calls) {
   for (const ForwardCall& call : calls) {
     const AttentionProblem& p = call.problem;
     const RowTiles tiles(p.group(), p.queries);
-    const bool few = few_rows(call);
-    tasks.push_back({few, pairs_for(call), tiles, p.group(), p.kv_heads, tiles.count(), count});
+    tasks.push_back({few_rows(call), pairs_for(call), tiles, p.group(), p.kv_heads, tiles.count(), count});
     count += p.batch * p.kv_heads * tiles.count();
     flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
   }

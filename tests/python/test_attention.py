@@ -457,8 +457,10 @@ class Tables(unittest.TestCase):
             np.testing.assert_allclose(g.relative_table, shared[1], rtol=limit, atol=limit)
         same = heed.attention_packed(q, q, q, begins)
         np.testing.assert_array_equal(same, heed.attention_packed(q, q, q, begins, begins))
-        for bad in ([0, 5, 4, 17], [0, 5], [1, 17], "begins", None):
-            self.assertRaises((TypeError, ValueError), lambda: heed.attention_packed(q, q, q, bad))
+        for bad in ([0, 5, 4, 17], [0, 5], [1, 17], [0, 5, 18], [0, -1, 17], []):
+            self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, np.array(bad, np.int32)))
+        self.assertRaises(TypeError, lambda: heed.attention_packed(q, q, q, "begins"))
+        self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, None))
         self.assertRaises(ValueError, lambda: heed.attention_packed(q[None], q, q, begins))
         self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, begins, mask=np.ones((17, 17), bool)))
         self.assertRaises(TypeError, lambda: heed.attention_packed(q, q, q, begins, taps={"entropy": True}))
