@@ -23,7 +23,7 @@ def series(lines, grows, extent):
 
 
 def panel(lines, grows, extent, title, left):
-    """One diagram as SVG, with slopes of 1 and 2 to compare with."""
+    """One diagram as SVG elements."""
     curves = series(lines, grows, extent)
     xs = [x for points in curves.values() for x, _ in points]
     ys = [y for points in curves.values() for _, y in points]

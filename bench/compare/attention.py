@@ -172,12 +172,14 @@ def plot(rows, path):
         f'<text x="{left + width * n / 4}" y="{y + 12}" text-anchor="middle" fill="#888">{25 * n} %</text>'
         for n in range(5)
     )
-    lines += (
-        f'<text x="10" y="{y + 32}" fill="#888">Share of the multiply-add peak; decode: of the bandwidth of a copy. '
-        f"B, H, Hkv, L, S, D; f32, {most} threads, {html.escape(processor())}.</text>"
+    captions = (
+        "Share of the multiply-add peak; decode: of the bandwidth of a copy. Shapes are B, H, Hkv, L, S, D.",
+        f"f32, {most} threads, {processor()}",
     )
+    for n, caption in enumerate(captions):
+        lines += f'<text x="10" y="{y + 32 + 14 * n}" fill="#888">{html.escape(caption)}</text>'
     pathlib.Path(path).write_text(
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 42}" font-family="sans-serif" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{left + width + 40}" height="{y + 56}" font-family="sans-serif" '
         f'font-size="11"><rect width="100%" height="100%" fill="white"/>{lines}{legend}{"".join(body)}</svg>\n',
         encoding="utf-8",
     )
