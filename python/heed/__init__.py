@@ -231,13 +231,13 @@ def attention_additive(query: Array, key: Array, value: Array, weight: Array, **
 
 
 def attention_additive_backward(
-    d_output: Array, query: Array, key: Array, value: Array, weight: Array, output: Array, logsumexp: Array,
-    **options: Any,
+    d_output: Array, query: Array, key: Array, value: Array, weight: Array, output: Array, logsumexp: Array, *,
+    want_bias: bool = False, want_alibi_slopes: bool = False, want_relative_table: bool = False, **options: Any,
 ) -> AttentionGradients:
     """The gradient of attention_additive() with the same arguments, that of weight as additive_weight."""
     given = dict(_given("attention_additive_backward", options), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
-                                     (False, False, False), weight)
+                                     (want_bias, want_alibi_slopes, want_relative_table), weight)
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 

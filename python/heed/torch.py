@@ -2,7 +2,7 @@
 
     from heed.torch import attention, scaled_dot_product_attention, register_with_transformers
 
-Forward and backward run through heed, as operators of their own (torch.ops.heed): under torch.no_grad, under
+Forward and backward run through heed, as an operator of its own (torch.ops.heed.attention): under torch.no_grad, under
 torch.compile, and in any autograd graph. bfloat16 and float16 are computed in float32.
 """
 
@@ -15,13 +15,15 @@ from torch import Tensor
 
 import heed
 
-__all__ = ["attention", "register_with_transformers", "scaled_dot_product_attention"]
+__all__ = [
+    "attention", "attention_additive", "attention_packed", "register_with_transformers", "scaled_dot_product_attention",
+]
 
 
 def _options(
     mask: Optional[Tensor], bias: Optional[Tensor], key_lengths: Optional[Tensor], sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], causal: str, window: List[int], scale: float,
-    softcap: float, dropout: float, seed: int,
+    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], causal: str, window: List[int],
+    scale: Optional[float], softcap: float, dropout: float, seed: int,
 ) -> dict:
     named = causal in ("top_left", "bottom_right")
     return dict(
@@ -43,22 +45,37 @@ def _heads_last(like: Tensor, shape: Tuple[int, int, int, int]) -> Tensor:
     return like.new_empty((b, length, h, d)).transpose(1, 2)
 
 
+# One operator for attention(), attention_additive() (with additive_weight) and attention_packed() (with cu_seqlens).
+_TENSORS = 12  # the arguments before `causal`
+
+
 @torch.library.custom_op("heed::attention", mutates_args=(), device_types="cpu")
 def _forward(
     query: Tensor, key: Tensor, value: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
     key_lengths: Optional[Tensor], sinks: Optional[Tensor], alibi_slopes: Optional[Tensor],
-    relative_table: Optional[Tensor], causal: str, window: List[int], scale: float, softcap: float, dropout: float,
-    seed: int,
+    relative_table: Optional[Tensor], additive_weight: Optional[Tensor], cu_seqlens_q: Optional[Tensor],
+    cu_seqlens_k: Optional[Tensor], causal: str, window: List[int], scale: Optional[float], softcap: float,
+    dropout: float, seed: int,
 ) -> Tuple[Tensor, Tensor]:
     options = _options(
         mask, bias, key_lengths, sinks, alibi_slopes, relative_table, causal, window, scale, softcap, dropout, seed
     )
-    result = heed.attention(_plain(query), _plain(key), _plain(value), return_logsumexp=True, **options)
+    options["return_logsumexp"] = True
+    arrays = [_plain(x) for x in (query, key, value)]
+    if cu_seqlens_q is not None:
+        result = heed.attention_packed(*arrays, cu_seqlens_q, cu_seqlens_k, **options)
+    elif additive_weight is not None:
+        result = heed.attention_additive(*arrays, _plain(additive_weight), **options)
+    else:
+        result = heed.attention(*arrays, **options)
     return result.output, result.logsumexp
 
 
 @_forward.register_fake
-def _(query, key, value, *options):
+def _(query, key, value, *rest):
+    if rest[7] is not None:  # cu_seqlens_q
+        t, h, _ = query.shape
+        return query.new_empty((t, h, value.shape[2])), query.new_empty((h, t), dtype=torch.float32)
     b, h, length, _ = query.shape
     output = _heads_last(query, (b, h, length, value.shape[3]))
     return output, query.new_empty((b, h, length), dtype=torch.float32)
@@ -66,18 +83,25 @@ def _(query, key, value, *options):
 
 @torch.library.custom_op("heed::attention_backward", mutates_args=(), device_types="cpu")
 def _backward(
-    d_output: Tensor, query: Tensor, key: Tensor, value: Tensor, output: Tensor, logsumexp: Tensor,
+    d_output: Tensor, output: Tensor, logsumexp: Tensor, query: Tensor, key: Tensor, value: Tensor,
     mask: Optional[Tensor], bias: Optional[Tensor], key_lengths: Optional[Tensor], sinks: Optional[Tensor],
-    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], causal: str, window: List[int], scale: float,
-    softcap: float, dropout: float, seed: int, want: List[bool],
-) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
+    alibi_slopes: Optional[Tensor], relative_table: Optional[Tensor], additive_weight: Optional[Tensor],
+    cu_seqlens_q: Optional[Tensor], cu_seqlens_k: Optional[Tensor], causal: str, window: List[int],
+    scale: Optional[float], softcap: float, dropout: float, seed: int, want: List[bool],
+) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
     """want: the gradients of bias, alibi_slopes and relative_table, each a pass of its own."""
     options = _options(
         mask, bias, key_lengths, sinks, alibi_slopes, relative_table, causal, window, scale, softcap, dropout, seed
     )
-    arrays = [_plain(x) for x in (d_output, query, key, value, output, logsumexp)]
-    wanted = dict(zip(("want_bias", "want_alibi_slopes", "want_relative_table"), want))
-    g = heed.attention_backward(*arrays, **wanted, **options)
+    options.update(want_alibi_slopes=want[1], want_relative_table=want[2])
+    d, o, lse, *inputs = [_plain(x) for x in (d_output, output, logsumexp, query, key, value)]
+    if cu_seqlens_q is not None:
+        g = heed.attention_packed_backward(d, *inputs, o, lse, cu_seqlens_q, cu_seqlens_k, **options)
+    elif additive_weight is not None:
+        g = heed.attention_additive_backward(
+            d, *inputs, _plain(additive_weight), o, lse, want_bias=want[0], **options)
+    else:
+        g = heed.attention_backward(d, *inputs, o, lse, want_bias=want[0], **options)
 
     # An operator must return tensors, and no two of them the same: what is not wanted is empty.
     def like(gradient: Optional[Tensor], source: Optional[Tensor]) -> Tensor:
@@ -86,23 +110,28 @@ def _backward(
     return (
         g.query, g.key.to(key.dtype), g.value.to(value.dtype), like(g.bias, bias), like(g.sinks, sinks),
         like(g.alibi_slopes, alibi_slopes), like(g.relative_table, relative_table),
+        like(g.additive_weight, additive_weight),
     )
 
 
 @_backward.register_fake
-def _(d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, slopes, table, *rest):
+def _(d_output, output, logsumexp, query, key, value, mask, bias, key_lengths, sinks, slopes, table, weight, begins, *rest):
     def like(wanted, source):
         return source.new_empty(source.shape) if wanted else query.new_empty(0)
 
+    def rows(x):
+        return _heads_last(x, x.shape) if begins is None else x.new_empty(x.shape)
+
+    want = rest[-1]
     return (
-        _heads_last(query, query.shape), _heads_last(key, key.shape), _heads_last(value, value.shape),
-        like(rest[-1][0], bias), like(sinks is not None, sinks), like(rest[-1][1], slopes), like(rest[-1][2], table),
+        rows(query), rows(key), rows(value), like(want[0], bias), like(sinks is not None, sinks), like(want[1], slopes),
+        like(want[2], table), like(weight is not None, weight),
     )
 
 
 def _save(ctx, inputs, output) -> None:
-    ctx.options = inputs[9:]
-    ctx.save_for_backward(*inputs[:9], *output)
+    ctx.options = inputs[_TENSORS:]
+    ctx.save_for_backward(*inputs[:_TENSORS], *output)
     ctx.set_materialize_grads(False)
 
 
@@ -111,23 +140,33 @@ def _differentiate(ctx, d_output, d_logsumexp):
         raise NotImplementedError("[heed.torch] a gradient of the output; found one of the logsumexp as well")
     *inputs, output, logsumexp = ctx.saved_tensors
     if d_output is None:
-        return (None,) * (len(inputs) + len(ctx.options))
-    query, key, value, mask, bias, key_lengths, sinks, slopes, table = inputs
-    want = [inputs[n] is not None and ctx.needs_input_grad[n] for n in (4, 7, 8)]
-    d_query, d_key, d_value, d_bias, d_sinks, d_slopes, d_table = _backward(
-        d_output, query, key, value, output, logsumexp, mask, bias, key_lengths, sinks, slopes, table, *ctx.options,
-        want,
+        return (None,) * (_TENSORS + len(ctx.options))
+    # Where in the operator's arguments each of the gradients belongs.
+    places = (0, 1, 2, 4, 6, 7, 8, 9)  # query, key, value, bias, sinks, alibi_slopes, relative_table, additive_weight
+    wanted = [inputs[n] is not None and ctx.needs_input_grad[n] for n in range(_TENSORS)]
+    gradients = _backward(
+        d_output, output, logsumexp, *inputs, *ctx.options, [wanted[4], wanted[7], wanted[8]]
     )
-    found = [d_query, d_key, d_value, None, d_bias if want[0] else None, None, None if sinks is None else d_sinks,
-             d_slopes if want[1] else None, d_table if want[2] else None]
-    return tuple(found) + (None,) * len(ctx.options)
+    found = [None] * (_TENSORS + len(ctx.options))
+    for place, gradient in zip(places, gradients):
+        found[place] = gradient if wanted[place] else None
+    return tuple(found)
 
 
 _forward.register_autograd(_differentiate, setup_context=_save)
 
 
-def _drawn_seed(dropout: float) -> int:
+def _seed(given: Optional[int], dropout: float) -> int:
+    """Without one, dropout draws it from torch's generator."""
+    if given is not None:
+        return given
     return int(torch.randint(2**62, ()).item()) if dropout > 0 else 0
+
+
+def _named(causal: heed.Causal) -> str:
+    if causal is None or isinstance(causal, bool):
+        return "bottom_right" if causal else ""
+    return str(causal)
 
 
 def attention(
@@ -141,12 +180,44 @@ def attention(
     query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), a view of memory laid out
     (B, L, H, Dv). The options are those of heed.attention; without a seed, dropout draws one from torch's generator.
     """
-    named = {None: "", False: "", True: "bottom_right"}
     return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table,
-        named[causal] if causal is None or isinstance(causal, bool) else str(causal), list(window or (-1, -1)),
-        query.shape[-1] ** -0.5 if scale is None else scale, softcap or 0.0, dropout,
-        _drawn_seed(dropout) if seed is None else seed,
+        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, None, None, None,
+        _named(causal), list(window or (-1, -1)), scale, softcap or 0.0, dropout, _seed(seed, dropout),
+    )[0]
+
+
+def attention_additive(
+    query: Tensor, key: Tensor, value: Tensor, weight: Tensor, *, mask: Optional[Tensor] = None,
+    bias: Optional[Tensor] = None, causal: heed.Causal = None, window: Optional[Tuple[int, int]] = None,
+    key_lengths: Optional[Tensor] = None, softcap: Optional[float] = None, dropout: float = 0.0,
+    seed: Optional[int] = None, sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None,
+    relative_table: Optional[Tensor] = None,
+) -> Tensor:
+    """heed.attention_additive, scores sum_d weight_d tanh(q_d + k_d), with its gradient for weight too.
+
+    Shapes and options are those of attention(); weight (D) or (H, D); all in float32.
+    """
+    return _forward(
+        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, weight, None, None,
+        _named(causal), list(window or (-1, -1)), None, softcap or 0.0, dropout, _seed(seed, dropout),
+    )[0]
+
+
+def attention_packed(
+    query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor] = None, *,
+    causal: heed.Causal = None, window: Optional[Tuple[int, int]] = None, scale: Optional[float] = None,
+    softcap: Optional[float] = None, dropout: float = 0.0, seed: Optional[int] = None, sinks: Optional[Tensor] = None,
+    alibi_slopes: Optional[Tensor] = None, relative_table: Optional[Tensor] = None,
+) -> Tensor:
+    """heed.attention_packed, sequences one behind the other without padding, with its gradient.
+
+    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv); cu_seqlens_q, cu_seqlens_k (B + 1): where each
+    sequence begins, then T and U, as flash_attn_varlen_func takes them.
+    """
+    return _forward(
+        query, key, value, None, None, None, sinks, alibi_slopes, relative_table, None, cu_seqlens_q,
+        cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, _named(causal), list(window or (-1, -1)), scale,
+        softcap or 0.0, dropout, _seed(seed, dropout),
     )[0]
 
 

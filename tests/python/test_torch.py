@@ -91,12 +91,56 @@ class Torch(unittest.TestCase):
     def test_the_operators_keep_the_rules_of_the_dispatcher(self):
         q, k, v, bias, sinks, slopes, table = tensors(
             (1, 2, 5, 4), (1, 2, 6, 4), (1, 2, 6, 4), (2, 5, 6), (2,), (2,), (2, 7))
-        for extra in ((None,) * 6, (None, bias, None, sinks, slopes, table)):
+        weight = torch.linspace(-1, 1, 4).requires_grad_()
+        begins = torch.tensor([0, 2, 5], dtype=torch.int32)
+        packed = [x.detach()[0].transpose(0, 1).requires_grad_() for x in (q, k[:, :, :5], v[:, :, :5])]
+        for inputs, extra, scale in (
+            ((q, k, v), (None,) * 9, 0.5),
+            ((q, k, v), (None, bias, None, sinks, slopes, table, None, None, None), 0.5),
+            ((q, k, v), (None, bias, None, sinks, slopes, table, weight, None, None), None),
+            (packed, (None, None, None, sinks, slopes, table, None, begins, begins), None),
+        ):
             torch.library.opcheck(
                 torch.ops.heed.attention.default,
-                (q, k, v, *extra, "bottom_right", [-1, -1], 0.5, 0.0, 0.0, 0),
+                (*inputs, *extra, "bottom_right", [-1, -1], scale, 0.0, 0.0, 0),
                 test_utils=("test_schema", "test_autograd_registration", "test_faketensor"),
             )
+
+    def test_packed_sequences_are_each_what_they_are_alone(self):
+        lengths_q, lengths_k = [3, 0, 7, 1], [4, 2, 7, 5]
+        begins_q, begins_k = (torch.tensor([0, *n], dtype=torch.int32).cumsum(0, dtype=torch.int32)
+                              for n in (lengths_q, lengths_k))
+        for dtype, tolerance in ((torch.float32, 2e-5), (torch.bfloat16, 2e-2)):
+            q, k, v = tensors((11, 4, 16), (18, 2, 16), (18, 2, 8), dtype=dtype)
+            q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
+            sinks = torch.zeros(4).requires_grad_()
+            output = heed_torch.attention_packed(q, k, v, begins_q, begins_k, causal=True, sinks=sinks)
+            weights = torch.linspace(-1, 1, output.numel()).reshape(output.shape).to(dtype)
+            gradients = torch.autograd.grad(output, (q, k, v, sinks), weights)
+            parts = []
+            for n in range(4):
+                a, b, c = (x[s[n] : s[n + 1]].transpose(0, 1)[None]
+                           for x, s in ((q, begins_q), (k, begins_k), (v, begins_k)))
+                parts.append(heed_torch.attention(a, b, c, causal=True, sinks=sinks)[0].transpose(0, 1))
+            alone = torch.cat(parts)
+            self.assertEqual(output.dtype, dtype)
+            self.assertTrue(torch.equal(output, alone))
+            for mine, theirs in zip(gradients, torch.autograd.grad(alone, (q, k, v, sinks), weights)):
+                torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
+        compiled = torch.compile(
+            lambda a: heed_torch.attention_packed(a, a, a, begins_q).square().sum(), backend="aot_eager", fullgraph=True)
+        x = tensors((11, 2, 8))[0]
+        torch.testing.assert_close(compiled(x), heed_torch.attention_packed(x, x, x, begins_q).square().sum())
+
+    def test_additive_attention_against_its_formula(self):
+        q, k, v, weight, bias = tensors((2, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 3), (4, 8), (4, 5, 6))
+        scores = (torch.tanh(q[:, :, :, None] + k[:, :, None]) * weight[:, None, None]).sum(-1) + bias
+        expected = torch.softmax(scores, -1) @ v
+        found = heed_torch.attention_additive(q, k, v, weight, bias=bias)
+        torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
+        leaves = (q, k, v, weight, bias)
+        for mine, theirs in zip(*(torch.autograd.grad(x.square().sum(), leaves) for x in (found, expected))):
+            torch.testing.assert_close(mine, theirs, rtol=5e-5, atol=5e-5)
 
     def test_under_compile(self):
         q, k, v = tensors((1, 2, 9, 16), (1, 2, 12, 16), (1, 2, 12, 16))
