@@ -38,6 +38,9 @@ struct CrossEntropyOptions {
   int64_t ignored_id = -1;    // targets with this id count nothing; -1: none
   float label_smoothing = 0;  // Szegedy et al. 2016
   bool sum = false;           // the sum instead of the mean
+  // R-Drop (Liang et al. 2021): rows i and i + n/2 of n are the same sample under two draws of dropout, and each row
+  // adds consistency / 2 * KL(its softmax || that of the other one). Their targets must be equal. 0: off.
+  float consistency = 0;
 };
 
 }  // namespace heed
@@ -168,10 +171,11 @@ void embedding_backward_into(const Tensor& d_weight, const Tensor& d_output, con
                              const EmbeddingOptions& options = {});
 
 struct CrossEntropyResult {
-  double sum = 0;     // of the row losses, in row order
-  int64_t count = 0;  // rows that are not ignored
-  Tensor losses;      // (rows); 0 for ignored rows
-  Tensor logsumexp;   // (rows)
+  double sum = 0;      // of the row losses, in row order
+  int64_t count = 0;   // rows that are not ignored
+  Tensor losses;       // (rows); 0 for ignored rows
+  Tensor logsumexp;    // (rows)
+  Tensor divergences;  // (rows), KL of each row from its other one; undefined without consistency
   // The loss that the options ask for; 0 when every row is ignored.
   [[nodiscard]] double loss(const CrossEntropyOptions& options) const {
     return options.sum || count == 0 ? sum : sum / static_cast<double>(count);

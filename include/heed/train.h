@@ -87,6 +87,7 @@ struct Recipe {
   AdamOptions adam;
   Schedule schedule;
   float label_smoothing = 0.1f;
+  float consistency = 0;        // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
   double clip_norm = 0;         // 0: off
   int64_t accumulate = 1;       // batches an update
   int64_t batch_tokens = 4096;  // max(source, target) tokens a batch, padding included

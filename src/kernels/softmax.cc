@@ -189,6 +189,101 @@ void RunCrossEntropyBackward(const kernels::CrossEntropy& c, const float* logsum
   });
 }
 
+// Of a pair of rows of logits, some columns: log-probabilities' difference and both probabilities.
+struct PairColumns {
+  Row16 first, second, difference;  // p, q, log p - log q
+  HWY_INLINE PairColumns(const Row16& a, const Row16& b, float shift_a, float shift_b) {
+    const auto sa = hn::Set(F32(), shift_a), sb = hn::Set(F32(), shift_b);
+    const auto exp = [](F32Vector x) { return Exp(F32(), x); };
+    const auto x = Map16([&](F32Vector v) { return hn::Sub(v, sa); }, a);
+    const auto y = Map16([&](F32Vector v) { return hn::Sub(v, sb); }, b);
+    first = Map16(exp, x);
+    second = Map16(exp, y);
+    difference = Map16([](F32Vector u, F32Vector v) { return hn::Sub(u, v); }, x, y);
+  }
+};
+
+// p * d, where 0 * infinity is 0: what has no probability does not count.
+HWY_INLINE F32Vector Weighted(F32Vector p, F32Vector d) {
+  return hn::IfThenElse(hn::Eq(p, hn::Zero(F32())), p, hn::Mul(p, d));
+}
+
+void RunDivergences(const kernels::CrossEntropy& c, const float* logsumexp, float* divergences) {
+  const int64_t pairs = c.rows / 2;
+  ForRows(pairs, 2 * c.columns, [&](int64_t i) {
+    const int64_t other = i + pairs;
+    divergences[i] = divergences[other] = 0.0f;
+    if (c.targets[i] == c.ignored) return;
+    const float* const a = c.logits + i * c.columns;
+    const float* const b = c.logits + other * c.columns;
+    Row16 first = Set16(0.0f), second = Set16(0.0f);
+    const auto add = [&](const Row16& x, const Row16& y) {
+      const PairColumns at(x, y, logsumexp[i], logsumexp[other]);
+      first = Map16([](F32Vector s, F32Vector p, F32Vector d) { return hn::Add(s, Weighted(p, d)); }, first, at.first,
+                    at.difference);
+      second = Map16([](F32Vector s, F32Vector q, F32Vector d) { return hn::Sub(s, Weighted(q, d)); }, second,
+                     at.second, at.difference);
+    };
+    int64_t j = 0;
+    for (; j + 16 <= c.columns; j += 16) add(Load16(a + j), Load16(b + j));
+    if (j < c.columns)
+      add(LoadFirst16(a + j, c.columns - j, -kInfinity), LoadFirst16(b + j, c.columns - j, -kInfinity));
+    divergences[i] = Sum16(first);
+    divergences[other] = Sum16(second);
+  });
+}
+
+// With p and q the probabilities of the two rows and r = consistency / 2, the gradient of the first row is that of the
+// cross entropy and r * (p * (log p - log q - KL(p || q)) + p - q).
+void RunPairedCrossEntropyBackward(const kernels::CrossEntropy& c, const float* logsumexp, const float* divergences,
+                                   float factor, float* out) {
+  const int64_t pairs = c.rows / 2;
+  const auto f = hn::Set(F32(), factor), r = hn::Set(F32(), 0.5f * c.consistency);
+  const auto uniform = hn::Set(F32(), c.smoothing / static_cast<float>(c.columns));
+  ForRows(pairs, 2 * c.columns, [&](int64_t i) {
+    const int64_t other = i + pairs;
+    float* const to_a = out + i * c.columns;
+    float* const to_b = out + other * c.columns;
+    const int64_t target = c.targets[i];
+    if (target == c.ignored) {
+      std::fill(to_a, to_a + c.columns, 0.0f);
+      std::fill(to_b, to_b + c.columns, 0.0f);
+      return;
+    }
+    const float* const a = c.logits + i * c.columns;
+    const float* const b = c.logits + other * c.columns;
+    const auto gradient = [&](const Row16& p, const Row16& q, const Row16& difference, float sign, float divergence) {
+      const auto s = hn::Set(F32(), sign), mean = hn::Set(F32(), divergence);
+      return Map16(
+          [&](F32Vector x, F32Vector y, F32Vector d) {
+            const auto apart = hn::Sub(hn::Mul(s, d), mean);
+            const auto pull = hn::Add(Weighted(x, apart), hn::Sub(x, y));
+            return hn::Mul(Fma(r, pull, hn::Sub(x, uniform)), f);
+          },
+          p, q, difference);
+    };
+    const auto both = [&](const Row16& x, const Row16& y, Row16& d_x, Row16& d_y) {
+      const PairColumns at(x, y, logsumexp[i], logsumexp[other]);
+      d_x = gradient(at.first, at.second, at.difference, 1.0f, divergences[i]);
+      d_y = gradient(at.second, at.first, at.difference, -1.0f, divergences[other]);
+    };
+    Row16 d_a, d_b;
+    int64_t j = 0;
+    for (; j + 16 <= c.columns; j += 16) {
+      both(Load16(a + j), Load16(b + j), d_a, d_b);
+      Store16(d_a, to_a + j);
+      Store16(d_b, to_b + j);
+    }
+    if (j < c.columns) {
+      both(LoadFirst16(a + j, c.columns - j), LoadFirst16(b + j, c.columns - j), d_a, d_b);
+      StoreFirst16(d_a, to_a + j, c.columns - j);
+      StoreFirst16(d_b, to_b + j, c.columns - j);
+    }
+    to_a[target] -= (1.0f - c.smoothing) * factor;
+    to_b[target] -= (1.0f - c.smoothing) * factor;
+  });
+}
+
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -202,6 +297,8 @@ HWY_EXPORT(RunLogSoftmax);
 HWY_EXPORT(RunLogSoftmaxBackward);
 HWY_EXPORT(RunCrossEntropy);
 HWY_EXPORT(RunCrossEntropyBackward);
+HWY_EXPORT(RunDivergences);
+HWY_EXPORT(RunPairedCrossEntropyBackward);
 
 void softmax(const float* x, float* out, int64_t rows, int64_t columns) {
   dispatch_ready();
@@ -223,9 +320,18 @@ void cross_entropy(const CrossEntropy& c, float* losses, float* logsumexp) {
   dispatch_ready();
   HWY_DYNAMIC_DISPATCH(RunCrossEntropy)(c, losses, logsumexp);
 }
-void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, float factor, float* out) {
+void divergences(const CrossEntropy& c, const float* logsumexp, float* divergences) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunCrossEntropyBackward)(c, logsumexp, factor, out);
+  HWY_DYNAMIC_DISPATCH(RunDivergences)(c, logsumexp, divergences);
+}
+void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, const float* divergences, float factor,
+                            float* out) {
+  dispatch_ready();
+  if (c.consistency > 0.0f) {
+    HWY_DYNAMIC_DISPATCH(RunPairedCrossEntropyBackward)(c, logsumexp, divergences, factor, out);
+  } else {
+    HWY_DYNAMIC_DISPATCH(RunCrossEntropyBackward)(c, logsumexp, factor, out);
+  }
 }
 
 }  // namespace heed::kernels

@@ -17,9 +17,13 @@ struct CrossEntropy {
   int64_t rows, columns;
   int64_t ignored;
   float smoothing;
+  float consistency;  // see CrossEntropyOptions
 };
 void cross_entropy(const CrossEntropy& c, float* losses, float* logsumexp);
-// out = factor * d loss / d logits, row by row; out may be the logits.
-void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, float factor, float* out);
+// Rows i and i + rows / 2 are a pair: divergences[i] = KL(softmax(row i) || softmax(its other)), 0 for ignored rows.
+void divergences(const CrossEntropy& c, const float* logsumexp, float* divergences);
+// out = factor * d loss / d logits, row by row; out may be the logits. divergences: only where c.consistency > 0.
+void cross_entropy_backward(const CrossEntropy& c, const float* logsumexp, const float* divergences, float factor,
+                            float* out);
 
 }  // namespace heed::kernels

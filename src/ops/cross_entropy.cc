@@ -1,5 +1,6 @@
 // The cross entropy, of logits and of a linear layer whose logits never exist as a whole.
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 #include "heed/ops.h"
@@ -23,6 +24,14 @@ const int32_t* checked_targets(std::string_view function, const Tensor& targets,
     require(ids[i] == options.ignored_id || (ids[i] >= 0 && ids[i] < columns), function, "targets in [0, ", columns,
             ") or the ignored id ", options.ignored_id, "; found ", ids[i], " at row ", i);
   }
+  require(options.consistency >= 0.0f && std::isfinite(options.consistency), function,
+          "a consistency of 0 or more; found ", options.consistency);
+  if (options.consistency > 0.0f) {
+    require(rows % 2 == 0, function, "an even number of rows, as consistency is not 0; found ", rows);
+    const auto [first, second] = std::mismatch(ids, ids + rows / 2, ids + rows / 2);
+    require(first == ids + rows / 2, function, "the same target in both rows of a pair; found ", *first, " at row ",
+            first - ids, " and ", *second, " at row ", second - ids);
+  }
   return ids;
 }
 
@@ -30,7 +39,7 @@ kernels::CrossEntropy arguments(std::string_view function, const Tensor& logits,
                                 const CrossEntropyOptions& options) {
   const auto [rows, columns] = rows_of(logits, function, "logits");
   const int32_t* const ids = checked_targets(function, targets, rows, columns, options);
-  return {logits.data<float>(), ids, rows, columns, options.ignored_id, options.label_smoothing};
+  return {logits.data<float>(), ids, rows, columns, options.ignored_id, options.label_smoothing, options.consistency};
 }
 
 // Logits at a time, in floats: rows enough for the products to be worth packing the weight for each part. Measured with
@@ -38,20 +47,34 @@ kernels::CrossEntropy arguments(std::string_view function, const Tensor& logits,
 constexpr int64_t kLogits = 8 << 20;
 constexpr int64_t kFewestRows = 192;
 
-// The rows of x whose target counts, one after another, and their targets.
+// The rows of x whose target counts, and their targets, in the order in which parts of `part` rows take them: one after
+// another, or, as pairs, some of the first half and then those of the second half that belong to them.
 struct Counted {
   std::vector<int64_t> rows;
+  bool all_in_order;
   Tensor x;        // (n, E)
   Tensor targets;  // (n) i32
 
-  Counted(const Tensor& all, const int32_t* ids, int64_t ignored) {
+  Counted(const Tensor& all, const int32_t* ids, int64_t ignored, int64_t part, bool pairs) {
     const int64_t count = all.size(0), width = all.size(1);
     for (int64_t i = 0; i < count; ++i) {
       if (ids[i] != ignored) rows.push_back(i);
     }
+    all_in_order = size() == count && !pairs;
+    if (pairs) {
+      const std::vector<int64_t> in_order = rows;
+      const int64_t half = size() / 2, step = part / 2;
+      rows.clear();
+      for (int64_t first = 0; first < half; first += step) {
+        for (const int64_t begin : {first, half + first}) {
+          const auto from = in_order.begin() + begin;
+          rows.insert(rows.end(), from, from + std::min(step, half - first));
+        }
+      }
+    }
     targets = Tensor::empty({size()}, DType::i32);
     for (int64_t n = 0; n < size(); ++n) targets.data<int32_t>()[n] = ids[rows[static_cast<size_t>(n)]];
-    if (size() == count) {
+    if (all_in_order) {
       x = all;
       return;
     }
@@ -65,7 +88,7 @@ struct Counted {
 
 // Gradients of the counted rows, each where its row stood; zeros elsewhere.
 Tensor spread(const Tensor& d_counted, const Counted& counted, const Shape& shape) {
-  if (shape.numel() == d_counted.numel()) return d_counted.reshape(shape);
+  if (counted.all_in_order) return d_counted.reshape(shape);
   Tensor d_x = Tensor::zeros(shape);
   const int64_t width = d_counted.size(1);
   for (int64_t n = 0; n < counted.size(); ++n) {
@@ -86,7 +109,13 @@ CrossEntropyResult cross_entropy(const Tensor& logits_tensor, const Tensor& targ
   result.losses = Tensor::empty({c.rows});
   result.logsumexp = Tensor::empty({c.rows});
   kernels::cross_entropy(c, result.losses.data<float>(), result.logsumexp.data<float>());
-  const float* const losses = result.losses.data<float>();
+  float* const losses = result.losses.data<float>();
+  if (c.consistency > 0.0f) {
+    result.divergences = Tensor::empty({c.rows});
+    float* const divergences = result.divergences.data<float>();
+    kernels::divergences(c, result.logsumexp.data<float>(), divergences);
+    for (int64_t i = 0; i < c.rows; ++i) losses[i] += 0.5f * c.consistency * divergences[i];
+  }
   for (int64_t i = 0; i < c.rows; ++i) {
     if (c.targets[i] == c.ignored) continue;
     result.sum += static_cast<double>(losses[i]);
@@ -104,8 +133,14 @@ void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits_te
   const kernels::CrossEntropy c = arguments("cross_entropy_backward", logits, targets, options);
   require_dense(forward.logsumexp, "cross_entropy_backward", "the forward logsumexp");
   require_shape(forward.logsumexp, {c.rows}, "cross_entropy_backward", "the forward logsumexp");
+  const float* divergences = nullptr;
+  if (c.consistency > 0.0f) {
+    require_dense(forward.divergences, "cross_entropy_backward", "the forward divergences");
+    require_shape(forward.divergences, {c.rows}, "cross_entropy_backward", "the forward divergences");
+    divergences = forward.divergences.data<float>();
+  }
   const int64_t divisor = options.sum || forward.count == 0 ? 1 : forward.count;
-  kernels::cross_entropy_backward(c, forward.logsumexp.data<float>(), factor / static_cast<float>(divisor),
+  kernels::cross_entropy_backward(c, forward.logsumexp.data<float>(), divergences, factor / static_cast<float>(divisor),
                                   d_logits.data<float>());
 }
 
@@ -133,7 +168,8 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
   const Tensor targets = targets_tensor.contiguous();
   const int32_t* const ids = checked_targets(kName, targets, rows, columns, options.loss);
 
-  const Counted counted(x.reshape({rows, width}), ids, options.loss.ignored_id);
+  const int64_t most = std::max(kFewestRows, kLogits / columns / 2 * 2);
+  const Counted counted(x.reshape({rows, width}), ids, options.loss.ignored_id, most, options.loss.consistency > 0.0f);
   const bool gradients = options.want_input || options.want_weight || options.want_bias;
   const float factor = options.loss.sum ? 1.0f : 1.0f / static_cast<float>(std::max<int64_t>(counted.size(), 1));
   LinearCrossEntropyResult result;
@@ -142,8 +178,8 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
   if (options.want_weight) result.d_weight = Tensor::zeros(weight.shape());
   if (options.want_bias) result.d_bias = Tensor::zeros({columns});
 
-  const int64_t most = std::max(kFewestRows, kLogits / columns);
   const Tensor room = Tensor::empty({std::min(most, counted.size()), columns});
+  std::vector<float> losses(static_cast<size_t>(rows));
   for (int64_t begin = 0; begin < counted.size(); begin += most) {
     const int64_t end = std::min(begin + most, counted.size());
     const Tensor logits = room.slice(0, 0, end - begin), states = counted.x.slice(0, begin, end);
@@ -156,7 +192,9 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
     kernels::gemm(g);
     const Tensor part_targets = counted.targets.slice(0, begin, end);
     const CrossEntropyResult part = cross_entropy(logits, part_targets, options.loss);
-    for (int64_t i = 0; i < end - begin; ++i) result.loss += static_cast<double>(part.losses.data<float>()[i]);
+    for (int64_t n = begin; n < end; ++n) {
+      losses[static_cast<size_t>(counted.rows[static_cast<size_t>(n)])] = part.losses.data<float>()[n - begin];
+    }
     if (!gradients) continue;
     CrossEntropyOptions sum = options.loss;
     sum.sum = true;
@@ -167,6 +205,7 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
     if (options.want_weight) matmul_into(result.d_weight, logits, states, {.transpose_a = true, .accumulate = true});
     if (options.want_input) matmul_into(d_counted.slice(0, begin, end), logits, weight);
   }
+  for (const float loss : losses) result.loss += static_cast<double>(loss);
   if (!options.loss.sum && counted.size() > 0) result.loss /= static_cast<double>(counted.size());
   if (options.want_input) result.d_x = spread(d_counted, counted, x.shape());
   return result;

@@ -1,12 +1,17 @@
 // Forward and loss, by architecture.
 #include "train/objective.h"
 
+#include <algorithm>
+
 #include "heed/error.h"
 
 namespace heed::train {
 
-Value loss_sum(const models::Model& model, const Batch& batch, float label_smoothing) {
-  const CrossEntropyOptions options{.ignored_id = batch.padding_id, .label_smoothing = label_smoothing, .sum = true};
+Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& asked) {
+  const CrossEntropyOptions options{.ignored_id = batch.padding_id,
+                                    .label_smoothing = asked.label_smoothing,
+                                    .sum = true,
+                                    .consistency = asked.consistency};
   if (const auto* transformer = dynamic_cast<const models::Transformer*>(&model)) {
     return transformer->loss(batch.source, batch.source_lengths, batch.input, batch.output, options);
   }
@@ -18,13 +23,29 @@ Value loss_sum(const models::Model& model, const Batch& batch, float label_smoot
   return bert->loss(batch.source, batch.source_lengths, batch.output, options);
 }
 
+Batch twice(const Batch& batch) {
+  Batch both = batch;
+  for (Tensor* const tensor : {&both.source, &both.source_lengths, &both.input, &both.output}) {
+    if (!tensor->defined()) continue;
+    const Tensor once = tensor->contiguous();
+    Shape shape = once.shape();
+    shape[0] *= 2;
+    *tensor = Tensor::empty(shape, DType::i32);
+    std::copy_n(once.data<int32_t>(), once.numel(), tensor->data<int32_t>());
+    std::copy_n(once.data<int32_t>(), once.numel(), tensor->data<int32_t>() + once.numel());
+  }
+  both.tokens *= 2;
+  both.sentences *= 2;
+  return both;
+}
+
 MeanLoss mean_loss(const models::Model& model, DataSet& data) {
   const NoGradScope no_grad;
   MeanLoss mean;
   double sum = 0;
   for (int64_t i = 0; i < data.batches(0); ++i) {
     const Batch batch = data.batch(0, i);
-    sum += static_cast<double>(loss_sum(model, batch, 0.0f).item());
+    sum += static_cast<double>(loss_sum(model, batch, {}).item());
     mean.tokens += batch.tokens;
     mean.sentences += batch.sentences;
   }

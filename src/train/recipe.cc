@@ -352,6 +352,7 @@ void validate(const Recipe& recipe) {
   positive("schedule.peak", recipe.schedule.peak);
   in("schedule.warmup_start", recipe.schedule.warmup_start, 0, 1e6);
   in("schedule.floor", recipe.schedule.floor, 0, 1e6);
+  in("consistency", recipe.consistency, 0, 1e6);
   in("clip_norm", recipe.clip_norm, 0, 1e30);
   positive("vocabulary", recipe.vocabulary);
   positive("accumulate", recipe.accumulate);

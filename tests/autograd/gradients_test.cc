@@ -37,6 +37,7 @@ std::vector<Case> cases() {
   const Tensor gain = sample({5}, 6, 0.25), wide = sample({2, 7, 12}, 7);
   const Tensor q = sample({2, 4, 3, 6}, 8), k = sample({2, 2, 5, 6}, 9), v = sample({2, 2, 5, 4}, 10);
   const Tensor targets = ids({0, 4, 2, 1, 3, 2}, {2, 3});
+  const Tensor pairs = ids({0, 4, 2, 0, 4, 2}, {2, 3});  // the same targets in both halves
   // Pre-activations away from 0: |bias| 4 against sums of 5 products of at most 0.5.
   const Tensor small = Value(sample({2, 3, 5}, 11)).data(), sides = Tensor::from({4, -4, 4, -4}, {4});
   AttentionOptions causal, dropped;
@@ -143,6 +144,12 @@ std::vector<Case> cases() {
          return cross_entropy(in[0], targets, {.ignored_id = 2, .label_smoothing = 0.1f, .sum = true}) * 0.5f;
        },
        {x}},
+      {"linear_cross_entropy",
+       "consistency of pairs",
+       [pairs](const Inputs& in) {
+         return linear_cross_entropy(in[0], in[1], in[2], pairs, {.ignored_id = 2, .consistency = 1.5f}) * 0.5f;
+       },
+       {x, sample({6, 5}, 21), sample({6}, 22)}},
       {"linear_cross_entropy",
        "mean",
        [targets](const Inputs& in) { return linear_cross_entropy(in[0], in[1], in[2], targets) * 0.5f; },

@@ -1,6 +1,7 @@
 // The cross entropy of a linear layer, some rows at a time, against its two halves (to the bit) and double precision.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <functional>
 #include <string>
 
@@ -33,6 +34,22 @@ constexpr ops::LinearCrossEntropyOptions everything(const CrossEntropyOptions& l
   return {.loss = loss, .want_input = true, .want_weight = true, .want_bias = true};
 }
 
+// The function against linear and cross_entropy one after the other.
+void expect_same_as_its_halves(const Inputs& in, const CrossEntropyOptions& options) {
+  const ops::LinearCrossEntropyResult r =
+      ops::linear_cross_entropy(in.x, in.weight, in.bias, in.targets, everything(options));
+  const Tensor logits = ops::linear(in.x, in.weight, in.bias).output;
+  const ops::CrossEntropyResult forward = ops::cross_entropy(logits, in.targets, options);
+  EXPECT_EQ(r.loss, forward.loss(options));
+  const Tensor d_logits = ops::cross_entropy_backward(logits, in.targets, forward, 1.0f, options);
+  const Tensor d_weight = Tensor::zeros(in.weight.shape()), d_bias = Tensor::zeros(in.bias.shape());
+  const Tensor d_x =
+      ops::linear_backward(d_logits, in.x, in.weight, {.d_weight = d_weight, .d_bias = d_bias, .want_input = true});
+  expect_same_bits(r.d_x, d_x);
+  expect_close(r.d_weight, array(d_weight));
+  expect_close(r.d_bias, array(d_bias));
+}
+
 TEST(LinearCrossEntropy, HasTheBitsOfItsTwoHalves) {
   struct Size {
     int64_t rows, columns, width;
@@ -40,21 +57,19 @@ TEST(LinearCrossEntropy, HasTheBitsOfItsTwoHalves) {
   for (const Size size : {Size{1, 3, 2}, Size{70, 65, 24}, Size{450, 30000, 8}}) {
     for (const bool ignoring : {false, true}) {
       for (const bool sum : {false, true}) {
-        const Inputs in = inputs(size.rows, size.columns, size.width, ignoring);
-        const CrossEntropyOptions options{.label_smoothing = 0.1f, .sum = sum};
-        const ops::LinearCrossEntropyResult r =
-            ops::linear_cross_entropy(in.x, in.weight, in.bias, in.targets, everything(options));
-        const Tensor logits = ops::linear(in.x, in.weight, in.bias).output;
-        const ops::CrossEntropyResult forward = ops::cross_entropy(logits, in.targets, options);
-        EXPECT_EQ(r.loss, forward.loss(options));
-        const Tensor d_logits = ops::cross_entropy_backward(logits, in.targets, forward, 1.0f, options);
-        const Tensor d_weight = Tensor::zeros(in.weight.shape()), d_bias = Tensor::zeros(in.bias.shape());
-        const Tensor d_x = ops::linear_backward(d_logits, in.x, in.weight,
-                                                {.d_weight = d_weight, .d_bias = d_bias, .want_input = true});
-        expect_same_bits(r.d_x, d_x);
-        expect_close(r.d_weight, array(d_weight));
-        expect_close(r.d_bias, array(d_bias));
+        expect_same_as_its_halves(inputs(size.rows, size.columns, size.width, ignoring),
+                                  {.label_smoothing = 0.1f, .sum = sum});
       }
+    }
+  }
+}
+
+TEST(LinearCrossEntropy, PairsOfRowsStayTogether) {
+  for (const int64_t half : {1, 35, 225}) {
+    Inputs in = inputs(2 * half, half < 100 ? 65 : 30000, 8, half > 1);
+    std::copy_n(in.targets.data<int32_t>(), half, in.targets.data<int32_t>() + half);
+    for (const bool sum : {false, true}) {
+      expect_same_as_its_halves(in, {.label_smoothing = 0.1f, .sum = sum, .consistency = 2.0f});
     }
   }
 }

@@ -93,6 +93,62 @@ TEST(CrossEntropy, ForwardAndBackward) {
   });
 }
 
+TEST(CrossEntropy, Consistency) {
+  on_every_isa([] {
+    for (const int64_t columns : {2, 16, 37}) {
+      for (const bool sum : {true, false}) {
+        const auto width = static_cast<size_t>(columns);
+        const std::vector<int32_t> wanted = {0, -7, 1, 0, -7, 1};
+        const Tensor logits = random_tensor({6, columns}, 1, 2.0f), targets = testing::ids(wanted, {6});
+        const CrossEntropyOptions options{.ignored_id = -7, .label_smoothing = 0.1f, .sum = sum, .consistency = 3.0f};
+        const ops::CrossEntropyResult result = ops::cross_entropy(logits, targets, options);
+        EXPECT_EQ(result.count, 4);
+        EXPECT_EQ(result.divergences.at({1}), 0.0);
+        EXPECT_EQ(result.divergences.at({4}), 0.0);
+        const auto loss = [&](const Array& v) {
+          return oracle::cross_entropy(v, wanted, width, -7, 0.1f) + oracle::divergence(v, wanted, width, -7, 3.0);
+        };
+        EXPECT_NEAR(result.sum, loss(array(logits)), 3e-5);
+        const Array expected =
+            oracle::gradient([&](const Array& v) { return Array{loss(v) / (sum ? 1 : 4)}; }, array(logits), {0.5});
+        const Tensor d = ops::cross_entropy_backward(logits, targets, result, 0.5f, options);
+        expect_close(d, expected, 3e-6);
+        const Tensor same = logits.clone();
+        ops::cross_entropy_backward_into(same, same, targets, result, 0.5f, options);
+        expect_same_bits(same, d);
+      }
+    }
+  });
+}
+
+TEST(CrossEntropy, ConsistencyOfEqualRowsAddsNothing) {
+  on_every_isa([] {
+    // The second column has no probability in either row, and 0 * infinity is nothing here.
+    const Tensor logits = Tensor::from({2.0f, -INFINITY, 1.0f, 2.0f, -INFINITY, 1.0f}, {2, 3});
+    const Tensor targets = testing::ids({2, 2}, {2});
+    const ops::CrossEntropyResult apart = ops::cross_entropy(logits, targets);
+    const ops::CrossEntropyResult pair = ops::cross_entropy(logits, targets, {.consistency = 5.0f});
+    EXPECT_EQ(apart.sum, pair.sum);
+    expect_same_bits(ops::cross_entropy_backward(logits, targets, apart, 1.0f),
+                     ops::cross_entropy_backward(logits, targets, pair, 1.0f, {.consistency = 5.0f}));
+  });
+}
+
+TEST(CrossEntropy, ConsistencyWantsPairs) {
+  const auto refused = [](const Shape& shape, const std::vector<int32_t>& wanted, float consistency) {
+    const Tensor targets = testing::ids(wanted, {static_cast<int64_t>(wanted.size())});
+    EXPECT_THROW((void)ops::cross_entropy(Tensor::zeros(shape), targets, {.consistency = consistency}), Error);
+  };
+  refused({3, 4}, {0, 1, 0}, 1.0f);
+  refused({2, 4}, {0, 1}, 1.0f);
+  refused({2, 4}, {1, 1}, -1.0f);
+  refused({2, 4}, {1, 1}, NAN);
+  const Tensor logits = Tensor::zeros({2, 4}), targets = testing::ids({1, 1}, {2});
+  EXPECT_THROW((void)ops::cross_entropy_backward(logits, targets, ops::cross_entropy(logits, targets), 1.0f,
+                                                 {.consistency = 1.0f}),
+               Error);
+}
+
 TEST(CrossEntropy, HugeLogitsAndNoTargets) {
   on_every_isa([] {
     const Tensor logits = Tensor::from({1e4f, 0.0f, -1e4f, 3e38f, 0.0f, 0.0f}, {2, 3});

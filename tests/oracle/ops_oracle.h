@@ -99,6 +99,22 @@ inline double cross_entropy(const Array& logits, const std::vector<int32_t>& tar
   return loss;
 }
 
+// What R-Drop adds: weight / 2 * (KL(p || q) + KL(q || p)) of rows i and i + n/2, summed over the pairs.
+inline double divergence(const Array& logits, const std::vector<int32_t>& targets, size_t columns, int64_t ignored,
+                         double weight) {
+  const Array log_p = log_softmax(logits, columns);
+  const size_t half = targets.size() / 2;
+  double sum = 0;
+  for (size_t i = 0; i < half; ++i) {
+    if (targets[i] == ignored) continue;
+    for (size_t j = 0; j < columns; ++j) {
+      const double p = log_p[i * columns + j], q = log_p[(i + half) * columns + j];
+      sum += (std::exp(p) - std::exp(q)) * (p - q);
+    }
+  }
+  return weight / 2 * sum;
+}
+
 // d sum(weights * f(x)) / d x.
 inline Array gradient(const std::function<Array(const Array&)>& f, Array x, const Array& weights) {
   Array result(x.size());

@@ -405,6 +405,39 @@ TEST_F(Training, TrainsALanguageModelOfCharacters) {
   EXPECT_LT(evaluation.loss, 0.6);
 }
 
+// The loss of the first update, before any weight has changed, and of the third.
+std::pair<double, double> first_and_third_loss(const Recipe& recipe, const fs::path& folder) {
+  EXPECT_EQ(run(recipe, folder), Outcome::finished);
+  const auto lines = log_of(folder, "train");
+  return {lines.at(0)["loss"].get<double>(), lines.at(2)["loss"].get<double>()};
+}
+
+TEST_F(Training, ConsistencyComparesTwoDrawsOfDropout) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 3;
+  recipe.log_every = 1;
+  // Without dropout both passes give the same: nothing to add, and the same mean gradient.
+  recipe.model.dropout = recipe.model.attention_dropout = 0;
+  const auto alone = first_and_third_loss(recipe, folder / "alone");
+  recipe.consistency = 5;
+  const auto equal = first_and_third_loss(recipe, folder / "equal");
+  EXPECT_NEAR(equal.first, alone.first, 1e-6);
+  EXPECT_NEAR(equal.second, alone.second, 1e-4);
+  // With dropout they differ, by an amount that the weight multiplies: (b - a) / (c - a) = 3 / 6.
+  recipe.model.dropout = 0.3f;
+  std::vector<double> losses;
+  for (const float consistency : {0.001f, 3.001f, 6.001f}) {
+    recipe.consistency = consistency;
+    losses.push_back(first_and_third_loss(recipe, folder / ("dropped" + std::to_string(losses.size()))).first);
+  }
+  EXPECT_GT(losses[1], losses[0] + 1e-3);
+  EXPECT_NEAR((losses[1] - losses[0]) / (losses[2] - losses[0]), 0.5, 1e-3);
+  // And training can be interrupted, as ever.
+  EXPECT_EQ(run_in_parts(recipe, folder / "parts", {1, 2}), Outcome::finished);
+  EXPECT_TRUE(same_bytes(folder / "parts/model.safetensors", folder / "dropped2/model.safetensors"));
+}
+
 TEST_F(Training, TrainsAMaskedLanguageModel) {
   const TemporaryFolder folder;
   std::string text;
@@ -437,6 +470,12 @@ TEST_F(Training, TrainsAMaskedLanguageModel) {
   const Evaluation evaluation = evaluate(*model, folder / "m", folder / "text.txt", {});
   EXPECT_EQ(evaluation.sentences, 120);
   EXPECT_LT(evaluation.loss, 0.4);
+
+  recipe.model.dropout = 0.1f;
+  recipe.consistency = 1;
+  recipe.max_updates = 100;
+  EXPECT_EQ(run(recipe, folder / "twice"), Outcome::finished);
+  EXPECT_LT(log_of(folder / "twice", "valid").back()["loss"].get<double>(), 1.0);
 }
 
 }  // namespace

@@ -77,6 +77,7 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
 }
 
 TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
+  EXPECT_CONTAINS(error("consistency = -1.0\n"), "consistency: from 0 to 1e+06; found -1");
   EXPECT_CONTAINS(error("label_smoothing = 1.0\n"), "label_smoothing: 0 or more and below 1");
   EXPECT_CONTAINS(error("accumulate = 0\n"), "accumulate: more than 0");
   EXPECT_CONTAINS(error("best_by = \"bleu\"\n"), "valid_beam");
