@@ -236,6 +236,51 @@ class OpenVino:
     decode = forward
 
 
+class OpenVinoCache(OpenVino):
+    """OpenVINO's fused attention over the keys and values that it keeps as its state, as its language models decode.
+
+    Every call appends one key, so that the state grows by some per mille while it is timed. Where the case asks for
+    bf16 the state is f16: asked for bf16, a processor without it keeps f32.
+    """
+
+    name = "OpenVINO cache"
+    forward = None
+
+    def decode(self, case, query, key, value):
+        import numpy as np
+        from openvino import opset13 as ops
+
+        b, h, kv, _, _, d = case[1:7]
+        f32, whole, shape_of = self.openvino.Type.f32, self.openvino.Type.i32, self.openvino.PartialShape
+        new = [ops.parameter(shape_of([b, heads, -1, d]), f32) for heads in (h, kv, kv)]
+        beams = ops.parameter(shape_of([b]), whole)
+        sinks, kept = [], []
+        for name, rows in zip(("key", "value"), new[1:]):
+            # The pattern that the plugin knows: read, gathered by beam, joined with what is new, assigned.
+            past = ops.read_value(ops.constant(np.zeros((b, kv, 0, d), np.float32)), name, np.float32, shape_of([b, kv, -1, d]))
+            all_rows = ops.concat([ops.gather(past, beams, ops.constant(np.int32(0))), rows], 2)
+            sinks.append(ops.assign(all_rows, name))
+            if h != kv:
+                count = ops.gather(ops.shape_of(all_rows), ops.constant(np.array([2])), ops.constant(np.int64(0)))
+                target = ops.concat([ops.constant(np.array([b, kv, h // kv])), count, ops.constant(np.array([d]))], 0)
+                spread = ops.broadcast(ops.unsqueeze(all_rows, ops.constant(np.int64(2))), target, broadcast_spec="BIDIRECTIONAL")
+                all_rows = ops.reshape(spread, ops.constant(np.array([0, h, -1, d])), True)
+            kept.append(all_rows)
+        attention = ops.scaled_dot_product_attention(new[0], *kept, causal=False)
+        model = self.openvino.Model([ops.result(attention)], sinks, [*new, beams], "decode")
+        compiled = self.openvino.Core().compile_model(model, "CPU", {
+            "INFERENCE_NUM_THREADS": self.threads, "INFERENCE_PRECISION_HINT": "f32",
+            "KV_CACHE_PRECISION": "f16" if case.dtype == "bf16" else "f32",
+        })
+        request = compiled.create_infer_request()
+        query, key, value = (x.float().numpy() for x in (query, key, value))
+        for state in request.query_state():
+            rows = key if state.name == "key" else value
+            state.state = self.openvino.Tensor(np.ascontiguousarray(rows[:, :, :-1]))
+        last = [query, *(np.ascontiguousarray(x[:, :, -1:]) for x in (key, value)), np.arange(b, dtype=np.int32)]
+        return lambda: request.infer(last, share_inputs=True)[0]
+
+
 class Ggml:
     """ggml_flash_attn_ext over f32 or bf16 keys and values; queries are f32."""
 
@@ -285,7 +330,7 @@ class Ggml:
     decode = forward
 
 
-ALL = (Heed, PyTorch, FlexAttention, Jax, OnnxRuntime, OpenVino, Ggml)
+ALL = (Heed, PyTorch, FlexAttention, Jax, OnnxRuntime, OpenVino, OpenVinoCache, Ggml)
 PACKAGES = [
     ("onnxruntime", "onnxruntime"),
     ("onnx", "onnx"),

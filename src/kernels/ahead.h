@@ -14,7 +14,7 @@ class Ahead {
  public:
   static constexpr int kMostSets = 16;  // more are left out
 
-  void clear() { sets_ = at_ = 0, row_ = lines_ = 0; }
+  void clear() { sets_ = at_ = 0, row_ = lines_ = lines_a_call_ = 0; }
   // `count` rows of `columns` elements side by side, `stride` elements apart.
   template <class T>
   void add(const T* rows, int64_t stride, int64_t columns, int64_t count) {
@@ -23,13 +23,13 @@ class Ahead {
     set_[sets_++] = {reinterpret_cast<const char*>(rows), stride * kBytes, columns * kBytes, count};
     lines_ += count * lines_of(columns * kBytes);
   }
-  // Shares what there is among so many calls of ask().
+  // Shares what there is among so many calls of ask(), which before asks for nothing.
   void spread(int64_t calls) {
     calls = std::max<int64_t>(1, calls);
-    lines_ = lines_ < calls * kMostAtOnce ? (lines_ + calls - 1) / calls : kMostAtOnce;
+    lines_a_call_ = lines_ < calls * kMostAtOnce ? (lines_ + calls - 1) / calls : kMostAtOnce;
   }
   void ask() {
-    for (int64_t left = lines_; left > 0 && at_ < sets_;) {
+    for (int64_t left = lines_a_call_; left > 0 && at_ < sets_;) {
       const Rows& set = set_[at_];
       const char* const row = set.data + row_ * set.stride;
       for (int64_t at = 0; at < set.bytes; at += kLine) __builtin_prefetch(row + at, 0, 2);
@@ -49,7 +49,8 @@ class Ahead {
 
   Rows set_[kMostSets];
   int sets_ = 0, at_ = 0;
-  int64_t row_ = 0, lines_ = 0;
+  int64_t row_ = 0;
+  int64_t lines_ = 0, lines_a_call_ = 0;  // lines: of all sets
 };
 
 }  // namespace heed::kernels

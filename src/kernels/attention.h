@@ -130,6 +130,8 @@ struct AttentionTaps {
   bool largest = false;
 };
 
+// Floats in which a tile keeps one row's `top` weights, or their keys: behind a place for what nothing displaces.
+[[nodiscard]] constexpr int64_t top_row_of(int64_t top) { return top == 0 ? 0 : kColumns + padded(top); }
 // Floats of scratch that one tile needs.
 [[nodiscard]] int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top);
 // Rows [first, first + rows) of the group, whose logsumexp is known.

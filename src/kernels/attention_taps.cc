@@ -16,8 +16,6 @@ namespace {
 
 using kernels::AttentionTaps;
 
-constexpr int64_t top_row_of(int64_t top) { return top == 0 ? 0 : kernels::kColumns + padded(top); }
-
 // What a tap gathers for each lane while the blocks of keys go by.
 struct Gathered {
   HWY_ALIGN float origin[kTileRows];  // logsumexp
@@ -30,7 +28,7 @@ struct Gathered {
   int32_t* top_keys;
 
   Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)
-      : top_row(top_row_of(taps.top)),
+      : top_row(kernels::top_row_of(taps.top)),
         top_weights(memory),
         top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * top_row)) {
     for (int64_t r = 0; r < tile.width; ++r) {
@@ -231,7 +229,7 @@ namespace heed::kernels {
 HWY_EXPORT(TapsTile);
 
 int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top) {
-  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * (top == 0 ? 0 : kColumns + padded(top)));
+  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * top_row_of(top));
 }
 
 void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
