@@ -165,6 +165,17 @@ FAULTS = [
     (ATTENTION + "cache.cc", "static_cast<int32_t>(added[static_cast<size_t>(b)]);\n  }\n}", "static_cast<int32_t>(rows);\n  }\n}", "a cache counts rows it did not take"),
     (ATTENTION + "cache.cc", "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, at / page_) : b;",
      "const int64_t page = memory_.pages.defined() ? page_of(memory_, b, j / page_) : b;", "rows written to the wrong page"),
+    # Rows in bf16 and f16.
+    (ATTENTION + "group.cc", "    wide += count * columns_;\n", "", "the second head of a tile widened over the first"),
+    (ATTENTION + "group.cc", "return {memory_.data() - rows.first * columns_, ", "return {memory_.data(), ",
+     "a tile's narrow rows taken for those of the group"),
+    (ATTENTION + "group.cc", "f(base_ + (head * head_ + query * row_) *", "f(base_ + (head * head_ + rows.first * row_) *",
+     "narrow rows of a tile begin at the tile's first in every head"),
+    (ATTENTION + "backward.cc", "    if (d_query_rows_.narrow()) d_query_rows_.write(rows);\n", "",
+     "narrow gradients of the queries not written"),
+    (KERNELS + "attention_pairs.cc", "hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(pair)), d16, to + kBlockKeys);",
+     "hn::StoreU(hn::TruncateTo(d16, pair), d16, to + kBlockKeys);", "pairs: odd columns are the even ones"),
+    (KERNELS + "attention_pairs.cc", "(row[c] & 0x7F80) != 0x7F80", "true", "pairs: infinities in the last columns overlooked"),
     (ATTENTION + "radial.cc", "const float by_square = 2.0f * d[", "const float by_square = d[", "half the gradient of a square"),
 ]
 

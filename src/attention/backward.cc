@@ -37,12 +37,24 @@ class Worker {
       dense_.load(group);
     }
     gradients = {};
-    gradients.output = strided<const float>(forward_.output, b, h);
-    gradients.d_output = strided<const float>(d_output_, b, h);
+    query_rows_.enter(query_, b, h);
+    output_rows_.enter(forward_.output, b, h);
+    d_output_rows_.enter(d_output_, b, h);
+    d_query_rows_.leave();
+    if (!query_rows_.narrow()) {
+      gradients.output = strided<const float>(forward_.output, b, h);
+      gradients.d_output = strided<const float>(d_output_, b, h);
+    }
     gradients.logsumexp = strided<const float>(forward_.logsumexp, b, h);
     if (scratch_.size() != 0) return;
     scratch_ = Buffer<float>(pairs_ != nullptr ? kernels::attention_pairs_backward_scratch(group)
                                                : kernels::attention_backward_scratch(group));
+  }
+
+  // Also the gradient of the group's queries.
+  void want_query(const Tensor& d_query) {
+    d_query_rows_.enter(d_query, b_, h_);
+    if (!d_query_rows_.narrow()) gradients.d_query = strided<float>(d_query, b_, h_);
   }
 
   void run(RowTiles::Rows rows) {
@@ -52,7 +64,8 @@ class Worker {
 
   // The n-th of a group's tiles.
   void run(RowTiles::Rows rows, int64_t n) {
-    gradients.ahead = ahead.tile(n, gradients.d_query, group.queries, rows, group.size);
+    const bool outside = !d_query_rows_.narrow();  // what is written does not lie in the cache
+    gradients.ahead = outside ? ahead.tile(n, gradients.d_query, group.queries, rows, group.size) : nullptr;
     run_tile(rows);
   }
 
@@ -63,11 +76,18 @@ class Worker {
 
  private:
   void run_tile(RowTiles::Rows rows) {
+    if (query_rows_.narrow()) {
+      group.query = query_rows_.widened(rows);
+      gradients.output = output_rows_.widened(rows);
+      gradients.d_output = d_output_rows_.widened(rows);
+    }
+    if (d_query_rows_.narrow()) gradients.d_query = d_query_rows_.room(rows);
     if (pairs_ != nullptr) {
       pairs_->backward_tile(group, paired_.packed(), gradients, rows.first, rows.count, scratch_.data());
     } else {
       kernels::attention_backward_tile(group, gradients, rows.first, rows.count, scratch_.data());
     }
+    if (d_query_rows_.narrow()) d_query_rows_.write(rows);
   }
 
   const AttentionProblem& problem_;
@@ -78,30 +98,39 @@ class Worker {
   int64_t b_ = -1, h_ = -1;
   DenseKeys dense_;
   PairedKeys paired_;
+  TileRows query_rows_, output_rows_, d_output_rows_, d_query_rows_;
   Buffer<float> scratch_;
 };
 
 // Rows [first, first + count) of a gradient (S, columns), accumulated beside each other in rows of whole vectors.
 class Accumulator {
  public:
-  // `memory` grows where it must, and is free again after finish().
-  Accumulator(const kernels::Strided<float>& rows, int64_t first, int64_t count, int64_t columns, Buffer<float>& memory)
-      : result_(rows.data + first * rows.row),
-        result_row_(rows.row),
+  // Of head h of sequence b of `gradient`. `memory` grows where it must, and is free again after finish().
+  Accumulator(const Tensor& gradient, int64_t b, int64_t h, int64_t first, int64_t count, Buffer<float>& memory)
+      : result_(static_cast<char*>(gradient.raw()) +
+                (b * gradient.stride(0) + h * gradient.stride(1) + first * gradient.stride(2)) *
+                    size_of(gradient.dtype())),
+        element_(element_of(gradient.dtype())),
+        result_row_(gradient.stride(2)),
         count_(count),
-        columns_(columns),
+        columns_(gradient.size(3)),
         memory_(memory) {
-    const int64_t needed = count * padded(columns);
+    const int64_t needed = count * padded(columns_);
     if (memory.size() < needed) memory = Buffer<float>(needed);
     std::fill_n(memory.data(), needed, 0.0f);
   }
   [[nodiscard]] float* data() const { return memory_.data(); }
   void finish() const {
-    kernels::attention_copy_rows(memory_.data(), padded(columns_), result_, result_row_, count_, columns_);
+    const int64_t row = padded(columns_);
+    const bool narrow = element_ != kernels::Element::f32;
+    float* const to = narrow ? memory_.data() : static_cast<float*>(result_);
+    kernels::attention_copy_rows(memory_.data(), row, to, narrow ? row : result_row_, count_, columns_);
+    if (narrow) kernels::attention_narrow_rows(to, row, count_, columns_, element_, result_, result_row_);
   }
 
  private:
-  float* result_;
+  void* result_;
+  kernels::Element element_;
   int64_t result_row_, count_, columns_;
   Buffer<float>& memory_;
 };
@@ -134,7 +163,7 @@ struct Pass {
 
   void enter(Worker& worker, const GroupTask& at) const { worker.enter(at.b, at.kv_head * heads, heads); }
   void want_query(Worker& worker, const GroupTask& at) const {
-    worker.gradients.d_query = strided<float>(result.query, at.b, at.kv_head * heads);
+    worker.want_query(result.query);
     if (d_sinks.defined()) worker.gradients.d_sink = strided<float>(d_sinks, at.b, at.kv_head * heads);
   }
 
@@ -142,14 +171,14 @@ struct Pass {
   void look_ahead(Worker& worker, GroupTask at) const {
     const int64_t blocks = (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
     worker.ahead.enter(problem, tiles.count(), problem.keys / 2 + blocks * problem.size / 8);
-    if (!worker.ahead.short_group()) return;
+    if (!worker.ahead.short_group() || key.dtype() != DType::f32) return;
     const auto after = [&](const Tensor& tensor, int64_t h) {
       worker.ahead.after(strided<const float>(tensor, at.b, h), tensor.shape()[2], tensor.shape()[3]);
     };
     after(result.key, at.kv_head);
     after(result.value, at.kv_head);
     at.step(problem.kv_heads, 1);
-    if (at.b == problem.batch || key.dtype() != DType::f32) return;
+    if (at.b == problem.batch) return;
     after(key, at.kv_head);
     after(value, at.kv_head);
     after(query, at.kv_head * heads);
@@ -161,10 +190,8 @@ struct Pass {
   void keys_and_values(Worker& worker, const GroupTask& at, int64_t first, int64_t last, bool queries) const {
     enter(worker, at);
     if (queries) want_query(worker, at);
-    const auto key_rows = strided<float>(result.key, at.b, at.kv_head);
-    const auto value_rows = strided<float>(result.value, at.b, at.kv_head);
-    const Accumulator d_key(key_rows, first, last - first, problem.size, worker.d_key);
-    const Accumulator d_value(value_rows, first, last - first, problem.value_size, worker.d_value);
+    const Accumulator d_key(result.key, at.b, at.kv_head, first, last - first, worker.d_key);
+    const Accumulator d_value(result.value, at.b, at.kv_head, first, last - first, worker.d_value);
     AttentionBackward& gradients = worker.gradients;
     gradients.d_key = d_key.data() - first * padded(problem.size);
     gradients.d_value = d_value.data() - first * padded(problem.value_size);
@@ -395,7 +422,7 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
   check_wanted(function, problem.options, want);
   AttentionGradients result;
   const auto empty_like = [](const Tensor& x) {  // (B, H, L, D), laid out as a layer's rows are: (B, L, H, D)
-    return Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}).transpose(1, 2);
+    return Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.dtype()).transpose(1, 2);
   };
   result.query = empty_like(query);
   result.key = empty_like(key);
@@ -407,9 +434,7 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
     result.additive_weight = Tensor::zeros({own, problem.size});
   }
   if (want.score_table) result.score_table = Tensor::zeros(problem.options.score.table().shape());
-  const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
-  BackwardCall call{problem, wide(d_output), wide(query), key, value, forward, result, {}, nullptr};
-  call.forward.output = wide(forward.output);
+  BackwardCall call{problem, d_output, query, key, value, forward, result, {}, nullptr};
   if (problem.options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
   {
     const ForwardCall same{problem, query, {key, value}, forward, dtype == DType::bf16};
@@ -418,9 +443,6 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
     run_backward({&call, 1});
   }
   if (problem.options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);
-  for (Tensor* gradient : {&result.query, &result.key, &result.value}) {
-    *gradient = gradient->transpose(1, 2).to(dtype).transpose(1, 2);
-  }
   return result;
 }
 

@@ -27,15 +27,11 @@ const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
 
 namespace {
 
-// `heads` query heads (problem.group() of them) of sequence b from head h on, and where their results go.
-kernels::AttentionGroup group_of(const ForwardCall& call, int64_t b, int64_t h, int64_t heads) {
-  return make_group(call.problem, call.query, call.memory, b, h, heads);
-}
-
+// Where the results of sequence b from head h on go; the output only where it is f32.
 kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t b, int64_t h) {
   const AttentionResult& result = call.result;
   kernels::AttentionForward out;
-  out.output = strided<float>(result.output, b, h);
+  if (result.output.dtype() == DType::f32) out.output = strided<float>(result.output, b, h);
   if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
   if (result.weights.defined()) out.weights = strided<float>(result.weights, b, h);
   out.all_keys = call.problem.keys;
@@ -64,8 +60,9 @@ void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
 void run_chunks(const ForwardCall& call) {
   const AttentionProblem& p = call.problem;
   const int64_t groups = p.batch * p.kv_heads, chunks = (p.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
+  const Tensor query = call.query.to(DType::f32);  // a few rows, which every chunk reads
   const auto group = [&](int64_t index) {
-    return group_of(call, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
+    return make_group(p, query, call.memory, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
   };
   const kernels::AttentionGroup any = group(0);
   const int64_t state = kernels::attention_few_state(any);
@@ -78,9 +75,15 @@ void run_chunks(const ForwardCall& call) {
     }
   });
   const Buffer<float> scratch(kernels::attention_few_scratch(any));
+  TileRows output_rows;
+  const RowTiles::Rows rows{0, p.group() * p.queries};
   for (int64_t index = 0; index < groups; ++index) {
-    const auto outputs = outputs_of(call, index / p.kv_heads, index % p.kv_heads * p.group());
+    const int64_t b = index / p.kv_heads, h = index % p.kv_heads * p.group();
+    auto outputs = outputs_of(call, b, h);
+    output_rows.enter(call.result.output, b, h);
+    if (output_rows.narrow()) outputs.output = output_rows.room(rows);
     kernels::attention_few_merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
+    if (output_rows.narrow()) output_rows.write(rows);
   }
 }
 
@@ -112,6 +115,7 @@ void run_forward(std::span<const ForwardCall> calls) {
     kernels::AttentionForward out;
     DenseKeys dense;
     PairedKeys paired;
+    TileRows query_rows, output_rows;
     TilesAhead ahead;
     Buffer<float> scratch;
     // The call of the first task: the last that begins at or before it.
@@ -129,30 +133,37 @@ void run_forward(std::span<const ForwardCall> calls) {
       const Tasks& own = tasks[at];
       if (!entered || task.tile == 0) {
         entered = true;
-        group = group_of(calls[at], task.b, task.kv_head * own.heads, own.heads);
+        const ForwardCall& call = calls[at];
+        const int64_t h = task.kv_head * own.heads;
+        group = make_group(call.problem, call.query, call.memory, task.b, h, own.heads);
+        query_rows.enter(call.query, task.b, h);
+        output_rows.enter(call.result.output, task.b, h);
         if (own.pairs != nullptr) {
           paired.load(group, false);
         } else if (!own.few) {
           dense.load(group);
-          look_ahead(calls[at], task, ahead);
+          look_ahead(call, task, ahead);
         }
-        out = outputs_of(calls[at], task.b, task.kv_head * own.heads);
+        out = outputs_of(call, task.b, h);
         const int64_t needed = own.few                ? kernels::attention_few_scratch(group)
                                : own.pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
                                                       : kernels::attention_forward_scratch(group);
         if (scratch.size() < needed) scratch = Buffer<float>(needed);
       }
+      const RowTiles::Rows rows =
+          own.few ? RowTiles::Rows{0, group.heads * group.queries} : own.tiles[balanced(task.tile, own.per_group)];
+      if (query_rows.narrow()) group.query = query_rows.widened(rows);
+      if (output_rows.narrow()) out.output = output_rows.room(rows);
       if (own.few) {
         kernels::attention_forward_few(group, out, scratch.data());
+      } else if (own.pairs != nullptr) {
+        own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
       } else {
-        const RowTiles::Rows rows = own.tiles[balanced(task.tile, own.per_group)];
-        if (own.pairs != nullptr) {
-          own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
-        } else {
-          out.ahead = ahead.tile(task.tile, out.output, group.queries, rows, group.value_size);
-          kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
-        }
+        const bool outside = !output_rows.narrow();  // what is written does not lie in the cache
+        out.ahead = outside ? ahead.tile(task.tile, out.output, group.queries, rows, group.value_size) : nullptr;
+        kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
       }
+      if (output_rows.narrow()) output_rows.write(rows);
       task.step(own.kv_heads, own.per_group);
     }
   });
@@ -163,7 +174,8 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   const AttentionOptions::Want& want = problem.options.want;
   const bool tapped = want.taps.any();
   AttentionResult result;
-  result.output = Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}).transpose(1, 2);
+  result.output =
+      Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}, query.dtype()).transpose(1, 2);
   if (want.logsumexp || tapped) {
     result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   }
@@ -174,7 +186,7 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   const ExplainScope explain("attention", {&call, 1}, 1);
   run_forward({&call, 1});
   if (tapped) {
-    result.taps = run_taps(problem, query, memory, result.logsumexp);
+    result.taps = run_taps(problem, query.to(DType::f32), memory, result.logsumexp);
     if (!want.logsumexp) result.logsumexp = {};
   }
   return result;
@@ -185,9 +197,7 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
   const AttentionProblem problem = check_attention("attention", query, key, value, options, dtype);
   check_taps("attention", problem);
-  AttentionResult result = run_attention(problem, query.to(DType::f32), {key, value}, dtype == DType::bf16);
-  result.output = result.output.transpose(1, 2).to(dtype).transpose(1, 2);
-  return result;
+  return run_attention(problem, query, {key, value}, dtype == DType::bf16);
 }
 
 }  // namespace heed

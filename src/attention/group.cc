@@ -49,7 +49,7 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   group.keys = problem.key_length(b);
   group.size = problem.size;
   group.value_size = problem.value_size;
-  group.query = strided<const float>(query, b, first_head);
+  if (query.dtype() == DType::f32) group.query = strided<const float>(query, b, first_head);
   if (memory.key.dtype() == DType::f32 && !memory.pages.defined()) {
     group.key = strided<const float>(memory.key, b, kv_head);
     group.value = strided<const float>(memory.value, b, kv_head);
@@ -107,6 +107,50 @@ RowTiles::Rows RowTiles::operator[](int64_t tile) const {
     if (index == per_segment_ - 1) return {segment + start - kernels::kColumns, left + kernels::kColumns};
   }
   return {segment + start, std::min(kernels::kTileRows, left)};
+}
+
+void TileRows::enter(const Tensor& tensor, int64_t b, int64_t h) {
+  leave();
+  if (tensor.dtype() == DType::f32) return;
+  const Shape& strides = tensor.strides();
+  base_ = static_cast<char*>(tensor.raw()) + (b * strides[0] + h * strides[1]) * size_of(tensor.dtype());
+  element_ = element_of(tensor.dtype());
+  head_ = strides[1], row_ = strides[2], column_ = strides[3];
+  queries_ = tensor.size(2), columns_ = tensor.size(3);
+}
+
+template <class F>
+void TileRows::for_heads(RowTiles::Rows rows, F&& f) const {
+  float* wide = memory_.data();
+  int64_t head = rows.first / queries_, query = rows.first % queries_;
+  for (int64_t left = rows.count; left > 0; ++head) {
+    const int64_t count = std::min(left, queries_ - query);
+    f(base_ + (head * head_ + query * row_) * size_of(DType::bf16), count, wide);
+    wide += count * columns_;
+    left -= count, query = 0;
+  }
+}
+
+kernels::Strided<float> TileRows::room(RowTiles::Rows rows) {
+  if (memory_.size() < rows.count * columns_) memory_ = Buffer<float>(rows.count * columns_);
+  return {memory_.data() - rows.first * columns_, queries_ * columns_, columns_, 1};
+}
+
+kernels::Strided<const float> TileRows::widened(RowTiles::Rows rows) {
+  const kernels::Strided<float> wide = room(rows);
+  kernels::StoredRows stored;
+  stored.element = element_, stored.row = row_, stored.column = column_;
+  for_heads(rows, [&](const char* from, int64_t count, float* to) {
+    stored.data = from;
+    kernels::attention_unpack_rows(stored, columns_, 0, count, to, columns_);
+  });
+  return {wide.data, wide.head, wide.row, wide.column};
+}
+
+void TileRows::write(RowTiles::Rows rows) const {
+  for_heads(rows, [&](char* to, int64_t count, const float* from) {
+    kernels::attention_narrow_rows(from, columns_, count, columns_, element_, to, row_);
+  });
 }
 
 void TilesAhead::enter(const AttentionProblem& p, int64_t tiles, int64_t calls) {
@@ -194,8 +238,20 @@ void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bo
   side.special_begin.assign(1, 0);
   uint16_t* const rows = want_rows ? side.rows.data() : nullptr;
   uint16_t* const turned = want_columns ? side.columns.data() : nullptr;
+  // Rows of bf16 in one piece are packed as they are; all others by way of f32.
+  const bool as_they_are =
+      stored.data != nullptr && stored.element == kernels::Element::bf16 && stored.column == 1 && !stored.pages;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t from = block * kBlockKeys, count = std::min(kBlockKeys, group.keys - from);
+    uint16_t* const own_rows = rows == nullptr ? nullptr : rows + from * packed.row;
+    uint16_t* const own_columns = turned == nullptr ? nullptr : turned + block * packed.block;
+    float* const spare = block_.data() + kBlockKeys * columns;
+    if (as_they_are &&
+        kernels::attention_pack_narrow_block(static_cast<const uint16_t*>(stored.data) + from * stored.row, stored.row,
+                                             count, columns, own_rows, own_columns, spare)) {
+      side.special_begin.push_back(static_cast<int64_t>(side.special.size()));
+      continue;
+    }
     if (stored.data != nullptr) {
       kernels::attention_unpack_rows(stored, columns, from, count, block_.data(), columns);
     } else {
@@ -204,10 +260,7 @@ void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bo
         for (int64_t c = 0; c < columns; ++c) block_[j * columns + c] = row[c * dense.column];
       }
     }
-    uint16_t* const own_columns = turned == nullptr ? nullptr : turned + block * packed.block;
-    kernels::attention_pack_block(block_.data(), columns, count, columns,
-                                  rows == nullptr ? nullptr : rows + from * packed.row, own_columns,
-                                  block_.data() + kBlockKeys * columns);
+    kernels::attention_pack_block(block_.data(), columns, count, columns, own_rows, own_columns, spare);
     if (own_columns != nullptr) {
       for (int64_t n = 0; n < count * columns; ++n) {
         if (std::isfinite(block_[n])) continue;

@@ -36,8 +36,8 @@ struct GroupTask {
 
 [[nodiscard]] kernels::Element element_of(DType dtype);  // of f32, bf16, f16, i8
 
-// `heads` query heads from `first_head` on, which all read key/value head first_head / group(). query is f32.
-// The problem must outlive the group.
+// `heads` query heads from `first_head` on, which all read key/value head first_head / group(). Where query is narrower
+// than f32 its rows are left to TileRows. The problem must outlive the group.
 [[nodiscard]] kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query,
                                                  const KeyValues& memory, int64_t b, int64_t first_head, int64_t heads);
 
@@ -53,6 +53,31 @@ class RowTiles {
 
  private:
   int64_t segments_, segment_rows_, per_segment_;
+};
+
+// Rows of a tensor (B, H, L, columns) in bf16 or f16, of which every tile has some as f32: what it reads, widened, or
+// room for what it writes. Converting all of a tensor beforehand would cost short sequences as much as computing.
+class TileRows {
+ public:
+  // From head h of sequence b on. Of a tensor in f32 nothing is remembered.
+  void enter(const Tensor& tensor, int64_t b, int64_t h);
+  void leave() { base_ = nullptr; }
+  // Whether there is something to convert. If not, nothing below may be called.
+  [[nodiscard]] bool narrow() const { return base_ != nullptr; }
+  // Addressed like the rows themselves, but only those of the tile are there.
+  [[nodiscard]] kernels::Strided<const float> widened(RowTiles::Rows rows);
+  [[nodiscard]] kernels::Strided<float> room(RowTiles::Rows rows);
+  void write(RowTiles::Rows rows) const;  // what has been put into room(rows)
+
+ private:
+  // f(where the rows are, their stride, their number, where they are as f32) for the rows of every head.
+  template <class F>
+  void for_heads(RowTiles::Rows rows, F&& f) const;
+
+  char* base_ = nullptr;
+  kernels::Element element_ = kernels::Element::f32;
+  int64_t head_ = 0, row_ = 0, column_ = 0, queries_ = 0, columns_ = 0;
+  Buffer<float> memory_;
 };
 
 // First, last, second, last but one, ...: with causal masks the cost grows along the rows, and contiguous parts of this

@@ -77,9 +77,8 @@ struct Packed {
 AttentionResult attention_packed(const Tensor& query, const Tensor& key, const Tensor& value,
                                  const PackedLengths& lengths, const AttentionOptions& options) {
   const Packed packed("attention_packed", query, key, value, lengths, options);
-  const Tensor wide_query = query.to(DType::f32);
   AttentionResult result;
-  result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)});
+  result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)}, packed.dtype);
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({query.size(1), query.size(0)});
   std::vector<ForwardCall> calls;
   for (size_t b = 0; b < packed.problems.size(); ++b) {
@@ -88,11 +87,10 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
     const KeyValues memory{sequence_of(key, k0, k1), sequence_of(value, k0, k1)};
-    calls.push_back({packed.problems[b], sequence_of(wide_query, q0, q1), memory, part, packed.dtype == DType::bf16});
+    calls.push_back({packed.problems[b], sequence_of(query, q0, q1), memory, part, packed.dtype == DType::bf16});
   }
   const ExplainScope explain("attention_packed", calls, 1);
   run_forward(calls);
-  result.output = result.output.to(packed.dtype);
   return result;
 }
 
@@ -108,28 +106,26 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   require_like(kName, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp, rows,
                DType::f32);
   check_wanted(kName, options, want);
-  const auto wide = [](const Tensor& x) { return x.to(DType::f32); };
-  const Tensor wide_d_output = wide(d_output), wide_query = wide(query), wide_output = wide(forward.output);
   const kernels::AttentionPairs* const pairs = packed.dtype == DType::bf16 ? kernels::attention_pairs() : nullptr;
   AttentionGradients gradients;
-  gradients.query = Tensor::empty(query.shape());
-  gradients.key = Tensor::empty(key.shape());
-  gradients.value = Tensor::empty(value.shape());
+  gradients.query = Tensor::empty(query.shape(), packed.dtype);
+  gradients.key = Tensor::empty(key.shape(), packed.dtype);
+  gradients.value = Tensor::empty(value.shape(), packed.dtype);
   Tensor d_sinks;
   if (options.sinks.defined()) d_sinks = Tensor::empty(rows);
   std::vector<BackwardCall> calls;
   for (size_t b = 0; b < packed.problems.size(); ++b) {
     const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
     BackwardCall call{packed.problems[b],
-                      sequence_of(wide_d_output, q0, q1),
-                      sequence_of(wide_query, q0, q1),
+                      sequence_of(d_output, q0, q1),
+                      sequence_of(query, q0, q1),
                       sequence_of(key, k0, k1),
                       sequence_of(value, k0, k1),
                       {},
                       {},
                       {},
                       pairs};
-    call.forward.output = sequence_of(wide_output, q0, q1);
+    call.forward.output = sequence_of(forward.output, q0, q1);
     call.forward.logsumexp = columns_of(forward.logsumexp, q0, q1);
     call.gradients.query = sequence_of(gradients.query, q0, q1);
     call.gradients.key = sequence_of(gradients.key, k0, k1);
@@ -152,7 +148,6 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
     gradients.score_table = Tensor::zeros(options.score.table().shape());
     sum_score_table(calls, gradients.score_table);
   }
-  for (Tensor* gradient : {&gradients.query, &gradients.key, &gradients.value}) *gradient = gradient->to(packed.dtype);
   if (d_sinks.defined()) gradients.sinks = sum_sinks(d_sinks.expand({1, rows[0], rows[1]}));
   return gradients;
 }

@@ -9,7 +9,7 @@
 
 namespace heed {
 
-// query (B, H, L, D) f32; `result` has memory for what is wanted.
+// query (B, H, L, D) f32, bf16 or f16; `result` has memory for what is wanted, its output in the type of query.
 struct ForwardCall {
   AttentionProblem problem;
   Tensor query;
@@ -30,8 +30,8 @@ void run_forward(std::span<const ForwardCall> calls);
 [[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
                                             const KeyValues& memory, bool bf16 = false);
 
-// d_output and query are f32, key and value may be narrower. `gradients` has memory for what is wanted; its bias and
-// tables hold zeros. d_sinks (B, H, L), where sinks are given,
+// d_output, query, key, value, the forward pass's output and their gradients are all f32, all bf16 or all f16.
+// `gradients` has memory for what is wanted; its bias and tables hold zeros. d_sinks (B, H, L), where sinks are given,
 // gets each row's part of their gradient.
 struct BackwardCall {
   AttentionProblem problem;

@@ -51,6 +51,9 @@ struct StoredRows {
 // Rows [from, from + count) as f32, `columns` numbers each, `to_row` apart.
 void attention_unpack_rows(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
                            int64_t to_row);
+// The other way, into bf16 or f16, rounded to nearest even; unit column strides.
+void attention_narrow_rows(const float* from, int64_t from_row, int64_t rows, int64_t columns, Element element,
+                           void* to, int64_t to_row);
 // One row of `count` numbers into a narrower type, rounded to nearest even; i8: `scale` gets what to multiply by.
 void attention_pack_row(const float* from, int64_t count, Element element, void* to, float* scale);
 

@@ -48,6 +48,10 @@ struct PackedKeys {
 void attention_pack_block(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
                           uint16_t* turned, float* spare);
 
+// The same for rows that are bf16 already. Returns whether all numbers are finite.
+bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
+                                 uint16_t* turned, float* spare);
+
 // The kernels of one unit. As their namesakes in attention.h, but for keys and values, which are read from `keys`
 // alone; forward needs key.rows and value.columns, backward all four.
 struct AttentionPairs {
