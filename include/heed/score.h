@@ -110,8 +110,14 @@ HEED_INLINE Lanes look_up(const float* table, const Ints& entry) {
   return r;
 }
 
+// Copies, where they are cheap: what is read again behind every store could not stay in registers.
 template <class F>
-HEED_INLINE void run(const F& f, const Block& b) {
+using Held = std::conditional_t<std::is_trivially_copyable_v<F>, const F, const F&>;
+
+template <class F>
+HEED_INLINE void run(const F& function, const Block& block) {
+  const Held<F> f = function;
+  const Block b = block;
   const Ints step(b.key_step);
   for (int64_t n = 0; n < b.width; n += Lanes::kCount) {
     Pairs at{Ints::load(b.head + n), Ints::load(b.query + n), Ints::load(b.key + n),

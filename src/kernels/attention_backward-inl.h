@@ -99,7 +99,7 @@ void differentiate(const Tile& tile, const Block& block, const Bits& kept, const
       const FV score = hn::Load(kF, s);
       // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
       const auto masked = hn::Eq(score, all(kMinusInfinity));
-      FV weight = hn::IfThenZeroElse(masked, exponential(hn::Sub(score, origin)));
+      FV weight = hn::IfThenZeroElse(masked, weight_of(hn::Sub(score, origin)));
       FV d_weight = hn::Load(kF, d);
       if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));
       hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);

@@ -204,7 +204,7 @@ void weigh(const Few& f, const Block& block, State& state, float* factors) {
     factors[r] = largest > before ? hn::GetLane(exponential(hn::Sub(all(before), from))) : 1.0f;
     state.sum[r] *= factors[r];
     for (int64_t j = 0; j < block.count; j += kLanes) {
-      hn::Store(exponential(hn::Sub(hn::Load(kF, scores + j), from)), kF, scores + j);
+      hn::Store(weight_of(hn::Sub(hn::Load(kF, scores + j), from)), kF, scores + j);
     }
   }
   float sum[kFewRows];

@@ -50,7 +50,7 @@ HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t 
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) {
       float* const s = scores + j * width + v * kLanes;
-      const FV weight = exponential(hn::Sub(hn::Load(kF, s), from[v]));
+      const FV weight = weight_of(hn::Sub(hn::Load(kF, s), from[v]));
       hn::Store(weight, kF, s);
       sum[v] = hn::Add(sum[v], weight);
     }
@@ -135,7 +135,7 @@ void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& r
       for (int64_t j = 0; j < block.count; ++j) {
         float* const s = scores + j * tile.width + lane;
         const FV score = hn::Load(kF, s);
-        const FV weight = hn::Mul(exponential(hn::Sub(score, from)), factor);
+        const FV weight = hn::Mul(weight_of(hn::Sub(score, from)), factor);
         hn::Store(hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), one_nan(weight)), kF, s);
       }
     }

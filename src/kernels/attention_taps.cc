@@ -58,7 +58,7 @@ void weigh(const Tile& tile, const Block& block, const AttentionTaps& taps, floa
     for (int64_t j = 0; j < block.count; ++j) {
       float* const s = scores + j * tile.width + lane;
       const FV score = hn::Load(kF, s), below = hn::Sub(score, origin);
-      FV weight = hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), exponential(below));
+      FV weight = hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), weight_of(below));
       FV log = below;
       if (dropout) {
         weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, scale));
