@@ -144,8 +144,8 @@ struct AttentionWantGradients {
 // precision is computed in f32 and the output rounded once, but bf16 on a processor that multiplies it
 // (Isa::avx512bf16, Isa::amx), which rounds the weights to bf16 too. H is a multiple of Hkv, and query head h reads
 // key/value head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0, logsumexp -inf,
-// weights 0. What is behind a mask is never read into the sum; NaN in what is attended propagates. Throws Error when
-// shapes, dtypes or options do not fit.
+// weights 0; a weight below e^-75 of the row's largest is 0, too. What is behind a mask is never read into the sum; NaN
+// in what is attended propagates. Throws Error when shapes, dtypes or options do not fit.
 [[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionOptions& options = {});
 

@@ -87,12 +87,13 @@ struct Recipe {
   AdamOptions adam;
   Schedule schedule;
   float label_smoothing = 0.1f;
-  float consistency = 0;        // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
-  double clip_norm = 0;         // 0: off
-  int64_t accumulate = 1;       // batches an update
-  int64_t batch_tokens = 4096;  // max(source, target) tokens a batch, padding included
-  int64_t batch_sentences = 0;  // or this many sentences (language model: windows of `context`); 0: by tokens
-  int64_t context = 256;        // language models
+  float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
+  int64_t consistency_from = 0;  // updates before which there is none of it
+  double clip_norm = 0;          // 0: off
+  int64_t accumulate = 1;        // batches an update
+  int64_t batch_tokens = 4096;   // max(source, target) tokens a batch, padding included
+  int64_t batch_sentences = 0;   // or this many sentences (language model: windows of `context`); 0: by tokens
+  int64_t context = 256;         // language models
   int64_t max_updates = 100000;
   int64_t max_epochs = 0;  // 0: no limit
   uint64_t seed = 1;

@@ -151,9 +151,10 @@ void Trainer::update() {
   int64_t tokens = 0;
   for (int64_t k = 0; k < recipe_.accumulate && state_.position < batches; ++k) {
     Batch batch = corpus_.train->batch(state_.epoch, state_.position++);
-    if (recipe_.consistency > 0) batch = twice(batch);
+    const bool paired = recipe_.consistency > 0 && number > recipe_.consistency_from;
+    if (paired) batch = twice(batch);
     const TrainingScope training(recipe_.seed, static_cast<uint64_t>(number * recipe_.accumulate + k));
-    const Value loss = loss_sum(*model_, batch, {recipe_.label_smoothing, recipe_.consistency});
+    const Value loss = loss_sum(*model_, batch, {recipe_.label_smoothing, paired ? recipe_.consistency : 0.0f});
     loss_sum_now += static_cast<double>(loss.item());
     tokens += batch.tokens;
     require(std::isfinite(loss_sum_now), "train", "a finite loss; found ", loss_sum_now, " in update ", number,

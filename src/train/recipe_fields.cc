@@ -42,6 +42,7 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(label_smoothing), FieldUse::fixed, "share of the target spread over the vocabulary"},
     {HEED_FIELD(consistency), FieldUse::fixed,
      "R-Drop: each batch twice, and this weight on how far the two answers differ; 0: off"},
+    {HEED_FIELD(consistency_from), FieldUse::fixed, "updates before consistency begins"},
     {HEED_FIELD(clip_norm), FieldUse::fixed, "largest norm of the gradient; 0: off"},
     {HEED_FIELD(accumulate), FieldUse::fixed, "batches an update"},
     {HEED_FIELD(batch_tokens), FieldUse::fixed, "tokens a batch on its longer side, padding included"},

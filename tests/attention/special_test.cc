@@ -191,6 +191,29 @@ TEST(AttentionSpecial, LargeScoresDoNotOverflow) {
   }
 }
 
+// Scores 0, -74 and -76, once in tiles and once in the kernel for few rows; values make the small weights visible.
+TEST(AttentionSpecial, WeightsBelowTheLeastAreZeroEverywhere) {
+  const KeepSettings keep;
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    for (const int64_t queries : {1, 50}) {
+      for (const auto& [score, counts] : {std::pair{-74.0f, true}, {-76.0f, false}}) {
+        const Tensor q = Tensor::full({1, 1, queries, 1}, 1), k = Tensor::from({0, score}, {1, 1, 2, 1});
+        const Tensor v = Tensor::from({0, 1e38f}, {1, 1, 2, 1});
+        AttentionOptions options{.scale = 1.0f, .want = {.logsumexp = true}};
+        const AttentionResult r = attention(q, k, v, options);
+        const double expected = counts ? std::exp(static_cast<double>(score)) * 1e38 : 0.0;
+        for (const double x : testing::to_doubles(r.output)) EXPECT_NEAR(x, expected, 1e-6 * expected) << score;
+        options.want.weights = true;
+        const auto alike = [&](double weight) { return (weight > 0) == counts; };
+        EXPECT_TRUE(all_are(attention(q, k, v, options).weights.slice(3, 1, 2), alike)) << score;
+        const Tensor d = Tensor::full({1, 1, queries, 1}, 1e30f);
+        EXPECT_TRUE(all_are(attention_backward(d, q, k, v, r, options).value.slice(2, 1, 2), alike)) << score;
+      }
+    }
+  }
+}
+
 TEST(AttentionSpecial, RowsThatAttendToNothingAreZero) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {

@@ -433,6 +433,18 @@ TEST_F(Training, ConsistencyComparesTwoDrawsOfDropout) {
   }
   EXPECT_GT(losses[1], losses[0] + 1e-3);
   EXPECT_NEAR((losses[1] - losses[0]) / (losses[2] - losses[0]), 0.5, 1e-3);
+  // Until its time has come there is none of it.
+  recipe.consistency_from = 2;
+  const auto later = first_and_third_loss(recipe, folder / "later");
+  recipe.consistency_from = 3;
+  const auto never = first_and_third_loss(recipe, folder / "never");
+  recipe.consistency = 0;
+  EXPECT_EQ(never, first_and_third_loss(recipe, folder / "without"));
+  EXPECT_TRUE(same_bytes(folder / "never/model.safetensors", folder / "without/model.safetensors"));
+  EXPECT_EQ(later.first, never.first);
+  EXPECT_GT(later.second, never.second + 1e-3);
+  recipe.consistency = 6.001f;
+  recipe.consistency_from = 0;
   // And training can be interrupted, as ever.
   EXPECT_EQ(run_in_parts(recipe, folder / "parts", {1, 2}), Outcome::finished);
   EXPECT_TRUE(same_bytes(folder / "parts/model.safetensors", folder / "dropped2/model.safetensors"));
