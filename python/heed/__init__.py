@@ -79,14 +79,19 @@ class AttentionGradients(NamedTuple):
 
 
 def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
-    """A NumPy array in the form of `query`, without a copy where the type is float32."""
+    """A NumPy array in the form of `query`, without a copy where the types are the same."""
     if result is None:
         return None
+    bits = result.dtype.name == "int16"  # of bfloat16, which NumPy does not have
     if type(query).__module__.partition(".")[0] == "torch":
         import torch as pytorch
 
         tensor = pytorch.from_numpy(result)
+        if bits:
+            return tensor.view(pytorch.bfloat16)
         return tensor.to(query.dtype) if same_dtype and query.dtype.is_floating_point else tensor
+    if bits:
+        return (result.view("uint16").astype("uint32") << 16).view("float32")
     half = same_dtype and str(getattr(query, "dtype", "")) == "float16"
     return result.astype("float16") if half else result
 

@@ -144,9 +144,9 @@ py::dtype numpy_type(DType dtype) {
     case DType::i8: return py::dtype("int8");
     case DType::u8: return py::dtype("uint8");
     case DType::boolean: return py::dtype("bool");
-    case DType::bf16: break;
+    case DType::bf16: return py::dtype("int16");
   }
-  fail("heed", "a type that NumPy has; found bf16");
+  fail("heed", "a known element type; found number ", static_cast<int>(dtype));
 }
 
 }  // namespace
@@ -157,8 +157,7 @@ Borrowed borrow(py::handle array, std::string_view name) {
   refuse(name, "an object of type " + std::string(Py_TYPE(array.ptr())->tp_name));
 }
 
-py::array to_numpy(const Tensor& any) {
-  const Tensor tensor = any.dtype() == DType::bf16 ? any.to(DType::f32) : any;
+py::array to_numpy(const Tensor& tensor) {
   std::vector<py::ssize_t> shape, strides;
   for (int axis = 0; axis < tensor.rank(); ++axis) {
     shape.push_back(tensor.size(axis));

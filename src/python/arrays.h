@@ -20,7 +20,8 @@ struct Borrowed {
 // types that heed does not have. `name` is the argument's, for messages.
 [[nodiscard]] Borrowed borrow(pybind11::handle array, std::string_view name);
 
-// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, becomes f32.
+// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, shows its bits as
+// int16: the Python side makes of them what the caller uses.
 [[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
 
 // Arrays borrowed for one call: their owners are kept until it returns.
