@@ -152,8 +152,15 @@ py::dtype numpy_type(DType dtype) {
 }  // namespace
 
 Borrowed borrow(py::handle array, std::string_view name) {
-  if (PyObject_CheckBuffer(array.ptr()) != 0) return borrow_buffer(array, name);
-  if (py::hasattr(array, "__dlpack__")) return borrow_dlpack(array, name);
+  const bool exchanges = py::hasattr(array, "__dlpack__");
+  if (PyObject_CheckBuffer(array.ptr()) != 0) {
+    try {
+      return borrow_buffer(array, name);
+    } catch (py::error_already_set& error) {  // JAX's arrays have the buffer protocol, but not for bfloat16
+      if (!exchanges || !error.matches(PyExc_BufferError)) throw;
+    }
+  }
+  if (exchanges) return borrow_dlpack(array, name);
   refuse(name, "an object of type " + std::string(Py_TYPE(array.ptr())->tp_name));
 }
 

@@ -9,6 +9,11 @@ import numpy as np
 
 import heed
 
+try:
+    import jax
+except ImportError:
+    jax = None
+
 
 def random_arrays(*shapes, seed=0):
     generator = np.random.default_rng(seed)
@@ -190,6 +195,18 @@ class Forward(unittest.TestCase):
             time.sleep(0.0005)
             steps += 1
         self.assertGreater(steps, 3)
+
+
+@unittest.skipIf(jax is None, "JAX is not installed")
+class Jax(unittest.TestCase):
+    def test_arrays_of_jax_in_float32_and_bfloat16(self):
+        query, key, value = random_arrays((1, 4, 5, 16), (1, 2, 7, 16), (1, 2, 7, 8))
+        expected = heed.attention(query, key, value)
+        for dtype, tolerance in (("float32", 0), ("bfloat16", 2e-2)):
+            arrays = [jax.numpy.asarray(x).astype(dtype) for x in (query, key, value)]
+            found = heed.attention(*arrays)
+            self.assertEqual(found.dtype, np.float32)
+            np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
 
 
 class Backward(unittest.TestCase):
