@@ -36,6 +36,8 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
   const Json ours = Json::parse(to_json(recipe));
   const Json theirs = Json::parse(saved_recipe, nullptr, false);
   require(theirs.is_object(), "train", "a recipe in the checkpoint; found none");
+  const Json defaults =
+      Json::parse(to_json(Recipe()));  // of keys that the heed which wrote the checkpoint did not know
   std::string differences;
   const auto compare = [&](const std::string& key, const Json& now, const Json& before) {
     if (now == before) return;
@@ -43,7 +45,9 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
   };
   for (const FieldEntry& field : field_table()) {
     if (field.use != FieldUse::fixed || field.key == "preset") continue;  // the model's keys say more
-    compare(std::string(field.key), value_at(ours, field.key), value_at(theirs, field.key));
+    const Json before = value_at(theirs, field.key);
+    compare(std::string(field.key), value_at(ours, field.key),
+            before.is_null() ? value_at(defaults, field.key) : before);
   }
   const Json model = Json::parse(config), saved_model = Json::parse(saved_config, nullptr, false);
   for (const auto& [key, value] : model.items()) {
