@@ -340,7 +340,7 @@ TEST(Resume, KeysThatTheCheckpointDoesNotHaveAreTheirDefaults) {
   EXPECT_NO_THROW(require_same_recipe(recipe, saved.dump(), config, config));
   recipe.consistency = 2;
   const std::string error = error_of([&] { require_same_recipe(recipe, saved.dump(), config, config); });
-  EXPECT_CONTAINS(error, "consistency (0.0 before, 2.0 now)");
+  EXPECT_CONTAINS(error, "consistency (0 before, 2 now)");
 }
 
 TEST_F(Training, SaysWhatIsWrongWithTheText) {
