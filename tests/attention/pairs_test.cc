@@ -268,6 +268,33 @@ TEST(AttentionPairs, KeepWhatIsNotFiniteInItsPlace) {
 }
 
 // The error against f64 is no larger than that of the plain formula in bf16: scores, weights and output each rounded.
+// Columns behind the last whole vector are looked at one by one.
+TEST(AttentionPairs, KeepWhatIsNotFiniteInTheLastColumns) {
+  constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+  Tensor mask = Tensor::full({1, 1, 60, 70}, 1).to(DType::boolean);
+  for (int64_t i = 0; i < 60; ++i) mask.data<bool>()[i * 70 + 66] = i == 3;  // key 66: query 3 only
+  on_every_unit([&] {
+    for (const float garbage : {kNaN, kInfinity, -kInfinity}) {
+      Random random(4);
+      const Tensor q = random.tensor({1, 1, 60, 20}).to(DType::bf16), k = random.tensor({1, 1, 70, 20}).to(DType::bf16);
+      const Tensor v = random.tensor({1, 1, 70, 37});
+      const AttentionOptions options{.mask = mask};
+      const Tensor clean = attention(q, k, v.to(DType::bf16), options).output;
+      v.data<float>()[66 * 37 + 36] = garbage;
+      const Tensor spoilt = attention(q, k, v.to(DType::bf16), options).output;
+      for (int64_t i = 0; i < 60; ++i) {
+        const auto row = [i](const Tensor& x) { return x.slice(2, i, i + 1); };
+        if (i != 3) {
+          EXPECT_TRUE(same_bits(row(spoilt), row(clean))) << i;
+          continue;
+        }
+        const std::vector<double> values = to_doubles(row(spoilt));
+        for (size_t n = 0; n < values.size(); ++n) EXPECT_EQ(std::isfinite(values[n]), n != 36) << n;
+      }
+    }
+  });
+}
+
 TEST(AttentionPairs, AreMoreAccurateThanThePlainFormula) {
   on_every_unit([] {
     for (const int64_t size : {64, 80, 128}) {
