@@ -240,9 +240,9 @@ def main():
     parser.add_argument("--svg", help="write a plot to this file")
     parser.add_argument("--quiet-head", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args()
-    peers.run_inside(__file__, attention_peers.PACKAGES)
     if not any(arguments.only in str(case) for case in CASES):
         sys.exit(f"attention.py: no case's name holds {arguments.only!r}")
+    peers.run_inside(__file__, attention_peers.PACKAGES)
     if not arguments.quiet_head:
         head = f"{'case':44} {'threads':>7} {'heed ms':>9} {'share':>6}  {'best peer':14} {'share':>6}  {'ratio':>5}"
         print(head, flush=True)

@@ -64,7 +64,7 @@ class Worker {
 
   // The n-th of a group's tiles.
   void run(RowTiles::Rows rows, int64_t n) {
-    const bool outside = !d_query_rows_.narrow();  // what is written does not lie in the cache
+    const bool outside = !d_query_rows_.narrow();  // else a tile writes memory of its own, in the cache
     gradients.ahead = outside ? ahead.tile(n, gradients.d_query, group.queries, rows, group.size) : nullptr;
     run_tile(rows);
   }

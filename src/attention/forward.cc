@@ -159,7 +159,7 @@ void run_forward(std::span<const ForwardCall> calls) {
       } else if (own.pairs != nullptr) {
         own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
       } else {
-        const bool outside = !output_rows.narrow();  // what is written does not lie in the cache
+        const bool outside = !output_rows.narrow();  // else a tile writes memory of its own, in the cache
         out.ahead = outside ? ahead.tile(task.tile, out.output, group.queries, rows, group.value_size) : nullptr;
         kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
       }

@@ -11,7 +11,6 @@
 #include "heed/error.h"
 #include "heed/generate.h"
 #include "toy.h"
-#include "train/resume.h"
 
 namespace heed::train {
 namespace {
@@ -328,19 +327,6 @@ TEST_F(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
   EXPECT_CONTAINS(error, "model.dropout");
   write_text(folder / "train.txt", letters(240, 9));
   EXPECT_CONTAINS(error_of([&] { static_cast<void>(run(recipe, folder / "m", true)); }), "found other text");
-}
-
-// A checkpoint of an older heed holds no keys that came later: they had their defaults.
-TEST(Resume, KeysThatTheCheckpointDoesNotHaveAreTheirDefaults) {
-  Recipe recipe;
-  const std::string config = "{\"width\": 8}";
-  Json saved = Json::parse(to_json(recipe));
-  saved.erase("consistency");
-  saved["adam"].erase("weight_decay");
-  EXPECT_NO_THROW(require_same_recipe(recipe, saved.dump(), config, config));
-  recipe.consistency = 2;
-  const std::string error = error_of([&] { require_same_recipe(recipe, saved.dump(), config, config); });
-  EXPECT_CONTAINS(error, "consistency (0 before, 2 now)");
 }
 
 TEST_F(Training, SaysWhatIsWrongWithTheText) {

@@ -3,6 +3,7 @@
 
 #include "heed/error.h"
 #include "toy.h"
+#include "train/resume.h"
 
 namespace heed::train {
 namespace {
@@ -150,6 +151,19 @@ TEST(RecipeFiles, ThatShipCanBeRead) {
   EXPECT_EQ(tiny.model.dropout, 0.3f);
   EXPECT_EQ(tiny.schedule.peak, 0.005);
   EXPECT_EQ(tiny.average_last, 10);
+}
+
+// A checkpoint of an older heed holds no keys that came later: they had their defaults.
+TEST(Resume, KeysThatTheCheckpointDoesNotHaveAreTheirDefaults) {
+  Recipe recipe;
+  const std::string config = "{\"width\": 8}";
+  nlohmann::json saved = nlohmann::json::parse(to_json(recipe));
+  saved.erase("consistency");
+  saved["adam"].erase("weight_decay");
+  EXPECT_NO_THROW(require_same_recipe(recipe, saved.dump(), config, config));
+  recipe.consistency = 2;
+  const std::string error = error_of([&] { require_same_recipe(recipe, saved.dump(), config, config); });
+  EXPECT_CONTAINS(error, "consistency (0 before, 2 now)");
 }
 
 }  // namespace
