@@ -109,7 +109,7 @@ FAULTS = [
     # Backward.
     (KERNELS + "attention_backward-inl.h", "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);",
      "hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, d_weight)), kF, d);", "the softmax's mean not subtracted"),
-    (KERNELS + "attention_backward-inl.h", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));",
+    (KERNELS + "attention_backward-inl.h", "if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j + n, lane), hn::Mul(d_weight, dropout_scale));",
      "", "no dropout in the gradient of the weights"),
     (KERNELS + "attention_backward-inl.h", "tidy(hn::Mul(d, all(g.scale)))", "tidy(d)", "the scale left out of d_query"),
     (KERNELS + "attention_backward-inl.h", "copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);", "copy_tile_rows(tile, g.query, g.size, 1.0f, w.query_rows);",

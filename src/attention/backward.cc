@@ -62,10 +62,11 @@ class Worker {
     run_tile(rows);
   }
 
-  // The n-th of a group's tiles.
-  void run(RowTiles::Rows rows, int64_t n) {
+  // The n-th of a group's tiles, in order.
+  void run(const RowTiles& tiles, int64_t n) {
+    const RowTiles::Rows rows = tiles[n], next = n + 1 < tiles.count() ? tiles[n + 1] : RowTiles::Rows{0, 0};
     const bool outside = !d_query_rows_.narrow();  // else a tile writes memory of its own, in the cache
-    gradients.ahead = outside ? ahead.tile(n, gradients.d_query, group.queries, rows, group.size) : nullptr;
+    gradients.ahead = outside ? ahead.tile(n, gradients.d_query, group.size, group.queries, rows, next) : nullptr;
     run_tile(rows);
   }
 
@@ -171,6 +172,11 @@ struct Pass {
   void look_ahead(Worker& worker, GroupTask at) const {
     const int64_t blocks = (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
     worker.ahead.enter(problem, tiles.count(), problem.keys / 2 + blocks * problem.size / 8);
+    if (query.dtype() == DType::f32) {
+      for (const Tensor* tensor : {&query, &d_output, &forward.output}) {
+        worker.ahead.read(strided<const float>(*tensor, at.b, at.kv_head * heads), tensor->shape()[3]);
+      }
+    }
     if (!worker.ahead.short_group() || key.dtype() != DType::f32) return;
     const auto after = [&](const Tensor& tensor, int64_t h) {
       worker.ahead.after(strided<const float>(tensor, at.b, h), tensor.shape()[2], tensor.shape()[3]);
@@ -199,7 +205,7 @@ struct Pass {
     gradients.key_end = last;
     if (queries) {
       look_ahead(worker, at);
-      for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile], tile);
+      for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles, tile);
     } else {
       for (int64_t tile = 0; tile < tiles.count(); ++tile) worker.run(tiles[tile]);
     }

@@ -45,6 +45,9 @@ void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
   const int64_t tiles = RowTiles(p.group(), p.queries).count();
   const int64_t blocks = (p.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
   ahead.enter(p, tiles, p.keys / 8 + blocks * p.value_size / 8);
+  if (call.query.dtype() == DType::f32) {
+    ahead.read(strided<const float>(call.query, task.b, task.kv_head * p.group()), p.size);
+  }
   if (!ahead.short_group()) return;
   task.tile = tiles - 1;
   task.step(p.kv_heads, tiles);
@@ -160,7 +163,9 @@ void run_forward(std::span<const ForwardCall> calls) {
         own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
       } else {
         const bool outside = !output_rows.narrow();  // else a tile writes memory of its own, in the cache
-        out.ahead = outside ? ahead.tile(task.tile, out.output, group.queries, rows, group.value_size) : nullptr;
+        const RowTiles::Rows next =
+            task.tile + 1 < own.per_group ? own.tiles[balanced(task.tile + 1, own.per_group)] : RowTiles::Rows{0, 0};
+        out.ahead = outside ? ahead.tile(task.tile, out.output, group.value_size, group.queries, rows, next) : nullptr;
         kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
       }
       if (output_rows.narrow()) output_rows.write(rows);

@@ -155,7 +155,7 @@ void TileRows::write(RowTiles::Rows rows) const {
 
 void TilesAhead::enter(const AttentionProblem& p, int64_t tiles, int64_t calls) {
   tiles_ = tiles, calls_ = calls;
-  later_count_ = 0;
+  later_count_ = read_count_ = 0;
   const int64_t columns = p.size + p.value_size;
   // From 12 MB on operands are in memory, not in a cache. Asking takes 2 ns a line, which short sequences in the cache
   // would notice: 16 rows (D = 32) by a quarter.
@@ -168,17 +168,28 @@ void TilesAhead::after(const kernels::Strided<const float>& rows, int64_t count,
   later_[later_count_++] = {rows, count, columns, tiles_ == 1 ? count : (count + tiles_ - 1) / tiles_};
 }
 
-kernels::Ahead* TilesAhead::tile(int64_t n, const kernels::Strided<float>& output, int64_t queries, RowTiles::Rows rows,
-                                 int64_t columns) {
-  if (!on_) return nullptr;
-  ahead_.clear();
+void TilesAhead::read(const kernels::Strided<const float>& rows, int64_t columns) {
+  if (!on_ || short_ || rows.column != 1 || read_count_ == kMostRead) return;
+  read_[read_count_++] = {rows, columns};
+}
+
+void TilesAhead::add(const kernels::Strided<const float>& operand, int64_t columns, int64_t queries,
+                     RowTiles::Rows rows) {
   int64_t head = 0, query = rows.first;
   if (query >= queries) head = query / queries, query %= queries;
   for (int64_t left = rows.count; left > 0; ++head) {
     const int64_t count = std::min(left, queries - query);
-    ahead_.add(output.at(head, query), output.row, columns, count);
+    ahead_.add(operand.at(head, query), operand.row, columns, count);
     left -= count, query = 0;
   }
+}
+
+kernels::Ahead* TilesAhead::tile(int64_t n, const kernels::Strided<float>& output, int64_t columns, int64_t queries,
+                                 RowTiles::Rows rows, RowTiles::Rows next) {
+  if (!on_) return nullptr;
+  ahead_.clear();
+  add({output.data, output.head, output.row, output.column}, columns, queries, rows);
+  for (int at = 0; at < read_count_; ++at) add(read_[at].rows, read_[at].columns, queries, next);
   for (int at = 0; at < later_count_; ++at) {
     const Later& later = later_[at];
     const int64_t first = n * later.share;

@@ -117,8 +117,8 @@ class PairedKeys {
   kernels::PackedKeys packed_;
 };
 
-// What the tiles of a group ask the memory for while they multiply: the rows that they write in the end, and, a share
-// for each tile, the rows that come after the group.
+// What the tiles of a group ask the memory for while they multiply: the rows that they write in the end, those that the
+// next tile reads, and, a share for each tile, the rows that come after the group.
 class TilesAhead {
  public:
   // Before the tiles of a group of the problem, each of which calls the inner loop of products so many times.
@@ -127,20 +127,29 @@ class TilesAhead {
   [[nodiscard]] bool short_group() const { return short_; }
   // `count` rows that are needed after the group.
   void after(const kernels::Strided<const float>& rows, int64_t count, int64_t columns);
-  // The n-th tile, and the rows it writes, of heads of `queries` rows. Null where nothing is to be asked for.
-  [[nodiscard]] kernels::Ahead* tile(int64_t n, const kernels::Strided<float>& output, int64_t queries,
-                                     RowTiles::Rows rows, int64_t columns);
+  // Every tile reads its rows of these, unless the group is short: then they came with after().
+  void read(const kernels::Strided<const float>& rows, int64_t columns);
+  // The n-th tile, of heads of `queries` rows; the rows it writes; and those of the tile after it. Null where nothing
+  // is to be asked for.
+  [[nodiscard]] kernels::Ahead* tile(int64_t n, const kernels::Strided<float>& output, int64_t columns, int64_t queries,
+                                     RowTiles::Rows rows, RowTiles::Rows next);
 
  private:
   struct Later {
     kernels::Strided<const float> rows;
     int64_t count, columns, share;
   };
-  static constexpr int kMost = 8;
+  struct Read {
+    kernels::Strided<const float> rows;
+    int64_t columns;
+  };
+  static constexpr int kMost = 8, kMostRead = 3;
+  void add(const kernels::Strided<const float>& operand, int64_t columns, int64_t queries, RowTiles::Rows rows);
 
   kernels::Ahead ahead_;
   Later later_[kMost];
-  int later_count_ = 0;
+  Read read_[kMostRead];
+  int later_count_ = 0, read_count_ = 0;
   bool on_ = false, short_ = false;
   int64_t tiles_ = 1, calls_ = 1;
 };

@@ -87,25 +87,39 @@ inline void prepare(const Tile& tile, const AttentionBackward& gradients, float 
   }
 }
 
+// differentiate() for the vector of lanes at `lane` and kKeys keys from j on.
+template <bool kDropout, int kKeys>
+HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Workspace& w, int64_t lane, int64_t j) {
+  const FV dropout_scale = all(tile.group.dropout_scale);
+  const FV origin = hn::Load(kF, w.origin + lane), mean = hn::Load(kF, w.mean + lane);
+  float* const scores = w.scores + j * tile.width + lane;
+  float* const d_scores = w.d_scores + j * tile.width + lane;
+  FV weights[kKeys];
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys; ++n) weights[n] = hn::Sub(hn::Load(kF, scores + n * tile.width), origin);
+  weights_of(weights);
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys; ++n) {
+    float* const s = scores + n * tile.width;
+    float* const d = d_scores + n * tile.width;
+    // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
+    const auto masked = hn::Eq(hn::Load(kF, s), all(kMinusInfinity));
+    FV weight = hn::IfThenZeroElse(masked, weights[n]);
+    FV d_weight = hn::Load(kF, d);
+    if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j + n, lane), hn::Mul(d_weight, dropout_scale));
+    hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);
+    if (kDropout) weight = hn::IfThenElseZero(test_bit(kept.word, j + n, lane), hn::Mul(weight, dropout_scale));
+    hn::Store(weight, kF, s);
+  }
+}
+
 // scores become weights (after dropout), d_scores from the gradient of the weights that of the scores.
 template <bool kDropout>
 void differentiate(const Tile& tile, const Block& block, const Bits& kept, const Workspace& w) {
-  const FV dropout_scale = all(tile.group.dropout_scale);
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
-    const FV origin = hn::Load(kF, w.origin + lane), mean = hn::Load(kF, w.mean + lane);
-    for (int64_t j = 0; j < block.count; ++j) {
-      float* const s = w.scores + j * tile.width + lane;
-      float* const d = w.d_scores + j * tile.width + lane;
-      const FV score = hn::Load(kF, s);
-      // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
-      const auto masked = hn::Eq(score, all(kMinusInfinity));
-      FV weight = hn::IfThenZeroElse(masked, weight_of(hn::Sub(score, origin)));
-      FV d_weight = hn::Load(kF, d);
-      if (kDropout) d_weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(d_weight, dropout_scale));
-      hn::Store(hn::IfThenZeroElse(masked, hn::Mul(weight, hn::Sub(d_weight, mean))), kF, d);
-      if (kDropout) weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, dropout_scale));
-      hn::Store(weight, kF, s);
-    }
+    int64_t j = 0;
+    for (; j + kInStep <= block.count; j += kInStep) differentiate_keys<kDropout, kInStep>(tile, kept, w, lane, j);
+    for (; j < block.count; ++j) differentiate_keys<kDropout, 1>(tile, kept, w, lane, j);
   }
 }
 

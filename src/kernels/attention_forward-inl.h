@@ -14,21 +14,44 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
+// The weights of kKeys keys, for kVectors vectors of lanes side by side: in place of their scores, and added to `sum`.
+template <int kKeys, int kVectors>
+HWY_INLINE void weigh(float* HWY_RESTRICT scores, int64_t width, const FV (&from)[kVectors], FV (&sum)[kVectors]) {
+  FV weight[kKeys * kVectors];
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys * kVectors; ++n) {
+    weight[n] = hn::Sub(hn::Load(kF, scores + n / kVectors * width + n % kVectors * kLanes), from[n % kVectors]);
+  }
+  weights_of(weight);
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys * kVectors; ++n) {
+    hn::Store(weight[n], kF, scores + n / kVectors * width + n % kVectors * kLanes);
+    sum[n % kVectors] = hn::Add(sum[n % kVectors], weight[n]);
+  }
+}
+
 // The part of update() for kVectors vectors of lanes side by side: chains of additions and of maxima enough to hide
 // their latency. Returns whether a larger score has come up; `factors` is what that multiplies what was there before.
 template <int kVectors>
 HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t count, float* largest_of, float* sum_of,
                              float* factors) {
+  constexpr int kKeys = kInStep / kVectors;
   FV before[kVectors], largest[kVectors], from[kVectors], sum[kVectors];
   HWY_UNROLL(3)
-  for (int v = 0; v < kVectors; ++v) largest[v] = before[v] = hn::Load(kF, largest_of + v * kLanes);
-  for (int64_t j = 0; j < count; ++j) {
+  for (int v = 0; v < kVectors; ++v) largest[v] = from[v] = before[v] = hn::Load(kF, largest_of + v * kLanes);
+  for (int64_t j = 0; j < count; j += 2) {  // odd keys in `from`
+    const float* const even = scores + j * width;
+    const float* const odd = j + 1 < count ? even + width : even;
     HWY_UNROLL(3)
-    for (int v = 0; v < kVectors; ++v) largest[v] = larger(hn::Load(kF, scores + j * width + v * kLanes), largest[v]);
+    for (int v = 0; v < kVectors; ++v) {
+      largest[v] = larger(hn::Load(kF, even + v * kLanes), largest[v]);
+      from[v] = larger(hn::Load(kF, odd + v * kLanes), from[v]);
+    }
   }
   bool grew = false;
   HWY_UNROLL(3)
   for (int v = 0; v < kVectors; ++v) {
+    largest[v] = larger(from[v], largest[v]);
     hn::Store(largest[v], kF, largest_of + v * kLanes);
     from[v] = origin(largest[v]);
     sum[v] = hn::Load(kF, sum_of + v * kLanes);
@@ -36,25 +59,22 @@ HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t 
   }
   // Lanes that keep their maximum are multiplied by exactly 1, so skipping that for all of them changes no bits.
   if (grew) {
+    FV factor[kVectors];
+    HWY_UNROLL(3)
+    for (int v = 0; v < kVectors; ++v) factor[v] = hn::Sub(before[v], from[v]);
+    exponentials(factor, kLeastNormalExponent);
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) {
-      const FV factor = exponential(hn::Sub(before[v], from[v]));
-      hn::Store(factor, kF, factors + v * kLanes);
-      sum[v] = hn::Mul(sum[v], factor);
+      hn::Store(factor[v], kF, factors + v * kLanes);
+      sum[v] = hn::Mul(sum[v], factor[v]);
     }
   } else {
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) hn::Store(all(1.0f), kF, factors + v * kLanes);
   }
-  for (int64_t j = 0; j < count; ++j) {
-    HWY_UNROLL(3)
-    for (int v = 0; v < kVectors; ++v) {
-      float* const s = scores + j * width + v * kLanes;
-      const FV weight = weight_of(hn::Sub(hn::Load(kF, s), from[v]));
-      hn::Store(weight, kF, s);
-      sum[v] = hn::Add(sum[v], weight);
-    }
-  }
+  int64_t j = 0;
+  for (; j + kKeys <= count; j += kKeys) weigh<kKeys>(scores + j * width, width, from, sum);
+  for (; j < count; ++j) weigh<1>(scores + j * width, width, from, sum);
   HWY_UNROLL(3)
   for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], kF, sum_of + v * kLanes);
   return grew;
