@@ -13,33 +13,47 @@
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 
-// e^x: 2^n * p(r), x = n ln 2 + r. Subnormal results are rounded properly; -inf gives 0, +inf gives +inf, NaN stays.
+// e^x in place of x: 2^n * p(r), x = n ln 2 + r. Subnormal results are rounded properly; -inf gives 0, +inf gives +inf,
+// NaN stays. All vectors in step: one alone is a chain of twenty instructions, of which a processor looks ahead over
+// three or four (Cascade Lake: 20 cycles a vector; four in step: 13).
+template <class D, int kCount, class V = hn::Vec<D>>
+HWY_INLINE void ExpInStep(D d, V (&x)[kCount]) {
+  const hn::RebindToSigned<D> di;
+  V t[kCount], r[kCount], p[kCount];
+  const auto each = [](auto&& f) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) f(i);
+  };
+  // Comparisons instead of Min and Max, which treat NaN differently from target to target.
+  each([&](int i) HWY_ATTR { x[i] = hn::IfThenElse(hn::Lt(x[i], hn::Set(d, -104.0f)), hn::Set(d, -104.0f), x[i]); });
+  each([&](int i) HWY_ATTR { x[i] = hn::IfThenElse(hn::Gt(x[i], hn::Set(d, 89.0f)), hn::Set(d, 89.0f), x[i]); });
+  const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: rounds to an integer, which is left in the low bits
+  each([&](int i) HWY_ATTR { t[i] = Fma(x[i], hn::Set(d, 1.44269504f), magic); });
+  each([&](int i) HWY_ATTR { p[i] = hn::Sub(t[i], magic); });
+  each([&](int i) HWY_ATTR { r[i] = Fma(p[i], hn::Set(d, -0.693145751953125f), x[i]); });
+  each([&](int i) HWY_ATTR { r[i] = Fma(p[i], hn::Set(d, -1.42860677e-6f), r[i]); });
+  each([&](int i) HWY_ATTR { p[i] = Fma(hn::Set(d, 1.9875691500e-4f), r[i], hn::Set(d, 1.3981999507e-3f)); });
+  for (const float coefficient : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
+    each([&](int i) HWY_ATTR { p[i] = Fma(p[i], r[i], hn::Set(d, coefficient)); });
+  }
+  each([&](int i) HWY_ATTR { p[i] = Fma(p[i], hn::Mul(r[i], r[i]), r[i]); });
+  each([&](int i) HWY_ATTR { p[i] = hn::Add(p[i], hn::Set(d, 1.0f)); });
+  // 2^n in two factors: n may be beyond the exponents of a normal number.
+  each([&](int i) HWY_ATTR {
+    const auto integer = hn::Sub(hn::BitCast(di, t[i]), hn::BitCast(di, magic));
+    const auto half = hn::ShiftRight<1>(integer);
+    const auto bias = hn::Set(di, 127);
+    const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
+    const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(integer, half), bias)));
+    x[i] = hn::Mul(hn::Mul(p[i], first), second);
+  });
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V Exp(D d, V x) {
-  const hn::RebindToSigned<D> di;
-  // Comparisons instead of Min and Max, which treat NaN differently from target to target.
-  x = hn::IfThenElse(hn::Lt(x, hn::Set(d, -104.0f)), hn::Set(d, -104.0f), x);
-  x = hn::IfThenElse(hn::Gt(x, hn::Set(d, 89.0f)), hn::Set(d, 89.0f), x);
-  const V magic = hn::Set(d, 12582912.0f);  // 1.5 * 2^23: rounds to an integer, which is left in the low bits
-  const V t = Fma(x, hn::Set(d, 1.44269504f), magic);
-  const V n = hn::Sub(t, magic);
-  V r = Fma(n, hn::Set(d, -0.693145751953125f), x);
-  r = Fma(n, hn::Set(d, -1.42860677e-6f), r);
-  V p = hn::Set(d, 1.9875691500e-4f);
-  p = Fma(p, r, hn::Set(d, 1.3981999507e-3f));
-  p = Fma(p, r, hn::Set(d, 8.3334519073e-3f));
-  p = Fma(p, r, hn::Set(d, 4.1665795894e-2f));
-  p = Fma(p, r, hn::Set(d, 1.6666665459e-1f));
-  p = Fma(p, r, hn::Set(d, 5.0000001201e-1f));
-  p = Fma(p, hn::Mul(r, r), r);
-  p = hn::Add(p, hn::Set(d, 1.0f));
-  // 2^n in two factors: n may be beyond the exponents of a normal number.
-  const auto integer = hn::Sub(hn::BitCast(di, t), hn::BitCast(di, magic));
-  const auto half = hn::ShiftRight<1>(integer);
-  const auto bias = hn::Set(di, 127);
-  const V first = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(half, bias)));
-  const V second = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::Sub(integer, half), bias)));
-  return hn::Mul(hn::Mul(p, first), second);
+  V one[1] = {x};
+  ExpInStep(d, one);
+  return one[0];
 }
 
 // The natural logarithm. 0 gives -inf, negative numbers and NaN give NaN, +inf gives +inf.

@@ -20,10 +20,31 @@ namespace {
 
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
+// Rows of 16 whose exponentials are computed in step.
+constexpr int kInStep = HWY_TARGET <= HWY_AVX3 ? 4 : 1;
+
+template <int kCount>
+HWY_INLINE void Exp16(Row16 (&x)[kCount]) {
+  F32Vector v[kCount * kParts];
+#pragma GCC unroll 8
+  for (int n = 0; n < kCount * kParts; ++n) v[n] = x[n / kParts].part[n % kParts];
+  ExpInStep(F32(), v);
+#pragma GCC unroll 8
+  for (int n = 0; n < kCount * kParts; ++n) x[n / kParts].part[n % kParts] = v[n];
+}
+
+// x = e^(x - shift)
+template <int kCount>
+HWY_INLINE void ExpDifferences(Row16 (&x)[kCount], float shift) {
+  const auto s = hn::Set(F32(), shift);
+#pragma GCC unroll 8
+  for (int n = 0; n < kCount; ++n) x[n] = Map16([&](F32Vector v) { return hn::Sub(v, s); }, x[n]);
+  Exp16(x);
+}
 HWY_INLINE Row16 ExpDifference(const Row16& x, float shift) {
-  const F32 d;
-  const auto s = hn::Set(d, shift);
-  return Map16([&](F32Vector v) { return Exp(d, hn::Sub(v, s)); }, x);
+  Row16 one[1] = {x};
+  ExpDifferences(one, shift);
+  return one[0];
 }
 
 HWY_INLINE Row16 Add16(const Row16& a, const Row16& b) {
@@ -34,23 +55,52 @@ HWY_INLINE float LogOf(float x) { return hn::GetLane(Log(F32(), hn::Set(F32(), x
 
 // The largest element, not NaN; -inf for none. NaN shows in the sum of exponentials.
 HWY_INLINE float RowMaximum(const float* x, int64_t columns) {
-  Row16 most = Set16(-kInfinity);
   const auto larger = [](F32Vector a, F32Vector b) { return Larger(a, b); };
+  Row16 most[4] = {Set16(-kInfinity), Set16(-kInfinity), Set16(-kInfinity), Set16(-kInfinity)};
   int64_t j = 0;
-  for (; j + 16 <= columns; j += 16) most = Map16(larger, most, Load16(x + j));
-  if (j < columns) most = Map16(larger, most, LoadFirst16(x + j, columns - j, -kInfinity));
-  return Max16(most);
+  for (; j + 64 <= columns; j += 64) {
+#pragma GCC unroll 4
+    for (int n = 0; n < 4; ++n) most[n] = Map16(larger, most[n], Load16(x + j + 16 * n));
+  }
+  for (; j + 16 <= columns; j += 16) most[0] = Map16(larger, most[0], Load16(x + j));
+  if (j < columns) most[0] = Map16(larger, most[0], LoadFirst16(x + j, columns - j, -kInfinity));
+  return Max16(Map16(larger, Map16(larger, most[0], most[1]), Map16(larger, most[2], most[3])));
 }
 
 // What is subtracted before exp: the maximum, or 0 where nothing is above -inf.
 HWY_INLINE float Shift(float maximum) { return maximum == -kInfinity ? 0.0f : maximum; }
 
-HWY_INLINE float SumOfExp(const float* x, int64_t columns, float shift) {
-  Row16 sum = Set16(0.0f);
+// The sums over a row of e^(x - shift), and of x - shift where kDifferences.
+struct RowSums {
+  float exp, difference;
+};
+template <bool kDifferences>
+HWY_INLINE RowSums SumRow(const float* x, int64_t columns, float shift) {
+  Row16 sum = Set16(0.0f), difference = Set16(0.0f);
+  const auto add = [&](F32Vector a, F32Vector b) { return hn::Add(a, hn::Sub(b, hn::Set(F32(), shift))); };
+  const auto take = [&](Row16 at) {
+    if (kDifferences) difference = Map16(add, difference, at);
+    sum = Add16(sum, ExpDifference(at, shift));
+  };
   int64_t j = 0;
-  for (; j + 16 <= columns; j += 16) sum = Add16(sum, ExpDifference(Load16(x + j), shift));
-  if (j < columns) sum = Add16(sum, ExpDifference(LoadFirst16(x + j, columns - j, -kInfinity), shift));
-  return Sum16(sum);
+  for (; j + 16 * kInStep <= columns; j += 16 * kInStep) {
+    Row16 at[kInStep];
+#pragma GCC unroll 4
+    for (int n = 0; n < kInStep; ++n) {
+      at[n] = Load16(x + j + 16 * n);
+      __builtin_prefetch(x + columns + j + 16 * n);  // the next row, while this one, in the cache now, is computed
+      if (kDifferences) difference = Map16(add, difference, at[n]);
+    }
+    ExpDifferences(at, shift);
+#pragma GCC unroll 4
+    for (int n = 0; n < kInStep; ++n) sum = Add16(sum, at[n]);
+  }
+  for (; j + 16 <= columns; j += 16) take(Load16(x + j));
+  if (j < columns) {
+    sum = Add16(sum, ExpDifference(LoadFirst16(x + j, columns - j, -kInfinity), shift));
+    if (kDifferences) difference = Map16(add, difference, LoadFirst16(x + j, columns - j, shift));
+  }
+  return {Sum16(sum), kDifferences ? Sum16(difference) : 0.0f};
 }
 
 // f(Row16...) -> Row16 over a row, written to out.
@@ -115,7 +165,7 @@ void RunLogSoftmax(const float* x, float* out, int64_t rows, int64_t columns) {
   ForRows(rows, columns, [&](int64_t i) {
     const float* const row = x + i * columns;
     const float shift = Shift(RowMaximum(row, columns));
-    const float sum = SumOfExp(row, columns, shift);
+    const float sum = SumRow<false>(row, columns, shift).exp;
     const auto s = hn::Set(F32(), shift), log = hn::Set(F32(), sum == 0.0f ? 0.0f : LogOf(sum));
     MapRow16(
         columns, out + i * columns,
@@ -144,8 +194,9 @@ void RunCrossEntropy(const kernels::CrossEntropy& c, float* losses, float* logsu
   ForRows(c.rows, c.columns, [&](int64_t i) {
     const float* const row = c.logits + i * c.columns;
     const float shift = Shift(RowMaximum(row, c.columns));
-    const float sum = SumOfExp(row, c.columns, shift);
-    const float log = LogOf(sum);
+    const RowSums sums =
+        c.smoothing == 0.0f ? SumRow<false>(row, c.columns, shift) : SumRow<true>(row, c.columns, shift);
+    const float log = LogOf(sums.exp);
     logsumexp[i] = shift + log;
     const int64_t target = c.targets[i];
     if (target == c.ignored) {
@@ -154,17 +205,8 @@ void RunCrossEntropy(const kernels::CrossEntropy& c, float* losses, float* logsu
     }
     // Differences from the maximum first: the logits may be large, their differences are what counts.
     const float wanted = log - (row[target] - shift);
-    if (c.smoothing == 0.0f) {
-      losses[i] = wanted;
-      return;
-    }
-    Row16 differences = Set16(0.0f);
-    const auto add = [&](F32Vector a, F32Vector b) { return hn::Add(a, hn::Sub(b, hn::Set(F32(), shift))); };
-    int64_t j = 0;
-    for (; j + 16 <= c.columns; j += 16) differences = Map16(add, differences, Load16(row + j));
-    if (j < c.columns) differences = Map16(add, differences, LoadFirst16(row + j, c.columns - j, shift));
-    const float mean = log - Sum16(differences) / static_cast<float>(c.columns);
-    losses[i] = (1.0f - c.smoothing) * wanted + c.smoothing * mean;
+    const float mean = log - sums.difference / static_cast<float>(c.columns);
+    losses[i] = c.smoothing == 0.0f ? wanted : (1.0f - c.smoothing) * wanted + c.smoothing * mean;
   });
 }
 
@@ -178,13 +220,21 @@ void RunCrossEntropyBackward(const kernels::CrossEntropy& c, const float* logsum
       std::fill(to, to + c.columns, 0.0f);
       return;
     }
-    const auto shift = hn::Set(F32(), logsumexp[i]);
+    const float* const row = c.logits + i * c.columns;
+    const auto gradient = [&](const Row16& p) {
+      return Map16([&](F32Vector x) { return hn::Mul(hn::Sub(x, uniform), f); }, p);
+    };
+    int64_t j = 0;
+    for (; j + 16 * kInStep <= c.columns; j += 16 * kInStep) {
+      Row16 at[kInStep];
+#pragma GCC unroll 4
+      for (int n = 0; n < kInStep; ++n) at[n] = Load16(row + j + 16 * n);
+      ExpDifferences(at, logsumexp[i]);
+#pragma GCC unroll 4
+      for (int n = 0; n < kInStep; ++n) Store16(gradient(at[n]), to + j + 16 * n);
+    }
     MapRow16(
-        c.columns, to,
-        [&](const Row16& a) {
-          return Map16([&](F32Vector x) { return hn::Mul(hn::Sub(Exp(F32(), hn::Sub(x, shift)), uniform), f); }, a);
-        },
-        c.logits + i * c.columns);
+        c.columns - j, to + j, [&](const Row16& a) { return gradient(ExpDifference(a, logsumexp[i])); }, row + j);
     to[target] -= (1.0f - c.smoothing) * factor;
   });
 }
@@ -194,12 +244,12 @@ struct PairColumns {
   Row16 first, second, difference;  // p, q, log p - log q
   HWY_INLINE PairColumns(const Row16& a, const Row16& b, float shift_a, float shift_b) {
     const auto sa = hn::Set(F32(), shift_a), sb = hn::Set(F32(), shift_b);
-    const auto exp = [](F32Vector x) { return Exp(F32(), x); };
-    const auto x = Map16([&](F32Vector v) { return hn::Sub(v, sa); }, a);
-    const auto y = Map16([&](F32Vector v) { return hn::Sub(v, sb); }, b);
-    first = Map16(exp, x);
-    second = Map16(exp, y);
-    difference = Map16([](F32Vector u, F32Vector v) { return hn::Sub(u, v); }, x, y);
+    Row16 x[2] = {Map16([&](F32Vector v) { return hn::Sub(v, sa); }, a),
+                  Map16([&](F32Vector v) { return hn::Sub(v, sb); }, b)};
+    difference = Map16([](F32Vector u, F32Vector v) { return hn::Sub(u, v); }, x[0], x[1]);
+    Exp16(x);
+    first = x[0];
+    second = x[1];
   }
 };
 
