@@ -126,7 +126,7 @@ FAULTS = [
     # Packed batches.
     (ATTENTION + "packed.cc", "sum_slopes(calls, gradients.alibi_slopes);", "sum_slopes({calls.data(), 1}, gradients.alibi_slopes);",
      "packed: the slopes of the first sequence alone"),
-    (KERNELS + "attention_taps.cc", "log = hn::Add(below, log_scale);", "log = below;", "taps: entropy without dropout's scale"),
+    (KERNELS + "attention_taps.cc", "log = hn::Add(log, logarithm(scale));", "", "taps: entropy without dropout's scale"),
     # Pairs of bf16.
     (KERNELS + "attention_pairs-inl.h", " + block.from % kBlockKeys", "", "pairs: blocks that begin late read from their start"),
     (KERNELS + "attention_pairs-inl.h", "add_special(tile, block, keys.value, partial, bits, weights, state.output);", "", "pairs: infinities in values lost"),

@@ -46,30 +46,42 @@ struct Gathered {
   [[nodiscard]] int32_t* keys_of(int64_t r) const { return top_keys + r * top_row + kernels::kColumns; }
 };
 
+// weigh() for the vector of lanes at `lane` and kKeys keys from j on.
+template <int kKeys>
+HWY_INLINE void weigh_keys(const Tile& tile, const AttentionTaps& taps, const Bits& kept, float* scores, int64_t lane,
+                           int64_t j, Gathered& g) {
+  const FV origin = hn::Load(kF, g.origin + lane);
+  const FV scale = all(tile.group.dropout_scale);
+  float* const s = scores + j * tile.width + lane;
+  FV below[kKeys], weight[kKeys];
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys; ++n) weight[n] = below[n] = hn::Sub(hn::Load(kF, s + n * tile.width), origin);
+  weights_of(weight);
+  FV entropy = hn::Load(kF, g.entropy + lane);
+  HWY_UNROLL(8)
+  for (int n = 0; n < kKeys; ++n) {
+    const auto masked = hn::Eq(hn::Load(kF, s + n * tile.width), all(kMinusInfinity));
+    FV w = hn::IfThenZeroElse(masked, weight[n]), log = below[n];
+    if (tile.group.dropout_threshold > 0) {
+      w = hn::IfThenElseZero(test_bit(kept.word, j + n, lane), hn::Mul(w, scale));
+      log = hn::Add(log, logarithm(scale));
+    }
+    hn::Store(w, kF, s + n * tile.width);
+    if (taps.entropy.data != nullptr) {
+      entropy = hn::IfThenElse(hn::Eq(w, hn::Zero(kF)), entropy, FmaNegated(w, log, entropy));
+    }
+  }
+  hn::Store(entropy, kF, g.entropy + lane);
+}
+
 // scores become weights, and their entropy is added up: log w is the score less logsumexp.
 void weigh(const Tile& tile, const Block& block, const AttentionTaps& taps, float* scores, Gathered& g) {
-  const bool dropout = tile.group.dropout_threshold > 0;
   Bits kept;
-  if (dropout) find_kept(tile, block, kept);
-  const FV scale = all(tile.group.dropout_scale), log_scale = logarithm(scale);
+  if (tile.group.dropout_threshold > 0) find_kept(tile, block, kept);
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
-    const FV origin = hn::Load(kF, g.origin + lane);
-    FV entropy = hn::Load(kF, g.entropy + lane);
-    for (int64_t j = 0; j < block.count; ++j) {
-      float* const s = scores + j * tile.width + lane;
-      const FV score = hn::Load(kF, s), below = hn::Sub(score, origin);
-      FV weight = hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), weight_of(below));
-      FV log = below;
-      if (dropout) {
-        weight = hn::IfThenElseZero(test_bit(kept.word, j, lane), hn::Mul(weight, scale));
-        log = hn::Add(below, log_scale);
-      }
-      hn::Store(weight, kF, s);
-      if (taps.entropy.data != nullptr) {
-        entropy = hn::IfThenElse(hn::Eq(weight, hn::Zero(kF)), entropy, FmaNegated(weight, log, entropy));
-      }
-    }
-    hn::Store(entropy, kF, g.entropy + lane);
+    int64_t j = 0;
+    for (; j + kInStep <= block.count; j += kInStep) weigh_keys<kInStep>(tile, taps, kept, scores, lane, j, g);
+    for (; j < block.count; ++j) weigh_keys<1>(tile, taps, kept, scores, lane, j, g);
   }
 }
 
