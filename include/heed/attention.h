@@ -112,11 +112,15 @@ struct AttentionOptions {
     bool logsumexp = false;
     bool weights = false;  // (B, H, L, S) f32, after dropout: the one output that is not linear in L + S
     AttentionTaps taps = {};
+    // Where the output goes: (B, H, L, Dv) in the query's type, unit stride along Dv, nothing of it in the memory of an
+    // operand. Undefined: into memory of its own.
+    Tensor output = {};
   } want = {};
 };
 
 struct AttentionResult {
-  Tensor output;     // (B, H, L, Dv), a view of memory laid out (B, L, H, Dv): merging the heads needs no copy
+  Tensor output;     // (B, H, L, Dv), a view of memory laid out (B, L, H, Dv): merging the heads needs no copy; or
+                     // want.output
   Tensor logsumexp;  // (B, H, L): log of the softmax's denominator; -inf for a row that attends to nothing
   Tensor weights;    // (B, H, L, S)
   AttentionTapped taps;

@@ -119,14 +119,15 @@ def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
         Tapped(**{name: _like(query, tap, same_dtype=False) for name, tap in taps.items()}) if given["taps"] else None,
     )
     if out is not None:
-        _heed.copy_into(out, result.output)
+        if result.output is not None:  # else it is there already
+            _heed.copy_into(out, result.output)
         result = result._replace(output=out)
     more = given["return_logsumexp"] or given["return_weights"] or given["taps"]
     return result if more else result.output
 
 
 def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
-    return _result(_heed.attention(query, key, value, _options(given), plain, None), query, given, out)
+    return _result(_heed.attention(query, key, value, _options(given), plain, None, out), query, given, out)
 
 
 def attention(
@@ -169,7 +170,8 @@ def attention(
     relative_table: (H, 2 reach + 1), added to the scores by how far the query stands behind the key, up to reach.
     query_documents (B, L), key_documents (B, S): a query sees only keys of its own document.
     return_logsumexp, return_weights, taps: return an AttentionResult instead of the output alone.
-    out: an array that gets the output.
+    out: an array that gets the output, of any strides; an operand's memory too. Written without a copy where its type is
+        that of the query, its last axis dense and its memory its own.
 
     A row that may attend to nothing is 0. What is masked is never read into the sum.
     """
@@ -231,7 +233,7 @@ def attention_additive(query: Array, key: Array, value: Array, weight: Array, **
     """
     given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "taps", "out"))
     given.update({name: bool(given[name]) for name in ("return_logsumexp", "return_weights")})
-    found = _heed.attention(query, key, value, _options(given), False, weight)
+    found = _heed.attention(query, key, value, _options(given), False, weight, given["out"])
     return _result(found, query, given, given["out"])
 
 
@@ -375,9 +377,9 @@ def attention_cached(
     """
     given = dict(locals(), dropout=0.0, seed=None, key_lengths=None, query_documents=None, key_documents=None)
     if isinstance(memory, KeyValueCache):
-        found = _heed.attention_cache(query, memory._cache, _options(given))
+        found = _heed.attention_cache(query, memory._cache, _options(given), out)
     elif isinstance(memory, KeyValues):
-        found = _heed.attention_stored(query, memory._asdict(), _options(given))
+        found = _heed.attention_stored(query, memory._asdict(), _options(given), out)
     else:
         raise TypeError(f"[attention_cached] a KeyValueCache or KeyValues; found {type(memory).__name__}")
     return _result(found, query, given, out)

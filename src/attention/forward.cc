@@ -179,8 +179,11 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   const AttentionOptions::Want& want = problem.options.want;
   const bool tapped = want.taps.any();
   AttentionResult result;
-  result.output =
-      Tensor::empty({problem.batch, problem.queries, problem.heads, problem.value_size}, query.dtype()).transpose(1, 2);
+  result.output = want.output;
+  if (!result.output.defined()) {
+    const Shape rows{problem.batch, problem.queries, problem.heads, problem.value_size};
+    result.output = Tensor::empty(rows, query.dtype()).transpose(1, 2);
+  }
   if (want.logsumexp || tapped) {
     result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   }

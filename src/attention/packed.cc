@@ -52,8 +52,8 @@ struct Packed {
     require(!options.mask.defined() && !options.bias.defined() && !options.key_lengths.defined() &&
                 !options.query_documents.defined() && !options.key_documents.defined(),
             function, "no mask, bias, key_lengths or documents; found one");
-    require(!options.want.weights && !options.want.taps.any(), function,
-            "no weights or taps wanted; found them wanted");
+    require(!options.want.weights && !options.want.taps.any() && !options.want.output.defined(), function,
+            "no weights, taps or output wanted; found one");
     queries = checked_lengths(function, "lengths.queries", lengths.queries, query.size(0));
     keys = checked_lengths(function, "lengths.keys", lengths.keys, key.size(0));
     require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ", keys.size() - 1,

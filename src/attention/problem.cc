@@ -77,6 +77,13 @@ AttentionProblem check_attention(std::string_view function, const Tensor& query,
   return problem;
 }
 
+bool has_rows_of_its_own(const Tensor& output) {
+  for (int axis = 0; axis < output.rank(); ++axis) {
+    if (output.size(axis) > 1 && output.stride(axis) == 0) return false;
+  }
+  return output.size(-1) <= 1 || output.stride(-1) == 1;
+}
+
 AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key, const Shape& value,
                               const AttentionOptions& options, DType dtype) {
   require(query.rank() == 4 && key.rank() == 4 && value.rank() == 4, function,
@@ -152,6 +159,14 @@ AttentionProblem check_shapes(std::string_view function, const Shape& query, con
     problem.compiled.push_back({stage.function.function(), stage.function.run(active_isa()),
                                 table ? stage.table.data<float>() : nullptr,
                                 static_cast<int32_t>(table ? stage.table.numel() : 0)});
+  }
+  if (options.want.output.defined()) {
+    const Tensor& output = options.want.output;
+    const Shape shape{problem.batch, problem.heads, problem.queries, problem.value_size};
+    require(output.shape() == shape && output.dtype() == dtype, function, "an output of shape ", shape, " in ", dtype,
+            "; found ", output.shape(), " in ", output.dtype());
+    require(has_rows_of_its_own(output), function,
+            "an output with unit stride along its last axis and no strides of 0; found strides ", output.strides());
   }
   require(options.query_documents.defined() == options.key_documents.defined(), function,
           "both query_documents and key_documents, or neither; found one");

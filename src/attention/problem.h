@@ -61,6 +61,9 @@ struct AttentionProblem {
 [[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionOptions& options, DType dtype);
 
+// Whether rows can be written there: unit stride along the last axis, no stride of 0.
+[[nodiscard]] bool has_rows_of_its_own(const Tensor& output);
+
 // The part of it that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv). `dtype` is what
 // the scores are computed in.
 [[nodiscard]] AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key,

@@ -174,6 +174,10 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
   });
   if (options.want.taps.any()) result.taps = taps_of(result.weights, options.want.taps);
   if (!options.want.weights) result.weights = {};
+  if (options.want.output.defined()) {
+    options.want.output.copy_from(result.output);
+    result.output = options.want.output;
+  }
   return result;
 }
 

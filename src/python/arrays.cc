@@ -1,9 +1,11 @@
 // Buffers and DLPack capsules.
 #include "python/arrays.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "heed/error.h"
@@ -172,6 +174,26 @@ py::array to_numpy(const Tensor& tensor) {
   }
   const py::capsule owner(new Tensor(tensor), [](void* p) { delete static_cast<Tensor*>(p); });
   return {numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner};
+}
+
+bool Arguments::overlap(const Tensor& tensor) const {
+  // First and last byte of what a tensor's strides reach.
+  const auto reach = [](const Tensor& t) {
+    const char* first = static_cast<const char*>(t.raw());
+    const char* last = first + size_of(t.dtype());
+    for (int axis = 0; axis < t.rank(); ++axis) {
+      const int64_t bytes = (t.size(axis) - 1) * t.stride(axis) * size_of(t.dtype());
+      (bytes < 0 ? first : last) += bytes;
+    }
+    return std::pair(first, last);
+  };
+  if (tensor.numel() == 0) return false;
+  const auto [first, last] = reach(tensor);
+  return std::any_of(tensors_.begin(), tensors_.end(), [&](const Tensor& t) {
+    if (t.numel() == 0) return false;
+    const auto [begin, end] = reach(t);
+    return begin < last && first < end;
+  });
 }
 
 }  // namespace heed::python

@@ -5,6 +5,7 @@
 #include <pybind11/pybind11.h>
 
 #include <string_view>
+#include <vector>
 
 #include "heed/tensor.h"
 
@@ -20,8 +21,8 @@ struct Borrowed {
 // types that heed does not have. `name` is the argument's, for messages.
 [[nodiscard]] Borrowed borrow(pybind11::handle array, std::string_view name);
 
-// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, shows its bits as
-// int16: the Python side makes of them what the caller uses.
+// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, shows its bits
+// as int16: the Python side makes of them what the caller uses.
 [[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
 
 // Arrays borrowed for one call: their owners are kept until it returns.
@@ -31,8 +32,11 @@ class Arguments {
     if (array.is_none()) return {};
     Borrowed borrowed = borrow(array, name);
     owners_.append(borrowed.owner);
+    tensors_.push_back(borrowed.tensor);
     return borrowed.tensor;
   }
+  // Whether one of them lies, in part or by what is between its rows, where `tensor` does.
+  [[nodiscard]] bool overlap(const Tensor& tensor) const;
   // f16 and bf16 are widened to f32; f64 stays for the reference.
   Tensor floats(pybind11::handle array, std::string_view name) {
     const Tensor tensor = (*this)(array, name);
@@ -46,6 +50,7 @@ class Arguments {
 
  private:
   pybind11::list owners_;
+  std::vector<Tensor> tensors_;
 };
 
 }  // namespace heed::python

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 
+#include "attention/problem.h"
 #include "heed/attention.h"
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
@@ -150,6 +151,30 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   return options;
 }
 
+// An array of the caller's that the attention may write its output to by itself: not where it has another shape or
+// type, or shares memory with an operand. copy_into() does the rest.
+class Destination {
+ public:
+  explicit Destination(const py::object& out) {
+    if (out.is_none()) return;
+    if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
+    given_ = borrow(out, "out");
+  }
+  // Once `arguments` has all operands.
+  void want(AttentionOptions& options, const Layout& layout, const Tensor& query, const Tensor& value,
+            const Arguments& arguments) const {
+    const Tensor& to = given_.tensor;
+    if (!to.defined() || !value.defined() || value.rank() != 4) return;
+    if (to.rank() != layout.rank || to.dtype() != query.dtype() || arguments.overlap(to)) return;
+    const Tensor four = layout.in(to);
+    const Shape shape{query.size(0), query.size(1), query.size(2), value.size(3)};
+    if (four.shape() == shape && has_rows_of_its_own(four)) options.want.output = four;
+  }
+
+ private:
+  Borrowed given_;
+};
+
 py::object array_or_none(const Tensor& tensor) { return tensor.defined() ? py::object(to_numpy(tensor)) : py::none(); }
 
 // Without the leading axes that the arguments did not have.
@@ -159,11 +184,12 @@ Tensor drop_axes(const Tensor& tensor, int count) {
   return result;
 }
 
-py::dict dict_of(const AttentionResult& r, const Layout& layout) {
+// `written`: the output is where the caller wants it, and stays out of the result.
+py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = false) {
   const int absent = 4 - layout.rank;
   const auto rows = [&](const Tensor& t) { return array_or_none(drop_axes(t, absent)); };
   py::dict result;
-  result["output"] = array_or_none(layout.out(r.output));
+  result["output"] = written ? py::none() : array_or_none(layout.out(r.output));
   result["logsumexp"] = rows(r.logsumexp);
   result["weights"] = rows(r.weights);
   py::dict taps;
@@ -192,15 +218,17 @@ py::dict dict_of(const AttentionGradients& gradients) {
 
 // `additive` is the weight of additive scores, or None.
 py::dict attend(const py::object& query, const py::object& key, const py::object& value, const py::dict& given,
-                bool plain, const py::object& additive) {
+                bool plain, const py::object& additive, const py::object& out) {
+  const Destination destination(out);
   Arguments arguments;
   std::array<Tensor, 3> tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")};
   unify(tensors, !plain);
   const auto& [q, k, v] = tensors;
-  const AttentionOptions options = options_of(given, arguments);
+  AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
   require_heads(options, layout.in(q));
   const Tensor weight = arguments.floats(additive, "weight");
+  destination.want(options, layout, layout.in(q), layout.in(v), arguments);
   AttentionResult result;
   {
     const py::gil_scoped_release release;
@@ -211,7 +239,7 @@ py::dict attend(const py::object& query, const py::object& key, const py::object
                      : attention(layout.in(q), layout.in(k), layout.in(v), options);
     }
   }
-  return dict_of(result, layout);
+  return dict_of(result, layout, options.want.output.defined());
 }
 
 py::dict differentiate(const py::object& d_output, const py::object& query, const py::object& key,
@@ -333,25 +361,30 @@ void append(AttentionCache& cache, const py::object& key, const py::object& valu
   cache.append(k, v, counts);
 }
 
-py::dict attend_memory(const py::object& query, const KeyValues& memory, const py::dict& given, Arguments& arguments) {
+py::dict attend_memory(const py::object& query, const KeyValues& memory, const py::dict& given, const py::object& out,
+                       Arguments& arguments) {
+  const Destination destination(out);
   const Tensor q = arguments.floats(query, "query");
-  const AttentionOptions options = options_of(given, arguments);
+  AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
+  destination.want(options, layout, layout.in(q), memory.value, arguments);
   AttentionResult result;
   {
     const py::gil_scoped_release release;
     result = attention(layout.in(q), memory, options);
   }
-  return dict_of(result, layout);
+  return dict_of(result, layout, options.want.output.defined());
 }
 
-py::dict attend_cache(const py::object& query, const AttentionCache& cache, const py::dict& given) {
+py::dict attend_cache(const py::object& query, const AttentionCache& cache, const py::dict& given,
+                      const py::object& out) {
   Arguments arguments;
-  return attend_memory(query, cache.memory(), given, arguments);
+  return attend_memory(query, cache.memory(), given, out, arguments);
 }
 
 // Memory of the caller's own: `given_memory` has the fields of KeyValues.
-py::dict attend_stored(const py::object& query, const py::dict& given_memory, const py::dict& given) {
+py::dict attend_stored(const py::object& query, const py::dict& given_memory, const py::dict& given,
+                       const py::object& out) {
   Arguments arguments;
   KeyValues memory;
   memory.key = arguments(given_memory["key"], "key");
@@ -360,7 +393,7 @@ py::dict attend_stored(const py::object& query, const py::dict& given_memory, co
   memory.value_scales = arguments(given_memory["value_scales"], "value_scales");
   memory.lengths = arguments.integers(given_memory["lengths"], "lengths");
   memory.pages = arguments.integers(given_memory["pages"], "pages");
-  return attend_memory(query, memory, given, arguments);
+  return attend_memory(query, memory, given, out, arguments);
 }
 
 // `result` into an array of the caller's. The attention is done by then, so `out` may be one of its inputs.

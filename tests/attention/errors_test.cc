@@ -55,6 +55,12 @@ TEST(AttentionErrors, OfOptions) {
   EXPECT_PRED2(says, option_error({.alibi_slopes = Tensor::zeros({2})}), "alibi_slopes of shape (H) = (4); found (2)");
   EXPECT_PRED2(says, option_error({.sinks = Tensor::zeros({4}, DType::f64)}), "sinks in f32");
   EXPECT_PRED2(says, option_error({.query_documents = Tensor::zeros({2, 5}, DType::i32)}), "or neither");
+  EXPECT_PRED2(says, option_error({.want = {.output = Tensor::zeros({2, 4, 5, 8})}}),
+               "an output of shape (2, 4, 5, 3) in f32; found (2, 4, 5, 8) in f32");
+  EXPECT_PRED2(says, option_error({.want = {.output = Tensor::zeros({2, 4, 5, 3}, DType::f64)}}), "in f32; found");
+  EXPECT_PRED2(says, option_error({.want = {.output = Tensor::zeros({2, 4, 3, 5}).transpose(2, 3)}}),
+               "unit stride along its last axis and no strides of 0; found strides");
+  EXPECT_PRED2(says, option_error({.want = {.output = Tensor::zeros({5, 3}).expand({2, 4, 5, 3})}}), "strides of 0");
   const int32_t lengths[] = {7, 8};
   EXPECT_PRED2(says, option_error({.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2})}),
                "key_lengths from 0 to S = 7; found 8 for sequence 1");

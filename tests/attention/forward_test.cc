@@ -71,6 +71,28 @@ TEST(AttentionForward, OutputIsLaidOutHeadsLast) {
   EXPECT_FALSE(r.weights.defined());
 }
 
+TEST(AttentionForward, WritesItsOutputWhereItIsWanted) {
+  for (uint64_t seed = 0; seed < 60; ++seed) {
+    const RandomCase c = random_case(seed, 100);
+    AttentionOptions options = c.problem.options;
+    const Tensor expected = attention(c.problem.q, c.problem.k, c.problem.v, options).output;
+    const auto [b, h, l, dv] = std::array{expected.size(0), expected.size(1), expected.size(2), expected.size(3)};
+    const Tensor memory = Tensor::full({h, b, l + 1, dv + 3}, 7);  // heads outermost, room around every row
+    options.want.output = memory.transpose(0, 1).slice(2, 0, l).slice(3, 0, dv);
+    const Tensor found = attention(c.problem.q, c.problem.k, c.problem.v, options).output;
+    EXPECT_EQ(found.raw(), memory.raw());
+    EXPECT_TRUE(testing::same_bits(found.contiguous(), expected.contiguous())) << c.text;
+    for (int64_t n = 0; n < memory.numel(); ++n) {
+      const bool inside = n % (dv + 3) < dv && n / (dv + 3) % (l + 1) < l;
+      if (inside) continue;
+      ASSERT_EQ(memory.data<float>()[n], 7) << c.text;
+    }
+    const auto plain = reference::attention(c.problem.q, c.problem.k, c.problem.v, options).output;
+    EXPECT_EQ(plain.raw(), memory.raw());
+    EXPECT_TRUE(close(to_doubles(plain), to_doubles(expected), 4e-6, "output")) << c.text;
+  }
+}
+
 // Integers whose sums are exact: index errors cannot hide in a tolerance. With scale 0 all weights are 1 / keys.
 TEST(AttentionForward, AveragesIntegersExactly) {
   for (const int64_t keys : {1, 2, 64, 512, 1024}) {

@@ -132,6 +132,43 @@ class Forward(unittest.TestCase):
         self.assertIs(heed.attention(q, k, v, out=out), out)
         np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
+    def test_out_takes_any_form(self):
+        q, k, v = random_arrays((2, 2, 100, 8), (2, 2, 100, 8), (2, 2, 100, 8))
+        expected = heed.attention(q, k, v)
+        wide = np.full((2, 2, 100, 16), 7, np.float32)
+        for out in (wide[..., :8], wide[..., ::2], np.empty((2, 100, 2, 8), np.float32).transpose(0, 2, 1, 3),
+                    np.empty_like(q, order="F"), np.empty(q.shape, np.float64)):
+            self.assertIs(heed.attention(q, k, v, out=out), out)
+            np.testing.assert_array_equal(out, expected.astype(out.dtype))
+        np.testing.assert_array_equal(wide[..., 9::2], 7)  # nothing is written beside it
+        turned = np.empty((2, 100, 2, 8), np.float32)
+        heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd", out=turned)
+        np.testing.assert_array_equal(turned, expected.transpose(0, 2, 1, 3))
+        for one, rank in ((q[0], 3), (q[0, 0], 2)):
+            out = np.empty(one.shape, np.float32)
+            heed.attention(one, k[0] if rank == 3 else k[0, 0], v[0] if rank == 3 else v[0, 0], out=out)
+            np.testing.assert_array_equal(out, expected[0] if rank == 3 else expected[0, 0])
+        halves = [x.astype(np.float16) for x in (q, k, v)]
+        half = np.empty(q.shape, np.float16)
+        heed.attention(*halves, out=half)
+        np.testing.assert_array_equal(half, heed.attention(*halves))
+        cached = np.empty_like(q)
+        heed.attention_cached(q, heed.KeyValues(k, v), out=cached)
+        np.testing.assert_array_equal(cached, expected)
+
+    def test_out_may_be_the_memory_of_an_operand(self):
+        arrays = random_arrays((1, 2, 200, 8), (1, 2, 200, 8), (1, 2, 200, 8))
+        expected = heed.attention(*arrays)
+        for which in range(3):
+            own = [x.copy() for x in arrays]
+            heed.attention(*own, out=own[which])
+            np.testing.assert_array_equal(own[which], expected)
+        memory = np.zeros((1, 2, 400, 8), np.float32)  # the output begins in the middle of the values
+        value, out = memory[:, :, :200], memory[:, :, 100:300]
+        value[...] = arrays[2]
+        heed.attention(arrays[0], arrays[1], value, out=out)
+        np.testing.assert_array_equal(out, expected)
+
     def test_dlpack_alone_is_enough(self):
         class Exported:
             def __init__(self, array):
