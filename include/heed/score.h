@@ -124,7 +124,20 @@ HEED_INLINE void run(const F& function, const Block& block) {
              Ints(static_cast<int32_t>(b.offset)), b.sequence};
     Ints entry(-1);
     Lanes used(0.0f);
-    for (int64_t place = n; place < b.lines * b.width; place += b.width, at.keys = at.keys + step) {
+    int64_t place = n;
+    if constexpr (!has_table<F>) {  // four lines in turn: softcap takes 36 cycles a vector then, one by one 57
+      for (; b.by_score == nullptr && place + 3 * b.width < b.lines * b.width; place += 4 * b.width) {
+        Lanes results[4];
+#pragma GCC unroll 4
+        for (int line = 0; line < 4; ++line) {
+          results[line] = f(Lanes::load(b.scores + place + line * b.width), at);
+          at.keys = at.keys + step;
+        }
+#pragma GCC unroll 4
+        for (int line = 0; line < 4; ++line) results[line].store(b.scores + place + line * b.width);
+      }
+    }
+    for (; place < b.lines * b.width; place += b.width, at.keys = at.keys + step) {
       const Lanes score = Lanes::load(b.scores + place);
       if constexpr (has_table<F>) {  // an entry beyond the table is the nearest one of it
         const Ints next = min(max(Ints(f.entry(at)), Ints(0)), Ints(b.entries - 1));
@@ -150,15 +163,22 @@ HEED_INLINE void run(const F& function, const Block& block) {
 
 using Run = void (*)(const void*, const Block&);
 
+// GCC takes the instructions of independent numbers in turn only if it orders them before it hands out registers.
+#if defined(__GNUC__) && !defined(__clang__)
+#define HEED_IN_TURN , optimize("schedule-insns", "sched-pressure")
+#else
+#define HEED_IN_TURN
+#endif
+
 template <class F>
 struct Compiled {
   __attribute__((flatten)) static void portable(const void* f, const Block& b) { run(*static_cast<const F*>(f), b); }
 #if defined(__x86_64__) && !defined(HEED_PORTABLE_ONLY)
-  __attribute__((target("avx2"), flatten)) static void avx2(const void* f, const Block& b) {
+  __attribute__((target("avx2"), flatten HEED_IN_TURN)) static void avx2(const void* f, const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
-  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten)) static void avx512(const void* f,
-                                                                                            const Block& b) {
+  __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten HEED_IN_TURN)) static void avx512(
+      const void* f, const Block& b) {
     run(*static_cast<const F*>(f), b);
   }
 #else
@@ -173,6 +193,8 @@ struct Compiled {
     return {r.value.v, r.slope.v, by_entry(f, Exact(score), used, at).v, entry};
   }
 };
+
+#undef HEED_IN_TURN
 
 }  // namespace detail
 }  // namespace score
