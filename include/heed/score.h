@@ -219,7 +219,9 @@ class Score {
 
   // For kernels: run(isa)(function(), block) turns the scores of a block into what the function makes of them.
   [[nodiscard]] const void* function() const { return function_.get(); }
-  [[nodiscard]] score::detail::Run run(Isa isa) const { return run_[static_cast<int>(isa)]; }
+  [[nodiscard]] score::detail::Run run(Isa isa) const {
+    return isa >= Isa::avx512 ? run_[2] : run_[isa == Isa::avx2 ? 1 : 0];  // f32, so that the rest is AVX-512 as well
+  }
   [[nodiscard]] score::Evaluated one(double score, const double* table, int64_t entries,
                                      const score::OnePair& at) const {
     return one_(function_.get(), score, table, entries, at);

@@ -247,6 +247,22 @@ TEST(ScoreFunction, HasTheSameBitsEverywhere) {
   }
 }
 
+// Whether or not this machine can run them.
+TEST(ScoreFunction, HasCodeForEveryInstructionSet) {
+  const Score s = score::Softcap{5.0f};
+  for (const Isa isa : {Isa::avx512bf16, Isa::amx}) EXPECT_EQ(s.run(isa), s.run(Isa::avx512)) << to_string(isa);
+  for (const Isa isa : available_isas()) {
+    alignas(64) float scores[16];
+    constexpr int32_t places[16] = {};
+    std::fill_n(scores, 16, 10.0f);
+    score::Block block;
+    block.scores = scores, block.head = block.query = block.key = places;
+    block.width = 16, block.lines = 1;
+    s.run(isa)(s.function(), block);
+    EXPECT_NEAR(scores[15], 5.0 * std::tanh(2.0), 1e-6) << to_string(isa);
+  }
+}
+
 TEST(ScoreFunction, RefusesWhatDoesNotFit) {
   Random random(25);
   Problem p = small(random);

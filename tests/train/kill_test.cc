@@ -53,17 +53,22 @@ pid_t start_victim(const fs::path& folder) {
 TEST(Killed, AtRandomMomentsEndsWithTheSameBits) {
   const TemporaryFolder folder;
   set_num_threads(1);
+  using Clock = std::chrono::steady_clock;
+  const Clock::time_point start = Clock::now();
   EXPECT_EQ(train(killed_recipe(folder.path()), folder / "whole", false, {}), Outcome::finished);
-  std::mt19937 random(static_cast<unsigned>(std::chrono::steady_clock::now().time_since_epoch().count()));
+  // Moments by how long it takes here: a fast machine would be done before a fixed one.
+  const std::chrono::duration<double> whole = Clock::now() - start;
+  std::mt19937 random(static_cast<unsigned>(start.time_since_epoch().count()));
   int kills = 0;
   bool finished = false;
   while (!finished) {
     const pid_t child = start_victim(folder.path());
     ASSERT_GT(child, 0);
-    const int patience = std::uniform_int_distribution<int>(30, 500)(random) + 50 * kills;  // it ends at last
+    const double share = std::uniform_real_distribution<double>(0.03, 0.3)(random) + 0.1 * kills;  // it ends at last
+    const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(share * whole);
     int status = 0;
-    for (int waited = 0; waited < patience && !finished; waited += 5) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    while (Clock::now() < moment && !finished) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
       finished = waitpid(child, &status, WNOHANG) == child;
     }
     if (!finished) {
