@@ -88,7 +88,7 @@ inline void prepare(const Tile& tile, const AttentionBackward& gradients, float 
 }
 
 // differentiate() for the vector of lanes at `lane` and kKeys keys from j on.
-template <bool kDropout, int kKeys>
+template <bool kRounds, bool kDropout, int kKeys>
 HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Workspace& w, int64_t lane, int64_t j) {
   const FV dropout_scale = all(tile.group.dropout_scale);
   const FV origin = hn::Load(kF, w.origin + lane), mean = hn::Load(kF, w.mean + lane);
@@ -97,7 +97,11 @@ HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Wor
   FV weights[kKeys];
   HWY_UNROLL(8)
   for (int n = 0; n < kKeys; ++n) weights[n] = hn::Sub(hn::Load(kF, scores + n * tile.width), origin);
-  weights_of(weights);
+  if constexpr (kRounds) {
+    rough_weights_of(weights);
+  } else {
+    weights_of(weights);
+  }
   HWY_UNROLL(8)
   for (int n = 0; n < kKeys; ++n) {
     float* const s = scores + n * tile.width;
@@ -114,12 +118,14 @@ HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Wor
 }
 
 // scores become weights (after dropout), d_scores from the gradient of the weights that of the scores.
-template <bool kDropout>
+template <bool kRounds, bool kDropout>
 void differentiate(const Tile& tile, const Block& block, const Bits& kept, const Workspace& w) {
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     int64_t j = 0;
-    for (; j + kInStep <= block.count; j += kInStep) differentiate_keys<kDropout, kInStep>(tile, kept, w, lane, j);
-    for (; j < block.count; ++j) differentiate_keys<kDropout, 1>(tile, kept, w, lane, j);
+    for (; j + kInStep <= block.count; j += kInStep) {
+      differentiate_keys<kRounds, kDropout, kInStep>(tile, kept, w, lane, j);
+    }
+    for (; j < block.count; ++j) differentiate_keys<kRounds, kDropout, 1>(tile, kept, w, lane, j);
   }
 }
 
@@ -167,6 +173,7 @@ inline void write_query_gradient(const Tile& tile, const AttentionBackward& grad
 //   multiply_values(tile, block, d_weights)  d_weights (64, width) = values of the block times the output's gradient
 //   add_gradients(tile, gradients, block, partial, bits)  what is wanted of dV += P^T dO, dK += dS^T Q, dQ += dS K,
 //     P in scores and dS in d_scores of the workspace; where `partial`, only of the pairs in `bits`
+//   kRounds                                  whether those are rounded to bf16 for that
 template <class Unit>
 HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const AttentionBackward& gradients,
                               const Workspace& w) {
@@ -192,9 +199,9 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
     unit.multiply_values(tile, block, w.d_scores);
     if (group.dropout_threshold > 0) {
       find_kept(tile, block, kept);
-      differentiate<true>(tile, block, kept, w);
+      differentiate<Unit::kRounds, true>(tile, block, kept, w);
     } else {
-      differentiate<false>(tile, block, kept, w);
+      differentiate<Unit::kRounds, false>(tile, block, kept, w);
     }
     if (gradients.d_scores.data != nullptr) {
       float* to[kTileRows];

@@ -14,6 +14,8 @@ namespace {
 
 // The products by multiply-adds on vectors.
 struct Vectors {
+  static constexpr bool kRounds = false;
+
   const Workspace& w;
   kernels::Ahead* const ahead;
   const bool own_ahead;                // it is this tile's: for its bias

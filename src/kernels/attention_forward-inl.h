@@ -14,28 +14,58 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The weights of kKeys keys, for kVectors vectors of lanes side by side: in place of their scores, and added to `sum`.
-template <int kKeys, int kVectors>
-HWY_INLINE void weigh(float* HWY_RESTRICT scores, int64_t width, const FV (&from)[kVectors], FV (&sum)[kVectors]) {
+// The weights of kKeys keys, for kVectors vectors of lanes side by side, added to `sum`: in place of their scores, or,
+// where kPairs, as pairs of keys in `pairs`.
+template <class Unit, int kKeys, bool kPairs, int kVectors>
+HWY_INLINE void weigh(float* HWY_RESTRICT scores, int64_t width, const FV (&from)[kVectors], FV (&sum)[kVectors],
+                      [[maybe_unused]] uint32_t* HWY_RESTRICT pairs) {
   FV weight[kKeys * kVectors];
   HWY_UNROLL(8)
   for (int n = 0; n < kKeys * kVectors; ++n) {
     weight[n] = hn::Sub(hn::Load(kF, scores + n / kVectors * width + n % kVectors * kLanes), from[n % kVectors]);
   }
-  weights_of(weight);
+  if constexpr (Unit::kRounds) {
+    rough_weights_of(weight);
+  } else {
+    weights_of(weight);
+  }
   HWY_UNROLL(8)
   for (int n = 0; n < kKeys * kVectors; ++n) {
-    hn::Store(weight[n], kF, scores + n / kVectors * width + n % kVectors * kLanes);
+    if (!kPairs) hn::Store(weight[n], kF, scores + n / kVectors * width + n % kVectors * kLanes);
     sum[n % kVectors] = hn::Add(sum[n % kVectors], weight[n]);
   }
+  if constexpr (kPairs) {
+    HWY_UNROLL(8)
+    for (int n = 0; n < (kKeys + 1) / 2 * kVectors; ++n) {
+      const int even = n / kVectors * 2 * kVectors + n % kVectors, odd = even + kVectors;
+      const FV last = odd < kKeys * kVectors ? weight[odd % (kKeys * kVectors)] : hn::Zero(kF);
+      hn::Store(Unit::pair(weight[even], last), kU, pairs + n / kVectors * width + n % kVectors * kLanes);
+    }
+  }
+}
+
+// The same for all keys.
+template <class Unit, bool kPairs, int kVectors>
+HWY_INLINE void weigh_keys(float* HWY_RESTRICT scores, int64_t width, int64_t count, const FV (&from)[kVectors],
+                           FV (&sum)[kVectors], uint32_t* HWY_RESTRICT pairs) {
+  constexpr int kKeys = !kPairs ? kInStep / kVectors : kVectors == 3 ? 2 : 4;
+  int64_t j = 0;
+  for (; j + kKeys <= count; j += kKeys) {
+    weigh<Unit, kKeys, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
+  }
+  if constexpr (kPairs) {
+    for (; j + 2 <= count; j += 2) {
+      weigh<Unit, 2, true>(scores + j * width, width, from, sum, pairs + j / 2 * width);
+    }
+  }
+  for (; j < count; ++j) weigh<Unit, 1, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
 }
 
 // The part of update() for kVectors vectors of lanes side by side: chains of additions and of maxima enough to hide
 // their latency. Returns whether a larger score has come up; `factors` is what that multiplies what was there before.
-template <int kVectors>
+template <class Unit, int kVectors>
 HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t count, float* largest_of, float* sum_of,
-                             float* factors) {
-  constexpr int kKeys = kInStep / kVectors;
+                             float* factors, uint32_t* pairs) {
   FV before[kVectors], largest[kVectors], from[kVectors], sum[kVectors];
   HWY_UNROLL(3)
   for (int v = 0; v < kVectors; ++v) largest[v] = from[v] = before[v] = hn::Load(kF, largest_of + v * kLanes);
@@ -72,29 +102,31 @@ HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t 
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) hn::Store(all(1.0f), kF, factors + v * kLanes);
   }
-  int64_t j = 0;
-  for (; j + kKeys <= count; j += kKeys) weigh<kKeys>(scores + j * width, width, from, sum);
-  for (; j < count; ++j) weigh<1>(scores + j * width, width, from, sum);
+  if (Unit::kRounds && pairs != nullptr) {
+    weigh_keys<Unit, Unit::kRounds>(scores, width, count, from, sum, pairs);
+  } else {
+    weigh_keys<Unit, false>(scores, width, count, from, sum, nullptr);
+  }
   HWY_UNROLL(3)
   for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], kF, sum_of + v * kLanes);
   return grew;
 }
 
-// scores become weights exp(score - largest). `factors` is what the state's output must be multiplied by, because a
-// larger score has come up; returns whether any is not 1.
-inline bool update(const Tile& tile, const Block& block, float* scores, State& state, float* factors) {
+// scores become weights exp(score - largest), as pairs of keys in `pairs` unless that is null. `factors` is what the
+// state's output must be multiplied by, because a larger score has come up; returns whether any is not 1.
+template <class Unit>
+inline bool update(const Tile& tile, const Block& block, float* scores, State& state, float* factors, uint32_t* pairs) {
   const int64_t width = tile.width;
   bool grew = false;
   int64_t lane = 0;
-  for (; lane + 3 * kLanes <= width; lane += 3 * kLanes) {
-    grew |= update_lanes<3>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
-  }
-  for (; lane + 2 * kLanes <= width; lane += 2 * kLanes) {
-    grew |= update_lanes<2>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
-  }
-  for (; lane < width; lane += kLanes) {
-    grew |= update_lanes<1>(scores + lane, width, block.count, state.largest + lane, state.sum + lane, factors + lane);
-  }
+  const auto lanes = [&]<int kVectors>() HWY_ATTR {
+    grew |= update_lanes<Unit, kVectors>(scores + lane, width, block.count, state.largest + lane, state.sum + lane,
+                                         factors + lane, pairs == nullptr ? nullptr : pairs + lane);
+    lane += kVectors * kLanes;
+  };
+  while (lane + 3 * kLanes <= width) lanes.template operator()<3>();
+  while (lane + 2 * kLanes <= width) lanes.template operator()<2>();
+  while (lane < width) lanes.template operator()<1>();
   return grew;
 }
 
@@ -170,6 +202,8 @@ void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& r
 //   multiply_keys(tile, block, scores)  scores (64, width) = keys of the block times the scaled queries
 //   add_values(tile, block, partial, bits, weights, factors, grew, state)  state.output (Dv, width) times the factors,
 //     plus values of the block times weights (64, width); where `partial`, only of the pairs in `bits`
+//   kRounds                             whether weights are rounded to bf16 for that
+//   weights_as_pairs(tile, block)       where add_values() wants them as pairs of keys, made by Unit::pair(); or null
 template <class Unit>
 HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const AttentionForward& result, float* scratch) {
   const AttentionGroup& group = tile.group;
@@ -186,7 +220,7 @@ HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const Attention
         unit.multiply_keys(tile, block, scores);
         const bool partial = apply_rules(tile, block, coverage, scores, spare, {}, bits);
         HWY_ALIGN float factors[kTileRows];
-        const bool grew = update(tile, block, scores, state, factors);
+        const bool grew = update<Unit>(tile, block, scores, state, factors, unit.weights_as_pairs(tile, block));
         if (group.dropout_threshold > 0) drop(tile, block, scores);
         unit.add_values(tile, block, partial, bits, scores, factors, grew, state);
       },

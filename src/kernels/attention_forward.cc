@@ -14,6 +14,7 @@ namespace {
 
 // The products by multiply-adds on vectors.
 struct Vectors {
+  static constexpr bool kRounds = false;
   const float* columns;  // (D, width): the scaled queries
   kernels::Ahead* ahead;
   bool own_ahead;  // it is this tile's: for its bias
@@ -22,6 +23,8 @@ struct Vectors {
     if (own_ahead) ask_for_bias(tile, block, block.count / 8 + tile.group.value_size / 8, *ahead);
     HWY_NAMESPACE::multiply_keys(tile, block, columns, scores, ahead);
   }
+
+  static uint32_t* weights_as_pairs(const Tile&, const Block&) { return nullptr; }
 
   void add_values(const Tile& tile, const Block& block, bool partial, const Bits& bits, const float* weights,
                   const float* factors, bool grew, State& state) const {

@@ -86,6 +86,31 @@ template <int kVectors>
 HWY_INLINE void weights_of(FV (&below)[kVectors]) {
   exponentials(below, -75.0f);
 }
+
+// The same for weights that are rounded to bf16 next, which keeps 8 binary digits: within 4e-6 of e^x, e^0 still 1. Six
+// multiply-adds instead of eleven, and 2^n by adding to the exponent; a NaN stays one, since what is added to it is 0.
+template <int kVectors>
+HWY_INLINE void rough_weights_of(FV (&below)[kVectors]) {
+  const FV log2e = all(1.44269504f), magic = all(12582912.0f);
+  FV shifted[kVectors], r[kVectors], p[kVectors];
+  const auto each = [&](auto&& f) HWY_ATTR {
+    HWY_UNROLL(8)
+    for (int v = 0; v < kVectors; ++v) f(v);
+  };
+  each([&](int v) HWY_ATTR { shifted[v] = Fma(below[v], log2e, magic); });
+  each([&](int v) HWY_ATTR { r[v] = hn::Sub(magic, shifted[v]); });
+  each([&](int v) HWY_ATTR { r[v] = Fma(below[v], log2e, r[v]); });
+  each([&](int v) HWY_ATTR { p[v] = Fma(all(0.009582853f), r[v], all(0.055906426f)); });
+  for (const float coefficient : {0.24024099f, 0.6931242f, 1.0f}) {
+    each([&](int v) HWY_ATTR { p[v] = Fma(p[v], r[v], all(coefficient)); });
+  }
+  each([&](int v) HWY_ATTR {
+    const auto exponent = hn::ShiftLeft<23>(hn::BitCast(kI, shifted[v]));
+    const FV scaled = hn::BitCast(kF, hn::Add(hn::BitCast(kI, p[v]), exponent));
+    below[v] = hn::IfThenZeroElse(hn::Lt(below[v], all(-75.0f)), scaled);
+  });
+}
+
 HWY_INLINE FV weight_of(FV below) {
   FV one[1] = {below};
   weights_of(one);

@@ -152,6 +152,8 @@ HWY_INLINE void multiply_columns(const Tile& tile, const Block& block, const Pac
 
 template <class Unit>
 struct PairsForward {
+  static constexpr bool kRounds = true;
+
   const PackedKeys& keys;
   const uint32_t* queries;  // (padded_depth(D) / 2, width)
   uint32_t* pairs;          // (32, width)
@@ -162,10 +164,23 @@ struct PairsForward {
     scale_lines(scores, block.count, tile.width, scale);
   }
 
+  static HWY_INLINE UV pair(FV low, FV high) { return Unit::pair(low, high); }
+
+  // Unless they are needed as f32 as well.
+  [[nodiscard]] uint32_t* weights_as_pairs(const Tile& tile, const Block& block) const {
+    const int64_t* const special = keys.value.special_begin + block.from / kBlockKeys;
+    return tile.group.dropout_threshold == 0 && special[0] == special[1] ? pairs : nullptr;
+  }
+
   void add_values(const Tile& tile, const Block& block, bool partial, const Bits& bits, const float* weights,
                   const float* factors, bool grew, State& state) const {
     const int64_t columns = tile.group.value_size;
-    pack_pairs<Unit>(weights, block.count, tile.width, pairs);
+    if (weights_as_pairs(tile, block) == nullptr) {
+      pack_pairs<Unit>(weights, block.count, tile.width, pairs);
+    } else {
+      const int64_t made = (block.count + 1) / 2, needed = padded_depth(block.count) / 2;
+      std::fill_n(pairs + made * tile.width, (needed - made) * tile.width, uint32_t{0});
+    }
     if (state.empty) {
       multiply_columns<Unit, Into::fresh>(tile, block, keys.value, columns, pairs, factors, state.output);
     } else if (grew) {
@@ -224,6 +239,8 @@ inline void add_special_rows(const Tile& tile, const Block& block, const float* 
 
 template <class Unit>
 struct PairsBackward {
+  static constexpr bool kRounds = true;
+
   const PackedKeys& keys;
   const Workspace& w;
   float scale;                                 // of the products, where it is not in the queries
