@@ -32,7 +32,7 @@ class Worker {
     b_ = b, h_ = h;
     group = make_group(problem_, query_, memory_, b, h, heads);
     if (pairs_ != nullptr) {
-      paired_.load(group, true);
+      paired_.load(*pairs_, group, true);
     } else {
       dense_.load(group);
     }

@@ -142,12 +142,15 @@ void run_forward(std::span<const ForwardCall> calls) {
         query_rows.enter(call.query, task.b, h);
         output_rows.enter(call.result.output, task.b, h);
         if (own.pairs != nullptr) {
-          paired.load(group, false);
+          paired.load(*own.pairs, group, false);
+          const kernels::Strided<uint16_t> narrow = pairs_of_columns(call.query, task.b, h);
+          group.narrow_query = {narrow.data, narrow.head, narrow.row, narrow.column};
         } else if (!own.few) {
           dense.load(group);
           look_ahead(call, task, ahead);
         }
         out = outputs_of(call, task.b, h);
+        if (own.pairs != nullptr) out.narrow_output = pairs_of_columns(call.result.output, task.b, h);
         const int64_t needed = own.few                ? kernels::attention_few_scratch(group)
                                : own.pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
                                                       : kernels::attention_forward_scratch(group);
@@ -155,8 +158,9 @@ void run_forward(std::span<const ForwardCall> calls) {
       }
       const RowTiles::Rows rows =
           own.few ? RowTiles::Rows{0, group.heads * group.queries} : own.tiles[balanced(task.tile, own.per_group)];
-      if (query_rows.narrow()) group.query = query_rows.widened(rows);
-      if (output_rows.narrow()) out.output = output_rows.room(rows);
+      const bool narrow_output = output_rows.narrow() && out.narrow_output.data == nullptr;
+      if (query_rows.narrow() && group.narrow_query.data == nullptr) group.query = query_rows.widened(rows);
+      if (narrow_output) out.output = output_rows.room(rows);
       if (own.few) {
         kernels::attention_forward_few(group, out, scratch.data());
       } else if (own.pairs != nullptr) {
@@ -168,7 +172,7 @@ void run_forward(std::span<const ForwardCall> calls) {
         out.ahead = outside ? ahead.tile(task.tile, out.output, group.value_size, group.queries, rows, next) : nullptr;
         kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
       }
-      if (output_rows.narrow()) output_rows.write(rows);
+      if (narrow_output) output_rows.write(rows);
       task.step(own.kv_heads, own.per_group);
     }
   });

@@ -38,6 +38,15 @@ kernels::StoredRows stored_rows(const Tensor& rows, const Tensor& scales, const 
 
 }  // namespace
 
+kernels::Strided<uint16_t> pairs_of_columns(const Tensor& tensor, int64_t b, int64_t h) {
+  if (tensor.dtype() != DType::bf16 || tensor.stride(3) != 1) return {};
+  const Shape& strides = tensor.strides();
+  auto* const data = static_cast<uint16_t*>(tensor.raw()) + b * strides[0] + h * strides[1];
+  const bool even = (tensor.size(3) | strides[1] | strides[2]) % 2 == 0;
+  if (!even || reinterpret_cast<uintptr_t>(data) % 4 != 0) return {};
+  return {data, strides[1], strides[2], 1};
+}
+
 kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
                                    int64_t b, int64_t first_head, int64_t heads) {
   const AttentionOptions& options = problem.options;
@@ -231,7 +240,8 @@ void DenseKeys::load(kernels::AttentionGroup& group) {
   copy(group.value, group.stored_value, group.value_size);
 }
 
-void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bool want_rows, bool want_columns) {
+void PairedKeys::load_side(const kernels::AttentionPairs& pairs, const kernels::AttentionGroup& group, bool values,
+                           bool want_rows, bool want_columns) {
   using kernels::kBlockKeys, kernels::padded;
   const kernels::StoredRows& stored = values ? group.stored_value : group.stored_key;
   const kernels::Strided<const float>& dense = values ? group.value : group.key;
@@ -240,6 +250,13 @@ void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bo
   kernels::PackedRows& packed = values ? packed_.value : packed_.key;
   packed = {.row = kernels::padded_depth(columns), .block = padded(columns) * kBlockKeys};
   // Products read whole tiles: rows and numbers behind the last block, which meet zeros or are thrown away.
+  const bool as_they_are =
+      stored.data != nullptr && stored.element == kernels::Element::bf16 && stored.column == 1 && !stored.pages;
+  if (want_rows && as_they_are && !pairs.whole_tiles && stored.row == columns && columns % 2 == 0) {  // read in place
+    packed.rows = static_cast<const uint16_t*>(stored.data), packed.row = columns;
+    want_rows = false;
+    if (!want_columns) return;
+  }
   const int64_t rows_needed = (blocks * kBlockKeys + kernels::kColumns) * packed.row;
   const int64_t columns_needed = blocks * packed.block + kBlockKeys;
   if (want_rows && side.rows.size() < rows_needed) side.rows = Buffer<uint16_t>(rows_needed);
@@ -250,16 +267,15 @@ void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bo
   uint16_t* const rows = want_rows ? side.rows.data() : nullptr;
   uint16_t* const turned = want_columns ? side.columns.data() : nullptr;
   // Rows of bf16 in one piece are packed as they are; all others by way of f32.
-  const bool as_they_are =
-      stored.data != nullptr && stored.element == kernels::Element::bf16 && stored.column == 1 && !stored.pages;
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t from = block * kBlockKeys, count = std::min(kBlockKeys, group.keys - from);
     uint16_t* const own_rows = rows == nullptr ? nullptr : rows + from * packed.row;
     uint16_t* const own_columns = turned == nullptr ? nullptr : turned + block * packed.block;
     float* const spare = block_.data() + kBlockKeys * columns;
+    const int64_t filled = pairs.whole_tiles ? kBlockKeys : padded(count);
     if (as_they_are &&
         kernels::attention_pack_narrow_block(static_cast<const uint16_t*>(stored.data) + from * stored.row, stored.row,
-                                             count, columns, own_rows, own_columns, spare)) {
+                                             count, filled, columns, own_rows, own_columns, spare)) {
       side.special_begin.push_back(static_cast<int64_t>(side.special.size()));
       continue;
     }
@@ -284,13 +300,14 @@ void PairedKeys::load_side(const kernels::AttentionGroup& group, bool values, bo
   if (rows != nullptr)
     std::fill_n(rows + blocks * kBlockKeys * packed.row, kernels::kColumns * packed.row, uint16_t{0});
   if (turned != nullptr) std::fill_n(turned + blocks * packed.block, kBlockKeys, uint16_t{0});
-  packed.rows = rows, packed.columns = turned;
+  if (rows != nullptr) packed.rows = rows;
+  packed.columns = turned;
   packed.special = side.special.data(), packed.special_begin = side.special_begin.data();
 }
 
-void PairedKeys::load(const kernels::AttentionGroup& group, bool backward) {
-  load_side(group, false, true, backward);
-  load_side(group, true, backward, true);
+void PairedKeys::load(const kernels::AttentionPairs& pairs, const kernels::AttentionGroup& group, bool backward) {
+  load_side(pairs, group, false, true, backward);
+  load_side(pairs, group, true, backward, true);
 }
 
 }  // namespace heed

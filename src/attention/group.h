@@ -19,6 +19,10 @@ template <class T>
           tensor.rank() > 3 ? strides[3] : 0};
 }
 
+// Rows of a bf16 tensor that the kernels multiplying pairs can read, or write, two columns at a time; null: they do not
+// lie so.
+[[nodiscard]] kernels::Strided<uint16_t> pairs_of_columns(const Tensor& tensor, int64_t b, int64_t h);
+
 // A task of a call: tile `tile` of key/value head `kv_head` of sequence `b`. They are counted with the tile running
 // fastest. Stepping to the next one instead of dividing its number matters where a task is a microsecond.
 struct GroupTask {
@@ -101,7 +105,7 @@ class DenseKeys {
 class PairedKeys {
  public:
   // The backward pass wants both of them both ways.
-  void load(const kernels::AttentionGroup& group, bool backward);
+  void load(const kernels::AttentionPairs& pairs, const kernels::AttentionGroup& group, bool backward);
   [[nodiscard]] const kernels::PackedKeys& packed() const { return packed_; }
 
  private:
@@ -110,7 +114,8 @@ class PairedKeys {
     std::vector<kernels::Special> special;
     std::vector<int64_t> special_begin;
   };
-  void load_side(const kernels::AttentionGroup& group, bool values, bool want_rows, bool want_columns);
+  void load_side(const kernels::AttentionPairs& pairs, const kernels::AttentionGroup& group, bool values,
+                 bool want_rows, bool want_columns);
 
   Side sides_[2];  // keys, values
   Buffer<float> block_;

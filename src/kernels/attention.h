@@ -69,9 +69,10 @@ struct ScoreStage {
 struct AttentionGroup {
   int64_t heads = 1, queries = 0, keys = 0, size = 0, value_size = 0;  // G, L, S (the attended length), D, Dv
   Strided<const float> query;                                          // (G, L, D)
-  Strided<const float> key;                                            // (S, D)
-  Strided<const float> value;                                          // (S, Dv)
-  StoredRows stored_key, stored_value;  // where keys and values are not f32 in one piece: both or neither
+  Strided<const uint16_t> narrow_query;  // the same as bf16, unit column stride, D even, or null; for pairs alone
+  Strided<const float> key;              // (S, D)
+  Strided<const float> value;            // (S, Dv)
+  StoredRows stored_key, stored_value;   // where keys and values are not f32 in one piece: both or neither
   float scale = 1;
   Strided<const float> additive;       // (G, 1, D): scores are sum_d additive_d tanh(q_d + k_d); null: scale * q . k
   const ScoreStage* stages = nullptr;  // what scores go through, in this order, before bias and masks
@@ -92,11 +93,12 @@ struct AttentionGroup {
 };
 
 struct AttentionForward {
-  Strided<float> output;     // (G, L, Dv), unit column stride
-  Strided<float> logsumexp;  // (G, L), null: not wanted
-  Strided<float> weights;    // (G, L, S), unit column stride, null: not wanted
-  int64_t all_keys = 0;      // columns of weights: those beyond the attended length are set to 0
-  Ahead* ahead = nullptr;    // what the tile asks the memory for while it multiplies, null: nothing
+  Strided<float> output;            // (G, L, Dv), unit column stride
+  Strided<uint16_t> narrow_output;  // the same as bf16, Dv even, instead of `output`, or null; for pairs alone
+  Strided<float> logsumexp;         // (G, L), null: not wanted
+  Strided<float> weights;           // (G, L, S), unit column stride, null: not wanted
+  int64_t all_keys = 0;             // columns of weights: those beyond the attended length are set to 0
+  Ahead* ahead = nullptr;           // what the tile asks the memory for while it multiplies, null: nothing
 };
 
 // Floats of scratch that one tile needs.

@@ -71,6 +71,7 @@ int64_t RunAmxPeak(int64_t rounds) {
 constexpr kernels::AttentionPairs kAmxKernels = {
     .forward_tile = forward_pairs_tile<TilePairs<AmxTiles>>,
     .backward_tile = backward_pairs_tile<TilePairs<AmxTiles>>,
+    .whole_tiles = true,
     .run_peak = RunAmxPeak,
 };
 

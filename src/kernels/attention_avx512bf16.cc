@@ -44,6 +44,7 @@ int64_t RunBf16Peak(int64_t rounds) {
 constexpr kernels::AttentionPairs kBf16Kernels = {
     .forward_tile = forward_pairs_tile<VectorPairs<Bf16Dot>>,
     .backward_tile = backward_pairs_tile<VectorPairs<Bf16Dot>>,
+    .whole_tiles = false,
     .run_peak = RunBf16Peak,
 };
 

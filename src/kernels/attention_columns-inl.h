@@ -80,15 +80,14 @@ HWY_INLINE bool crowd(const float* const* rows, int64_t count) {
 }
 #endif
 
-// destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
-inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& source, int64_t columns, float scale,
-                         float* HWY_RESTRICT destination) {
+// destination[c][r] = f(rows[r][c * column]), where f maps a vector of lanes.
+template <class Map>
+HWY_INLINE void pack_rows(const Tile& tile, const float* const* rows, int64_t column, int64_t columns,
+                          float* HWY_RESTRICT destination, const Map& f) {
   const int64_t width = tile.width;
-  const float* rows[kTileRows];
-  for (int64_t r = 0; r < width; ++r) rows[r] = source.at(tile.head[r], tile.query[r]);
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  if (source.column == 1) {
+  if (column == 1) {
     Near near;
     const bool crowded = crowd(rows, tile.rows);
     if (crowded) near.prepare(width);
@@ -109,7 +108,7 @@ inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& 
           transpose_blocks(v);
           HWY_UNROLL(4)
           for (int n = 0; n < 4; ++n) {
-            hn::Store(hn::Mul(v[n], all(scale)), kF, destination + (c + at + n) * width + lane);
+            hn::Store(f(v[n]), kF, destination + (c + at + n) * width + lane);
           }
         }
       }
@@ -117,8 +116,18 @@ inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& 
   }
 #endif
   for (; c < columns; ++c) {
-    for (int64_t r = 0; r < width; ++r) destination[c * width + r] = rows[r][c * source.column] * scale;
+    float* const to = destination + c * width;
+    for (int64_t r = 0; r < width; ++r) std::memcpy(to + r, rows[r] + c * column, sizeof(float));
+    for (int64_t lane = 0; lane < width; lane += kLanes) hn::Store(f(hn::Load(kF, to + lane)), kF, to + lane);
   }
+}
+
+// destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
+inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& source, int64_t columns, float scale,
+                         float* HWY_RESTRICT destination) {
+  const float* rows[kTileRows];
+  for (int64_t r = 0; r < tile.width; ++r) rows[r] = source.at(tile.head[r], tile.query[r]);
+  pack_rows(tile, rows, source.column, columns, destination, [scale](FV x) HWY_ATTR { return hn::Mul(x, all(scale)); });
 }
 
 // destination row r, column c = f(source[c][r], r): f maps a vector of lanes. Unit column stride.

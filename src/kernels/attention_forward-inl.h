@@ -202,6 +202,7 @@ void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& r
 //   multiply_keys(tile, block, scores)  scores (64, width) = keys of the block times the scaled queries
 //   add_values(tile, block, partial, bits, weights, factors, grew, state)  state.output (Dv, width) times the factors,
 //     plus values of the block times weights (64, width); where `partial`, only of the pairs in `bits`
+//   write(tile, result, total, factors)  the output, total.output (Dv, width) times the factors
 //   kRounds                             whether weights are rounded to bf16 for that
 //   weights_as_pairs(tile, block)       where add_values() wants them as pairs of keys, made by Unit::pair(); or null
 template <class Unit>
@@ -228,7 +229,7 @@ HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const Attention
 
   HWY_ALIGN float factors[kTileRows];
   finish(tile, result, total, factors);
-  write_output(tile, result, total, factors);
+  unit.write(tile, result, total, factors);
   if (result.weights.data != nullptr) write_weights(tile, unit, result, total, factors, scores, spare);
 }
 

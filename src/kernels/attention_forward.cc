@@ -53,6 +53,10 @@ struct Vectors {
     }
     state.empty = false;
   }
+
+  static void write(const Tile& tile, const AttentionForward& result, const State& total, const float* factors) {
+    write_output(tile, result, total, factors);
+  }
 };
 
 void ForwardTile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,

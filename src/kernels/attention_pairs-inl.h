@@ -133,6 +133,43 @@ inline void add_special(const Tile& tile, const Block& block, const PackedRows& 
   }
 }
 
+// Pairs of columns (padded_depth(columns) / 2, width) of bf16 rows, times `factor`, a power of two: both numbers of a
+// pair are turned over as if they were one f32.
+template <class Unit>
+HWY_INLINE void pack_narrow_columns(const Tile& tile, const kernels::Strided<const uint16_t>& source, int64_t columns,
+                                    float factor, uint32_t* to) {
+  const float* rows[kTileRows];
+  for (int64_t r = 0; r < tile.width; ++r) {
+    rows[r] = reinterpret_cast<const float*>(source.at(tile.head[r], tile.query[r]));
+  }
+  pack_rows(tile, rows, 1, columns / 2, reinterpret_cast<float*>(to), [factor](FV pair) HWY_ATTR {
+    const UV bits = hn::BitCast(kU, pair);
+    const FV low = hn::BitCast(kF, hn::ShiftLeft<16>(bits));
+    const FV high = hn::BitCast(kF, hn::And(bits, hn::Set(kU, 0xFFFF0000)));
+    return hn::BitCast(kF, Unit::pair(hn::Mul(low, all(factor)), hn::Mul(high, all(factor))));
+  });
+  std::fill_n(to + columns / 2 * tile.width, (padded_depth(columns) - columns) / 2 * tile.width, uint32_t{0});
+}
+
+// The output as bf16, pairs of columns as if they were one f32.
+inline void write_narrow_output(const Tile& tile, const kernels::Strided<uint16_t>& output, const State& total,
+                                const float* factors) {
+  const int64_t columns = tile.group.value_size, width = tile.width;
+  float* const o = total.output;
+  for (int64_t c = 0; c < columns; c += 2) {
+    for (int64_t lane = 0; lane < width; lane += kLanes) {
+      const FV factor = hn::Load(kF, factors + lane);
+      FV low = hn::Zero(kF), high = hn::Zero(kF);  // no key at all: 0, unless a NaN sink makes the row NaN
+      if (!total.empty) low = hn::Load(kF, o + c * width + lane), high = hn::Load(kF, o + (c + 1) * width + lane);
+      const UV pair = pair_of(tidy(hn::Mul(low, factor)), tidy(hn::Mul(high, factor)));
+      hn::Store(hn::BitCast(kF, pair), kF, o + c / 2 * width + lane);
+    }
+  }
+  float* rows[kTileRows];
+  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = reinterpret_cast<float*>(output.at(tile.head[r], tile.query[r]));
+  unpack_columns(tile, o, columns / 2, rows, [](FV pair, int64_t) HWY_ATTR { return pair; });
+}
+
 // sums (columns, width) (+)= the block, turned, times pairs of `lanes` (64, width).
 template <class Unit, Into kInto>
 HWY_INLINE void multiply_columns(const Tile& tile, const Block& block, const PackedRows& packed, int64_t columns,
@@ -191,6 +228,14 @@ struct PairsForward {
     state.empty = false;
     add_special(tile, block, keys.value, partial, bits, weights, state.output);
   }
+
+  static void write(const Tile& tile, const AttentionForward& result, const State& total, const float* factors) {
+    if (result.narrow_output.data != nullptr) {
+      write_narrow_output(tile, result.narrow_output, total, factors);
+    } else {
+      write_output(tile, result, total, factors);
+    }
+  }
 };
 
 template <class Unit>
@@ -202,8 +247,12 @@ void forward_pairs_tile(const AttentionGroup& group, const PackedKeys& keys, con
   float* const columns = scratch;
   auto* const queries = reinterpret_cast<uint32_t*>(columns + group.size * tile.width);
   uint32_t* const pairs = queries + padded_depth(group.size) / 2 * tile.width;
-  pack_columns(tile, group.query, group.size, exact ? group.scale : 1.0f, columns);
-  pack_pairs<Unit>(columns, group.size, tile.width, queries);
+  if (group.narrow_query.data != nullptr) {
+    pack_narrow_columns<Unit>(tile, group.narrow_query, group.size, exact ? group.scale : 1.0f, queries);
+  } else {
+    pack_columns(tile, group.query, group.size, exact ? group.scale : 1.0f, columns);
+    pack_pairs<Unit>(columns, group.size, tile.width, queries);
+  }
   forward_tile(tile, PairsForward<Unit>{keys, queries, pairs, exact ? 1.0f : group.scale}, result,
                reinterpret_cast<float*>(pairs + kBlockKeys / 2 * tile.width));
 }

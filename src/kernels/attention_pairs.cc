@@ -68,8 +68,8 @@ HWY_INLINE bool finite_row(const uint16_t* row, int64_t columns) {
 }
 
 // Two columns at a time, side by side as they are, are turned over as if they were one f32.
-bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
-                     uint16_t* turned, [[maybe_unused]] float* spare) {
+bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
+                     uint16_t* rows, uint16_t* turned, [[maybe_unused]] float* spare) {
   const int64_t stride = padded_depth(columns);
   bool finite = true;
   for (int64_t j = 0; j < count; ++j) finite &= finite_row(from + j * from_row, columns);
@@ -78,19 +78,19 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
       std::copy_n(from + j * from_row, columns, rows + j * stride);
       std::fill(rows + j * stride + columns, rows + (j + 1) * stride, uint16_t{0});
     }
-    std::fill_n(rows + count * stride, (kBlockKeys - count) * stride, uint16_t{0});
+    std::fill_n(rows + count * stride, (keys - count) * stride, uint16_t{0});
   }
   if (turned == nullptr) return finite;
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const float* lines[kBlockKeys];
   std::fill_n(spare, columns, 0.0f);
-  for (int64_t j = 0; j < kBlockKeys; ++j) {
+  for (int64_t j = 0; j < keys; ++j) {
     lines[j] = j < count ? reinterpret_cast<const float*>(from + j * from_row) : spare;
   }
   const hn::Rebind<uint16_t, F> d16;
   for (; c + 8 <= columns; c += 8) {
-    for (int64_t j = 0; j < kBlockKeys; j += kLanes) {
+    for (int64_t j = 0; j < keys; j += kLanes) {
       FV v[4];
       HWY_UNROLL(4)
       for (int n = 0; n < 4; ++n) v[n] = load_blocks(lines + j + n, c / 2);
@@ -106,8 +106,7 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
   }
 #endif
   for (; c < columns; ++c) {
-    for (int64_t j = 0; j < kBlockKeys; ++j)
-      turned[c * kBlockKeys + j] = j < count ? from[j * from_row + c] : uint16_t{0};
+    for (int64_t j = 0; j < keys; ++j) turned[c * kBlockKeys + j] = j < count ? from[j * from_row + c] : uint16_t{0};
   }
   std::fill_n(turned + columns * kBlockKeys, (padded(columns) - columns) * kBlockKeys, uint16_t{0});
   return finite;
@@ -131,10 +130,10 @@ void attention_pack_block(const float* from, int64_t from_row, int64_t count, in
   HWY_DYNAMIC_DISPATCH(PackBlock)(from, from_row, count, columns, rows, turned, spare);
 }
 
-bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
-                                 uint16_t* turned, float* spare) {
+bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
+                                 uint16_t* rows, uint16_t* turned, float* spare) {
   dispatch_ready();
-  return HWY_DYNAMIC_DISPATCH(PackNarrowBlock)(from, from_row, count, columns, rows, turned, spare);
+  return HWY_DYNAMIC_DISPATCH(PackNarrowBlock)(from, from_row, count, keys, columns, rows, turned, spare);
 }
 
 int64_t attention_pairs_forward_scratch(const AttentionGroup& group) {

@@ -31,7 +31,7 @@ struct Special {
 
 // Keys, or values, of a group as bf16: as rows, and each block of kBlockKeys keys turned over.
 struct PackedRows {
-  int64_t row = 0;                 // padded_depth(columns)
+  int64_t row = 0;                 // padded_depth(columns), or, of rows that lie elsewhere, columns
   int64_t block = 0;               // padded(columns) * kBlockKeys
   const uint16_t* rows = nullptr;  // (keys up to a whole block, row)
   const uint16_t* columns =
@@ -48,9 +48,10 @@ struct PackedKeys {
 void attention_pack_block(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
                           uint16_t* turned, float* spare);
 
-// The same for rows that are bf16 already. Returns whether all numbers are finite.
-bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
-                                 uint16_t* turned, float* spare);
+// The same for rows that are bf16 already, filled up to `keys`, a multiple of 16, alone. Returns whether all numbers
+// are finite.
+bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
+                                 uint16_t* rows, uint16_t* turned, float* spare);
 
 // The kernels of one unit. As their namesakes in attention.h, but for keys and values, which are read from `keys`
 // alone; forward needs key.rows and value.columns, backward all four.
@@ -59,6 +60,7 @@ struct AttentionPairs {
                        int64_t first, int64_t rows, float* scratch);
   void (*backward_tile)(const AttentionGroup& group, const PackedKeys& keys, const AttentionBackward& gradients,
                         int64_t first, int64_t rows, float* scratch);
+  bool whole_tiles;  // reads keys up to a multiple of 16, and padded_depth(columns) numbers of each
   // Runs `rounds` of independent products that stay in registers; returns their floating-point operations.
   int64_t (*run_peak)(int64_t rounds);
 };

@@ -81,9 +81,11 @@ struct EmulatedTiles {
 
 constexpr kernels::AttentionPairs kVectors = {.forward_tile = forward_pairs_tile<VectorPairs<EmulatedDot>>,
                                               .backward_tile = backward_pairs_tile<VectorPairs<EmulatedDot>>,
+                                              .whole_tiles = false,
                                               .run_peak = nullptr};
 constexpr kernels::AttentionPairs kTiles = {.forward_tile = forward_pairs_tile<TilePairs<EmulatedTiles>>,
                                             .backward_tile = backward_pairs_tile<TilePairs<EmulatedTiles>>,
+                                            .whole_tiles = true,
                                             .run_peak = nullptr};
 
 const kernels::AttentionPairs* Vectors() { return &kVectors; }
