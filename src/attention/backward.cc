@@ -171,7 +171,8 @@ struct Pass {
   // What is written after the tiles of a group, and what the next one reads.
   void look_ahead(Worker& worker, GroupTask at) const {
     const int64_t blocks = (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
-    worker.ahead.enter(problem, tiles.count(), problem.keys / 2 + blocks * problem.size / 8);
+    worker.ahead.enter(problem, problem.size + problem.value_size, tiles.count(),
+                       problem.keys / 2 + blocks * problem.size / 8);
     if (query.dtype() == DType::f32) {
       for (const Tensor* tensor : {&query, &d_output, &forward.output}) {
         worker.ahead.read(strided<const float>(*tensor, at.b, at.kv_head * heads), tensor->shape()[3]);

@@ -38,24 +38,27 @@ kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t b, int64_t
   return out;
 }
 
-// The operands of the group after `task`, for its tiles to ask for. f32 in one piece alone: what is stored otherwise is
-// unpacked group by group.
+// The operands of the group after `task`, for its tiles to ask for. f32 in one piece, and bf16 that is multiplied as
+// such: what is stored otherwise is unpacked group by group.
 void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
   const AttentionProblem& p = call.problem;
   const int64_t tiles = RowTiles(p.group(), p.queries).count();
   const int64_t blocks = (p.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
-  ahead.enter(p, tiles, p.keys / 8 + blocks * p.value_size / 8);
-  if (call.query.dtype() == DType::f32) {
-    ahead.read(strided<const float>(call.query, task.b, task.kv_head * p.group()), p.size);
-  }
+  const int64_t a_word = call.query.dtype() == DType::f32 ? 1 : 2, size = p.size / a_word;
+  const int64_t value_size = p.value_size / a_word;
+  const auto words = [](const Tensor& tensor, int64_t b, int64_t h) -> kernels::Strided<const float> {
+    const kernels::Strided<float> rows = words_of(tensor, b, h);
+    return {rows.data, rows.head, rows.row, rows.column};
+  };
+  ahead.enter(p, size + value_size, tiles, p.keys / 8 + blocks * p.value_size / 8);
+  ahead.read(words(call.query, task.b, task.kv_head * p.group()), size);
   if (!ahead.short_group()) return;
   task.tile = tiles - 1;
   task.step(p.kv_heads, tiles);
-  if (task.b == p.batch || call.memory.pages.defined() || call.memory.key.dtype() != DType::f32) return;
-  const int64_t h = task.kv_head * p.group();
-  ahead.after(strided<const float>(call.memory.key, task.b, task.kv_head), p.keys, p.size);
-  ahead.after(strided<const float>(call.memory.value, task.b, task.kv_head), p.keys, p.value_size);
-  ahead.after(strided<const float>(call.query, task.b, h), p.queries, p.size);
+  if (task.b == p.batch || call.memory.pages.defined() || call.memory.key.dtype() != call.query.dtype()) return;
+  ahead.after(words(call.memory.key, task.b, task.kv_head), p.keys, size);
+  ahead.after(words(call.memory.value, task.b, task.kv_head), p.keys, value_size);
+  ahead.after(words(call.query, task.b, task.kv_head * p.group()), p.queries, size);
 }
 
 // Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
@@ -147,8 +150,8 @@ void run_forward(std::span<const ForwardCall> calls) {
           group.narrow_query = {narrow.data, narrow.head, narrow.row, narrow.column};
         } else if (!own.few) {
           dense.load(group);
-          look_ahead(call, task, ahead);
         }
+        if (!own.few) look_ahead(call, task, ahead);
         out = outputs_of(call, task.b, h);
         if (own.pairs != nullptr) out.narrow_output = pairs_of_columns(call.result.output, task.b, h);
         const int64_t needed = own.few                ? kernels::attention_few_scratch(group)
@@ -163,14 +166,21 @@ void run_forward(std::span<const ForwardCall> calls) {
       if (narrow_output) out.output = output_rows.room(rows);
       if (own.few) {
         kernels::attention_forward_few(group, out, scratch.data());
-      } else if (own.pairs != nullptr) {
-        own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
       } else {
-        const bool outside = !output_rows.narrow();  // else a tile writes memory of its own, in the cache
+        const bool outside = !output_rows.narrow() || out.narrow_output.data != nullptr;  // else memory in the cache
         const RowTiles::Rows next =
             task.tile + 1 < own.per_group ? own.tiles[balanced(task.tile + 1, own.per_group)] : RowTiles::Rows{0, 0};
-        out.ahead = outside ? ahead.tile(task.tile, out.output, group.value_size, group.queries, rows, next) : nullptr;
-        kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+        out.ahead = nullptr;
+        if (outside) {
+          const kernels::Strided<float> output = words_of(calls[at].result.output, task.b, task.kv_head * own.heads);
+          const int64_t columns = output_rows.narrow() ? group.value_size / 2 : group.value_size;
+          out.ahead = ahead.tile(task.tile, output, columns, group.queries, rows, next);
+        }
+        if (own.pairs != nullptr) {
+          own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
+        } else {
+          kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
+        }
       }
       if (narrow_output) output_rows.write(rows);
       task.step(own.kv_heads, own.per_group);

@@ -47,6 +47,12 @@ kernels::Strided<uint16_t> pairs_of_columns(const Tensor& tensor, int64_t b, int
   return {data, strides[1], strides[2], 1};
 }
 
+kernels::Strided<float> words_of(const Tensor& tensor, int64_t b, int64_t h) {
+  if (tensor.dtype() == DType::f32) return strided<float>(tensor, b, h);
+  const kernels::Strided<uint16_t> pairs = pairs_of_columns(tensor, b, h);
+  return {reinterpret_cast<float*>(pairs.data), pairs.head / 2, pairs.row / 2, 1};
+}
+
 kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
                                    int64_t b, int64_t first_head, int64_t heads) {
   const AttentionOptions& options = problem.options;
@@ -162,10 +168,9 @@ void TileRows::write(RowTiles::Rows rows) const {
   });
 }
 
-void TilesAhead::enter(const AttentionProblem& p, int64_t tiles, int64_t calls) {
+void TilesAhead::enter(const AttentionProblem& p, int64_t columns, int64_t tiles, int64_t calls) {
   tiles_ = tiles, calls_ = calls;
   later_count_ = read_count_ = 0;
-  const int64_t columns = p.size + p.value_size;
   // From 12 MB on operands are in memory, not in a cache. Asking takes 2 ns a line, which short sequences in the cache
   // would notice: 16 rows (D = 32) by a quarter.
   on_ = p.batch * (p.heads * p.queries + p.kv_heads * p.keys) * columns >= int64_t{3} << 20;
@@ -173,12 +178,12 @@ void TilesAhead::enter(const AttentionProblem& p, int64_t tiles, int64_t calls) 
 }
 
 void TilesAhead::after(const kernels::Strided<const float>& rows, int64_t count, int64_t columns) {
-  if (rows.column != 1 || later_count_ == kMost) return;
+  if (rows.data == nullptr || rows.column != 1 || later_count_ == kMost) return;
   later_[later_count_++] = {rows, count, columns, tiles_ == 1 ? count : (count + tiles_ - 1) / tiles_};
 }
 
 void TilesAhead::read(const kernels::Strided<const float>& rows, int64_t columns) {
-  if (!on_ || short_ || rows.column != 1 || read_count_ == kMostRead) return;
+  if (!on_ || short_ || rows.data == nullptr || rows.column != 1 || read_count_ == kMostRead) return;
   read_[read_count_++] = {rows, columns};
 }
 

@@ -23,6 +23,9 @@ template <class T>
 // lie so.
 [[nodiscard]] kernels::Strided<uint16_t> pairs_of_columns(const Tensor& tensor, int64_t b, int64_t h);
 
+// Rows of f32, or of bf16 two columns at a time; null: neither.
+[[nodiscard]] kernels::Strided<float> words_of(const Tensor& tensor, int64_t b, int64_t h);
+
 // A task of a call: tile `tile` of key/value head `kv_head` of sequence `b`. They are counted with the tile running
 // fastest. Stepping to the next one instead of dividing its number matters where a task is a microsecond.
 struct GroupTask {
@@ -126,8 +129,9 @@ class PairedKeys {
 // next tile reads, and, a share for each tile, the rows that come after the group.
 class TilesAhead {
  public:
-  // Before the tiles of a group of the problem, each of which calls the inner loop of products so many times.
-  void enter(const AttentionProblem& problem, int64_t tiles, int64_t calls);
+  // Before the tiles of a group of the problem, each of which calls the inner loop of products so many times. A row of
+  // all operands together has `columns` words of four bytes.
+  void enter(const AttentionProblem& problem, int64_t columns, int64_t tiles, int64_t calls);
   // Whether after() pays: the group is short enough that the next one's rows stay in the cache beside its own.
   [[nodiscard]] bool short_group() const { return short_; }
   // `count` rows that are needed after the group.

@@ -46,6 +46,7 @@ struct VectorPairs {
     float* const c = p.c + row * c_row + lane;
     const uint16_t* a = p.a + row * a_row;
     const uint32_t* x = p.x + lane;
+    if (p.ahead != nullptr) p.ahead->ask();
     FV sum[kRows][kVectors];
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
@@ -119,6 +120,7 @@ struct TilePairs {
  private:
   template <int kRows, int kColumns, bool kFresh>
   static HWY_INLINE void tiles(const PairProduct& p, int64_t row, int64_t lane) {
+    if (p.ahead != nullptr) p.ahead->ask();
     begin<0, kFresh>(p, row, lane);
     if constexpr (kColumns > 1) begin<1, kFresh>(p, row, lane + 16);
     if constexpr (kRows > 1) begin<2, kFresh>(p, row + 16, lane);

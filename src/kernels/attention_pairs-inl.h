@@ -35,6 +35,7 @@ struct PairProduct {
   int64_t x_row;
   int64_t rows, depth, n;          // depth a multiple of the unit's step, n of 16
   const float* factors = nullptr;  // Into::scaled: n numbers
+  kernels::Ahead* ahead = nullptr;
 };
 
 // Rounded to bf16, to nearest even, in the upper half of each lane; the lower half is arbitrary.
@@ -104,7 +105,7 @@ inline void scale_lines(float* lines, int64_t count, int64_t width, float factor
 // scores (64, width) = rows of the block times the packed lanes.
 template <class Unit>
 HWY_INLINE void multiply_rows(const Tile& tile, const Block& block, const PackedRows& packed, int64_t depth,
-                              const uint32_t* lanes, float* scores) {
+                              const uint32_t* lanes, float* scores, kernels::Ahead* ahead = nullptr) {
   Unit::template multiply<Into::fresh>({.c = scores,
                                         .c_row = tile.width,
                                         .a = packed.rows + block.from * packed.row,
@@ -113,7 +114,8 @@ HWY_INLINE void multiply_rows(const Tile& tile, const Block& block, const Packed
                                         .x_row = tile.width,
                                         .rows = block.count,
                                         .depth = depth_of<Unit>(depth),
-                                        .n = tile.width});
+                                        .n = tile.width,
+                                        .ahead = ahead});
 }
 
 // sums (columns, width) += special numbers of the block times `lanes` (64, width), where attended.
@@ -173,7 +175,8 @@ inline void write_narrow_output(const Tile& tile, const kernels::Strided<uint16_
 // sums (columns, width) (+)= the block, turned, times pairs of `lanes` (64, width).
 template <class Unit, Into kInto>
 HWY_INLINE void multiply_columns(const Tile& tile, const Block& block, const PackedRows& packed, int64_t columns,
-                                 const uint32_t* pairs, const float* factors, float* sums) {
+                                 const uint32_t* pairs, const float* factors, float* sums,
+                                 kernels::Ahead* ahead = nullptr) {
   Unit::template multiply<kInto>(
       {.c = sums,
        .c_row = tile.width,
@@ -184,7 +187,8 @@ HWY_INLINE void multiply_columns(const Tile& tile, const Block& block, const Pac
        .rows = columns,
        .depth = depth_of<Unit>(block.count),
        .n = tile.width,
-       .factors = factors});
+       .factors = factors,
+       .ahead = ahead});
 }
 
 template <class Unit>
@@ -195,9 +199,10 @@ struct PairsForward {
   const uint32_t* queries;  // (padded_depth(D) / 2, width)
   uint32_t* pairs;          // (32, width)
   float scale;              // of the products
+  kernels::Ahead* ahead;
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
-    multiply_rows<Unit>(tile, block, keys.key, tile.group.size, queries, scores);
+    multiply_rows<Unit>(tile, block, keys.key, tile.group.size, queries, scores, ahead);
     scale_lines(scores, block.count, tile.width, scale);
   }
 
@@ -219,11 +224,11 @@ struct PairsForward {
       std::fill_n(pairs + made * tile.width, (needed - made) * tile.width, uint32_t{0});
     }
     if (state.empty) {
-      multiply_columns<Unit, Into::fresh>(tile, block, keys.value, columns, pairs, factors, state.output);
+      multiply_columns<Unit, Into::fresh>(tile, block, keys.value, columns, pairs, factors, state.output, ahead);
     } else if (grew) {
-      multiply_columns<Unit, Into::scaled>(tile, block, keys.value, columns, pairs, factors, state.output);
+      multiply_columns<Unit, Into::scaled>(tile, block, keys.value, columns, pairs, factors, state.output, ahead);
     } else {
-      multiply_columns<Unit, Into::added>(tile, block, keys.value, columns, pairs, factors, state.output);
+      multiply_columns<Unit, Into::added>(tile, block, keys.value, columns, pairs, factors, state.output, ahead);
     }
     state.empty = false;
     add_special(tile, block, keys.value, partial, bits, weights, state.output);
@@ -253,7 +258,7 @@ void forward_pairs_tile(const AttentionGroup& group, const PackedKeys& keys, con
     pack_columns(tile, group.query, group.size, exact ? group.scale : 1.0f, columns);
     pack_pairs<Unit>(columns, group.size, tile.width, queries);
   }
-  forward_tile(tile, PairsForward<Unit>{keys, queries, pairs, exact ? 1.0f : group.scale}, result,
+  forward_tile(tile, PairsForward<Unit>{keys, queries, pairs, exact ? 1.0f : group.scale, result.ahead}, result,
                reinterpret_cast<float*>(pairs + kBlockKeys / 2 * tile.width));
 }
 
