@@ -71,12 +71,16 @@ HWY_NOINLINE void score_rows(const Few& f, const BlockRows& keys, int64_t at) {
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   constexpr int64_t kStep = 4 * kParts<kElement>;
-  const int64_t phases = keys.line / kStep;
-  for (int64_t phase = 0, line = 0; c + kStep <= size; c += kStep) {
-    // The same columns of the keys that come next, a part of the lines in each step: the processor's own prefetching
-    // does not follow so many rows at once.
-    for (int64_t n = phase; n < kGroups * kLanes; n += phases) __builtin_prefetch(keys.next[at + n] + line);
-    if (++phase == phases) phase = 0, line += 16;
+  // The keys that come next, in the order in which they lie, into the second cache: for the first one they are too
+  // many. In the order of use, column by column, Zen 4 reads 7 GB/s, in theirs 19; by itself it follows few rows at
+  // once.
+  const int64_t lines = size / keys.line;
+  int64_t next = at, line = 0;
+  for (; c + kStep <= size; c += kStep) {
+    for (int64_t n = 0; n < kGroups * kLanes / 4 && lines > 0; ++n) {
+      __builtin_prefetch(keys.next[next] + 16 * line, 0, 2);
+      if (++line == lines) line = 0, ++next;
+    }
     FV words[kGroups][4];
     HWY_UNROLL(2)
     for (int g = 0; g < kGroups; ++g) {
@@ -226,7 +230,7 @@ void drop(const Few& f, const Block& block) {
   }
 }
 
-constexpr int64_t kValuesAhead = 8;
+constexpr int64_t kValuesAhead = 64;
 
 // Columns [column, column + kVectors vectors) of the output: output * factor + weights * values.
 template <int kRows, int kVectors, Element kElement>
@@ -242,7 +246,7 @@ HWY_INLINE void add_panel(const Few& f, const BlockRows& values, int64_t count, 
   const int64_t lines = f.stride * 16 / values.line;  // in floats
   for (int64_t j = 0; j < count; ++j) {
     if (column == 0 && first_row == 0) {
-      for (int64_t line = 0; line < lines; line += 16) __builtin_prefetch(values.next[j] + line);
+      for (int64_t line = 0; line < lines; line += 16) __builtin_prefetch(values.next[j] + line, 0, 2);
     }
     const FV scale = all(kElement == Element::i8 ? values.scale[j] : 1.0f);
     FV lanes[kVectors];

@@ -114,7 +114,7 @@ inline StoredRows stored(const StoredRows& rows, const kernels::Strided<const fl
 }
 
 // Where the rows of a block are, and those that should come into the cache meanwhile: some further on.
-constexpr int64_t kRowsAhead = 32;  // at most
+constexpr int64_t kRowsAhead = 64;  // at most
 struct BlockRows {
   Element element;
   const float* row[kBlockKeys + kRowsAhead];  // of whatever type; beyond the last of the block: that one again
