@@ -2,9 +2,11 @@
 #include <gtest/gtest-spi.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <set>
+#include <string_view>
 
 #include "oracle/gradient_check.h"
 
