@@ -152,6 +152,11 @@ void run_forward(std::span<const ForwardCall> calls) {
           dense.load(group);
         }
         if (!own.few) look_ahead(call, task, ahead);
+        if (own.few && number + 1 < (at + 1 < tasks.size() ? std::min(end, tasks[at + 1].begin) : end)) {
+          GroupTask next = task;
+          next.step(own.kv_heads, own.per_group);
+          expect_next(group, call.memory, next.b, next.kv_head);
+        }
         out = outputs_of(call, task.b, h);
         if (own.pairs != nullptr) out.narrow_output = pairs_of_columns(call.result.output, task.b, h);
         const int64_t needed = own.few                ? kernels::attention_few_scratch(group)

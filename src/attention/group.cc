@@ -106,6 +106,12 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   return group;
 }
 
+void expect_next(kernels::AttentionGroup& group, const KeyValues& memory, int64_t b, int64_t h) {
+  if (memory.pages.defined()) return;  // what lies behind the end of a sequence's table is not known to be a page
+  group.next_key = stored_rows(memory.key, memory.key_scales, memory.pages, b, h);
+  group.next_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, h);
+}
+
 RowTiles::RowTiles(int64_t heads, int64_t queries)
     : segments_(queries < kernels::kTileRows ? 1 : heads),
       segment_rows_(queries < kernels::kTileRows ? heads * queries : queries),

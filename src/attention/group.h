@@ -47,6 +47,8 @@ struct GroupTask {
 // than f32 its rows are left to TileRows. The problem must outlive the group.
 [[nodiscard]] kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor& query,
                                                  const KeyValues& memory, int64_t b, int64_t first_head, int64_t heads);
+// The group of key/value head h of sequence b comes after this one.
+void expect_next(kernels::AttentionGroup& group, const KeyValues& memory, int64_t b, int64_t h);
 
 // The rows of a group as tiles. A tile spans heads only where one head does not fill it.
 class RowTiles {

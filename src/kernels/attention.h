@@ -73,6 +73,7 @@ struct AttentionGroup {
   Strided<const float> key;              // (S, D)
   Strided<const float> value;            // (S, Dv)
   StoredRows stored_key, stored_value;   // where keys and values are not f32 in one piece: both or neither
+  StoredRows next_key, next_value;       // those of the group that comes next, of any kind, to be asked for; or none
   float scale = 1;
   Strided<const float> additive;       // (G, 1, D): scores are sum_d additive_d tanh(q_d + k_d); null: scale * q . k
   const ScoreStage* stages = nullptr;  // what scores go through, in this order, before bias and masks

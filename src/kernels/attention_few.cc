@@ -143,7 +143,7 @@ uint64_t bits_of(const Bits& bits, int64_t r) { return bits.word[0][r] | (uint64
 bool score(const Few& f, const Block& block, Coverage coverage, Bits& bits) {
   const AttentionGroup& g = f.group;
   const bool direct = f.key.element != Element::f16;  // two columns in a word cannot be told apart cheaply
-  const BlockRows keys(f.key, g.size, block, g.keys, direct, f.spare, padded(g.size), kRowsAhead);
+  const BlockRows keys(f.key, g.next_key, g.size, block, g.keys, direct, f.spare, padded(g.size));
   with_element(keys.element, [&]<Element kElement>() HWY_ATTR {
     for (int64_t j = 0; j < block.count; j += kGroups * kLanes) kScoreRows<kElement>[f.tile.rows - 1](f, keys, j);
   });
@@ -230,8 +230,6 @@ void drop(const Few& f, const Block& block) {
   }
 }
 
-constexpr int64_t kValuesAhead = 64;
-
 // Columns [column, column + kVectors vectors) of the output: output * factor + weights * values.
 template <int kRows, int kVectors, Element kElement>
 HWY_INLINE void add_panel(const Few& f, const BlockRows& values, int64_t count, int64_t first_row, int64_t column,
@@ -312,7 +310,7 @@ void add_values(const Few& f, const Block& block, bool partial, const Bits& bits
   const AttentionGroup& g = f.group;
   // Where they are only as whole vectors, and where none need be told from the others.
   const bool direct = f.stride == g.value_size && !(partial && f.value.element != Element::f32);
-  const BlockRows values(f.value, g.value_size, block, g.keys, direct, f.spare, f.stride, kValuesAhead);
+  const BlockRows values(f.value, g.next_value, g.value_size, block, g.keys, direct, f.spare, f.stride);
   if (partial && !all_finite(values, block.count, g.value_size)) {
     add_attended(f, block, values, bits, factors, state);
   } else {

@@ -113,31 +113,27 @@ inline StoredRows stored(const StoredRows& rows, const kernels::Strided<const fl
   return same;
 }
 
-// Where the rows of a block are, and those that should come into the cache meanwhile: some further on.
-constexpr int64_t kRowsAhead = 64;  // at most
+// Where the rows of a block are, and those that should come into the cache meanwhile: kRowsAhead further on, and behind
+// the last ones the first of the next group.
+constexpr int64_t kRowsAhead = 64;
 struct BlockRows {
   Element element;
   const float* row[kBlockKeys + kRowsAhead];  // of whatever type; beyond the last of the block: that one again
-  const float* const* next;
+  const float* const* next = row + kRowsAhead;
   const float* unpacked[kBlockKeys];
   float scale[kBlockKeys];
   int64_t line;  // columns of a cache line of `next`
 
   // Read where they are if `direct` and their columns are side by side, otherwise unpacked to `spare`. `all_rows`: how
   // many there are.
-  BlockRows(const StoredRows& rows, int64_t columns, const Block& block, int64_t all_rows, bool direct, float* spare,
-            int64_t spare_row, int64_t ahead)
-      : element(rows.element), next(row + ahead), line(64 / bytes_of(rows.element)) {
-    const int64_t wanted = block.count + kRowsAhead, known = std::min(wanted, all_rows - block.from);
-    RowWalk walk(rows, block.from);
-    if (rows.pages == nullptr) {
-      const char* at = walk.row();
-      const int64_t step = rows.row * bytes_of(rows.element);
-      for (int64_t j = 0; j < known; ++j, at += step) row[j] = reinterpret_cast<const float*>(at);
-    } else {
-      for (int64_t j = 0; j < known; ++j, walk.advance()) row[j] = reinterpret_cast<const float*>(walk.row());
-    }
+  BlockRows(const StoredRows& rows, const StoredRows& of_next, int64_t columns, const Block& block, int64_t all_rows,
+            bool direct, float* spare, int64_t spare_row)
+      : element(rows.element), line(64 / bytes_of(rows.element)) {
+    const int64_t known = std::min(block.count + kRowsAhead, all_rows - block.from);
+    find(rows, block.from, known, row);
     std::fill(row + known, row + kBlockKeys + kRowsAhead, row[known - 1]);
+    const int64_t own = std::max(known, kBlockKeys);
+    if (of_next.data != nullptr) find(of_next, 0, std::min(kBlockKeys + kRowsAhead - own, all_rows), row + own);
     const bool here = direct && rows.column == 1;
     if (!here) {
       unpack(rows, columns, block.from, block.count, spare, spare_row);
@@ -159,6 +155,17 @@ struct BlockRows {
   [[nodiscard]] const float* const* at(int64_t j) const { return at_ + j; }
 
  private:
+  static void find(const StoredRows& rows, int64_t first, int64_t count, const float** to) {
+    RowWalk walk(rows, first);
+    if (rows.pages == nullptr) {
+      const char* at = walk.row();
+      const int64_t step = rows.row * bytes_of(rows.element);
+      for (int64_t j = 0; j < count; ++j, at += step) to[j] = reinterpret_cast<const float*>(at);
+    } else {
+      for (int64_t j = 0; j < count; ++j, walk.advance()) to[j] = reinterpret_cast<const float*>(walk.row());
+    }
+  }
+
   const float* const* at_;
 };
 
