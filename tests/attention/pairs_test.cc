@@ -97,6 +97,8 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 
+#include <array>
+
 #include "attention/attention_case.h"
 #include "heed/error.h"
 
@@ -200,6 +202,37 @@ TEST(AttentionPairs, HaveTheSameBitsWhateverIsAround) {
     EXPECT_TRUE(same_bits(alone.output, first(r.output)));
     const auto turned = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
     EXPECT_TRUE(same_bits(attention(turned(q), turned(k), turned(v), options).output, r.output));
+  });
+}
+
+// What lies two columns to a word goes another way than what does not: rows an odd number apart, columns that are.
+TEST(AttentionPairs, HaveTheSameBitsWhateverTheStrides) {
+  on_every_unit([] {
+    Random random(4);
+    for (const int64_t size : {32, 40, 6}) {
+      const Tensor q = random.tensor({2, 2, 70, size}).to(DType::bf16),
+                   k = random.tensor({2, 2, 90, size}).to(DType::bf16),
+                   v = random.tensor({2, 2, 90, size}).to(DType::bf16);
+      const AttentionOptions options{.causal = Causal::bottom_right(), .want = {.logsumexp = true}};
+      const AttentionResult r = attention(q, k, v, options);
+      const auto odd = [](const Tensor& x) {
+        const Tensor wide = Tensor::zeros({x.size(0), x.size(1), x.size(2), x.size(3) + 1}, DType::bf16);
+        const Tensor inside = wide.slice(3, 1, x.size(3) + 1);
+        inside.copy_from(x);
+        return inside;
+      };
+      const auto apart = [](const Tensor& x) { return x.transpose(2, 3).contiguous().transpose(2, 3); };
+      for (const auto& [queries, keys, values] : {std::array{odd(q), odd(k), odd(v)},
+                                                  {apart(q), apart(k), apart(v)},
+                                                  {q, odd(k), apart(v)},
+                                                  {odd(q), k, v}}) {
+        const AttentionResult s = attention(queries, keys, values, options);
+        EXPECT_TRUE(same_bits(s.output, r.output) && same_bits(s.logsumexp, r.logsumexp)) << size;
+      }
+      AttentionOptions elsewhere = options;
+      elsewhere.want.output = odd(q);
+      EXPECT_TRUE(same_bits(attention(q, k, v, elsewhere).output, r.output)) << size;
+    }
   });
 }
 
