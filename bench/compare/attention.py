@@ -150,7 +150,7 @@ def plot(rows, path):
     colours = dict(zip((peer.name for peer in attention_peers.ALL), COLOURS))
     most = max(row["threads"] for row in rows)
     rows = [row for row in rows if row["threads"] == most and not row["shape"].endswith("bf16")]
-    gap, left, width, bar, step = 10, 250, 460, 9, 100
+    gap, left, width, bar = 10, 250, 460, 9
     body, y = [], 40
     for shape in dict.fromkeys(row["shape"] for row in rows):
         group = [row for row in rows if row["shape"] == shape]
@@ -162,11 +162,10 @@ def plot(rows, path):
             y += bar
         y += gap
     shown = [peer for peer in colours if any(row["peer"] == peer for row in rows)]
-    legend = "".join(
-        f'<rect x="{10 + step * n}" y="12" width="10" height="10" fill="{colours[peer]}"/>'
-        f'<text x="{24 + step * n}" y="21">{peer}</text>'
-        for n, peer in enumerate(shown)
-    )
+    legend, x = "", 10
+    for peer in shown:
+        legend += f'<rect x="{x}" y="12" width="10" height="10" fill="{colours[peer]}"/><text x="{x + 14}" y="21">{peer}</text>'
+        x += 28 + 7 * len(peer)
     lines = "".join(
         f'<line x1="{left + width * n / 4}" x2="{left + width * n / 4}" y1="34" y2="{y}" stroke="#ddd"/>'
         f'<text x="{left + width * n / 4}" y="{y + 12}" text-anchor="middle" fill="#888">{25 * n} %</text>'
