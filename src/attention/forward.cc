@@ -46,19 +46,15 @@ void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
   const int64_t blocks = (p.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
   const int64_t a_word = call.query.dtype() == DType::f32 ? 1 : 2, size = p.size / a_word;
   const int64_t value_size = p.value_size / a_word;
-  const auto words = [](const Tensor& tensor, int64_t b, int64_t h) -> kernels::Strided<const float> {
-    const kernels::Strided<float> rows = words_of(tensor, b, h);
-    return {rows.data, rows.head, rows.row, rows.column};
-  };
   ahead.enter(p, size + value_size, tiles, p.keys / 8 + blocks * p.value_size / 8);
-  ahead.read(words(call.query, task.b, task.kv_head * p.group()), size);
+  ahead.read(words_of(call.query, task.b, task.kv_head * p.group()), size);
   if (!ahead.short_group()) return;
   task.tile = tiles - 1;
   task.step(p.kv_heads, tiles);
   if (task.b == p.batch || call.memory.pages.defined() || call.memory.key.dtype() != call.query.dtype()) return;
-  ahead.after(words(call.memory.key, task.b, task.kv_head), p.keys, size);
-  ahead.after(words(call.memory.value, task.b, task.kv_head), p.keys, value_size);
-  ahead.after(words(call.query, task.b, task.kv_head * p.group()), p.queries, size);
+  ahead.after(words_of(call.memory.key, task.b, task.kv_head), p.keys, size);
+  ahead.after(words_of(call.memory.value, task.b, task.kv_head), p.keys, value_size);
+  ahead.after(words_of(call.query, task.b, task.kv_head * p.group()), p.queries, size);
 }
 
 // Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
@@ -146,8 +142,7 @@ void run_forward(std::span<const ForwardCall> calls) {
         output_rows.enter(call.result.output, task.b, h);
         if (own.pairs != nullptr) {
           paired.load(*own.pairs, group, false);
-          const kernels::Strided<uint16_t> narrow = pairs_of_columns(call.query, task.b, h);
-          group.narrow_query = {narrow.data, narrow.head, narrow.row, narrow.column};
+          group.narrow_query = pairs_of_columns(call.query, task.b, h);
         } else if (!own.few) {
           dense.load(group);
         }

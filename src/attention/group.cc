@@ -208,7 +208,7 @@ kernels::Ahead* TilesAhead::tile(int64_t n, const kernels::Strided<float>& outpu
                                  RowTiles::Rows rows, RowTiles::Rows next) {
   if (!on_) return nullptr;
   ahead_.clear();
-  add({output.data, output.head, output.row, output.column}, columns, queries, rows);
+  add(output, columns, queries, rows);
   for (int at = 0; at < read_count_; ++at) add(read_[at].rows, read_[at].columns, queries, next);
   for (int at = 0; at < later_count_; ++at) {
     const Later& later = later_[at];
@@ -260,7 +260,7 @@ void PairedKeys::load_side(const kernels::AttentionPairs& pairs, const kernels::
   Side& side = sides_[values ? 1 : 0];
   kernels::PackedRows& packed = values ? packed_.value : packed_.key;
   packed = {.row = kernels::padded_depth(columns), .block = padded(columns) * kBlockKeys};
-  // Products read whole tiles: rows and numbers behind the last block, which meet zeros or are thrown away.
+  // Rows of bf16 in one piece are packed as they are; all others by way of f32.
   const bool as_they_are =
       stored.data != nullptr && stored.element == kernels::Element::bf16 && stored.column == 1 && !stored.pages;
   if (want_rows && as_they_are && !pairs.whole_tiles && stored.row == columns && columns % 2 == 0) {  // read in place
@@ -268,6 +268,7 @@ void PairedKeys::load_side(const kernels::AttentionPairs& pairs, const kernels::
     want_rows = false;
     if (!want_columns) return;
   }
+  // Products read whole tiles: rows and numbers behind the last block, which meet zeros or are thrown away.
   const int64_t rows_needed = (blocks * kBlockKeys + kernels::kColumns) * packed.row;
   const int64_t columns_needed = blocks * packed.block + kBlockKeys;
   if (want_rows && side.rows.size() < rows_needed) side.rows = Buffer<uint16_t>(rows_needed);
@@ -277,7 +278,6 @@ void PairedKeys::load_side(const kernels::AttentionPairs& pairs, const kernels::
   side.special_begin.assign(1, 0);
   uint16_t* const rows = want_rows ? side.rows.data() : nullptr;
   uint16_t* const turned = want_columns ? side.columns.data() : nullptr;
-  // Rows of bf16 in one piece are packed as they are; all others by way of f32.
   for (int64_t block = 0; block < blocks; ++block) {
     const int64_t from = block * kBlockKeys, count = std::min(kBlockKeys, group.keys - from);
     uint16_t* const own_rows = rows == nullptr ? nullptr : rows + from * packed.row;

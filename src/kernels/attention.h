@@ -32,6 +32,7 @@ struct Strided {
   int64_t row = 0;
   int64_t column = 0;
   [[nodiscard]] T* at(int64_t h, int64_t i) const { return data + h * head + i * row; }
+  operator Strided<const T>() const { return {data, head, row, column}; }  // NOLINT: as pointers convert
 };
 
 // Rows kept otherwise than as f32 in one piece: narrower, or in pages. Row j is row j % page_rows of page
