@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Plants faults in the attention code, one at a time, and counts how many the tests catch.
+"""Plants faults in attention and the matrix product, one at a time, and counts how many the tests catch.
 
     tools/plant_faults.py [--only TEXT ...] [--begin N] [--jobs N] [--folder build/faults]
 
-Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak run until one
-fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
+Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (kernels_test
+for the matrix product) run until one fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
 the score, and exits 1 if fewer than 98 % are caught. Takes one to four minutes a fault.
 """
 import argparse
@@ -183,6 +183,27 @@ FAULTS = [
      "hn::StoreU(hn::TruncateTo(d16, pair), d16, to + kBlockKeys);", "pairs: odd columns are the even ones"),
     (KERNELS + "attention_pairs.cc", "(row[c] & 0x7F80) != 0x7F80", "true", "pairs: infinities in the last columns overlooked"),
     (ATTENTION + "radial.cc", "const float by_square = 2.0f * d[", "const float by_square = d[", "half the gradient of a square"),
+    # The matrix product.
+    (KERNELS + "gemm-inl.h", "+ Step::kCount * Step::kMultiple - 1)", ")", "the last number of an odd k dropped"),
+    (KERNELS + "gemm-inl.h", "s.first && !g.accumulate, count);", "s.first, count);", "what C holds not added to"),
+    (KERNELS + "gemm-inl.h", "const bool finish = s.last && (", "const bool finish = (", "the bias added at every cut of k"),
+    (KERNELS + "gemm-inl.h", "part.b = g.b + k0 * g.b_row + j0 * g.b_column;", "part.b = g.b + k0 * g.b_row;", "the first columns of B for all"),
+    (KERNELS + "gemm-inl.h", "if (g.bias != nullptr) rest.bias += done;", "", "the bias of the first columns for the rest"),
+    (KERNELS + "gemm-inl.h", "const int64_t i_end = std::min(g.m, (stop - group * tiles) * Step::kRows);",
+     "const int64_t i_end = (stop - group * tiles) * Step::kRows;", "rows beyond C written"),
+    (KERNELS + "gemm_tile-inl.h", "StoreFirst(sum[i][v], to, last);", "hn::StoreU(sum[i][v], d, to);", "columns beyond C written"),
+    (KERNELS + "gemm_tile-inl.h", "const int64_t stop = depth * row / kRows;", "const int64_t stop = depth / kRows * row;", "steps of k dropped"),
+    (KERNELS + "gemm_pack-inl.h", "to[i / kTileRows * kTileStride + j - i] = from[j];", "to[i / kTileRows * kTileStride + j] = from[j];",
+     "a short tile of a transposed A in the wrong place"),
+    (KERNELS + "gemm_pack_pairs-inl.h", "left > 1 ? LoadFirst(low + stride, lanes).raw : zero", "LoadFirst(low + stride, lanes).raw",
+     "a row beyond k read"),
+    (KERNELS + "gemm_pack_pairs-inl.h", "  if (k < count) {", "  if (k + 1 < count) {", "a lone last number not rounded"),
+    (KERNELS + "gemm_pack_pairs-inl.h", "if (lanes > kTileRows) {", "if (lanes == kLanes) {", "half a tile of a transposed A missing"),
+    (KERNELS + "gemm_pack_pairs-inl.h", "g.a_column, lanes, left - 2 * q), square + q * kLanes);", "g.a_column, lanes, left), square + q * kLanes);",
+     "tiles filled up with what lies behind k"),
+    (KERNELS + "gemm_tile_amx-inl.h", "if (!whole && !fresh) {", "if (!whole && fresh) {", "what C holds forgotten at the edge of tiles"),
+    (KERNELS + "gemm_tile_amx-inl.h", "begin<3>(sums + 16 * sums_row + 16, sums_row, fresh);", "begin<3>(sums + 16 * sums_row, sums_row, fresh);",
+     "a tile begun with its neighbour's sums"),
 ]
 
 
@@ -227,13 +248,14 @@ def main():
     build = folder / "build"
     configure = ["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", "-DHEED_BUILD_PROGRAM=OFF", "-DHEED_BUILD_EXAMPLES=OFF",
                  "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF"]
-    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", "attention_test", "soak"]
+    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", "attention_test", "soak", "kernels_test"]
+    product = [["tests/kernels_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*Gemm*"]]
     tests = [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]
     for command in (configure, compile_all):
         code, output = run(command, folder, 7200)
         if code != 0:
             sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
-    for command in tests:
+    for command in tests + product:
         code, output = run([str(build / command[0])] + command[1:], build, 1800)
         if code != 0:
             sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
@@ -251,7 +273,7 @@ def main():
         verdict = ""
         if code != 0:
             verdict = "the compiler"
-        for command in tests:
+        for command in product if "/gemm" in name else tests:
             if verdict:
                 break
             code, output = run([str(build / command[0])] + command[1:], build, 600)

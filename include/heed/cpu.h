@@ -32,6 +32,9 @@ enum class Isa { portable, avx2, avx512, avx512bf16, amx };
 // Uses `isa` from now on. Throws Error if this machine cannot run it.
 void set_isa(Isa isa);
 
+// Whether that one has matrix products of bf16 numbers (ops::Precision::bf16).
+[[nodiscard]] bool multiplies_bf16();
+
 // Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set.
 // No result depends on it.
 [[nodiscard]] int num_threads();

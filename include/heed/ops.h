@@ -49,6 +49,29 @@ namespace heed::ops {
 
 // ---- Matrix products ----
 
+// What the operands of matrix products are rounded to before they are multiplied. Sums, and all that is stored, are
+// f32.
+enum class Precision { f32, bf16 };
+
+[[nodiscard]] std::string_view to_string(Precision precision);
+[[nodiscard]] Precision parse_precision(std::string_view name);  // throws Error for a name that is none
+
+// While one is alive, in this thread, matmul, linear and linear_cross_entropy and their backward partners multiply in
+// `precision`. bf16, up to twice as fast, is for training: it keeps 8 bits of each operand. It takes effect where
+// multiplies_bf16() says so, and is f32 elsewhere; its results are independent of threads and of other rows as those of
+// f32 are, but not the same on all instruction sets.
+class MatmulPrecisionScope {
+ public:
+  explicit MatmulPrecisionScope(Precision precision);
+  ~MatmulPrecisionScope();
+  MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
+  MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;
+  [[nodiscard]] static Precision current();  // f32 where there is none
+
+ private:
+  Precision before_;
+};
+
 // Each output element is one chain of fused multiply-adds over k, in order: c = fma(a[i][k], b[k][j], c).
 struct MatmulOptions {
   bool transpose_a = false;  // a is given as (..., K, M)

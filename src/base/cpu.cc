@@ -177,6 +177,8 @@ void set_isa(Isa isa) {
   chosen_isa.store(static_cast<int>(isa), std::memory_order_release);
 }
 
+bool multiplies_bf16() { return active_isa() >= Isa::avx512bf16; }
+
 const CpuInfo& cpu_info() {
   static const CpuInfo info = detect();
   return info;

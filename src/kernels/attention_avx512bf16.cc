@@ -16,10 +16,7 @@ namespace heed::HWY_NAMESPACE {
 namespace {
 
 struct Bf16Dot : Bf16Pack {
-  static HWY_INLINE FV add(FV sum, UV a, UV x) {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(sum.raw) : "v"(a.raw), "v"(x.raw));
-    return sum;
-  }
+  static HWY_INLINE FV add(FV sum, UV a, UV x) { return FV{bf16_dot(sum.raw, a.raw, x.raw)}; }
 };
 
 int64_t RunBf16Peak(int64_t rounds) {

@@ -23,6 +23,9 @@ struct Gemm {
   const float* bias = nullptr;  // (n), added after the chain
   Activation activation = Activation::none;
   float* saved = nullptr;  // where the values before the activation go, rows c_row apart
+  // Operands rounded to bf16, two products a step, where multiplies_bf16(); else as in f32.
+  // The chain is over pairs of k: as independent of everything as in f32, within one instruction set.
+  bool bf16 = false;
 };
 
 void gemm(const Gemm& gemm);

@@ -1,4 +1,4 @@
-// The sizes of the matrix product's tiles, and the order in which it lays out its operands.
+// The sizes of the matrix product's tiles, and the order in which it lays out its operands: f32.
 // Include guard per target, as Highway wants it.
 #if defined(HEED_KERNELS_GEMM_PACK_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_GEMM_PACK_INL_H_
@@ -30,18 +30,18 @@ constexpr int64_t kBlockDepth = 256;  // k is cut here: a panel of B, 48 KB, sta
 constexpr int64_t kBlockRows = 192;   // rows of A packed at a time
 // Rows, or tiles, of packed A: not a power of two apart, which would share cache sets.
 constexpr int64_t kDepthStride = kBlockDepth + 16, kTileStride = kTileRows * kBlockDepth + 16;
-constexpr int64_t kFewRows = 2 * kTileRows;  // up to here B is packed panel by panel, in cache
 constexpr int64_t kFewRowsGrain = 65536;     // numbers of B below which another thread costs more than it brings
 constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
 constexpr int kAhead = 16;                   // steps of k for which B is asked of L2 before it is needed
+constexpr int64_t kPackedGrain = 8192;       // numbers of B below which packing is not worth another thread
 constexpr int64_t kPackedDepth = 4096;       // most of k that is packed at once
 constexpr int64_t kPackedFloats = 1 << 23;   // most of B that is packed at once: 32 MB
 
-// Columns of C cut into panels of at most kTileVectors vectors, as even as they go: 32 + 32 is faster than 48 + 16.
+// Columns of C cut into panels of at most so many vectors, as even as they go: 32 + 32 is faster than 48 + 16.
 struct Panels {
   int64_t columns, vectors, count;
-  explicit Panels(int64_t n)
-      : columns(n), vectors((n + kLanes - 1) / kLanes), count((vectors + kTileVectors - 1) / kTileVectors) {}
+  Panels(int64_t n, int64_t most)
+      : columns(n), vectors((n + kLanes - 1) / kLanes), count((vectors + most - 1) / most) {}
   int64_t first(int64_t panel) const { return vectors * panel / count; }  // in vectors
 };
 
@@ -78,9 +78,32 @@ HWY_INLINE void Transpose4(const float* HWY_RESTRICT rows, int64_t stride, F32Ve
 }
 #endif
 
+// out[p * width + lane] = rows[lane * stride + p] of the first `lanes` lanes, zeros in the others.
+HWY_INLINE void Transpose(const float* HWY_RESTRICT rows, int64_t stride, int64_t lanes, int64_t depth,
+                          float* HWY_RESTRICT out, int64_t width) {
+  int64_t p = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const F32 d;
+  for (; lanes == kLanes && p + 4 <= depth; p += 4) {
+    // The rows of the next vector: too short for the processor's own prefetching (2.5 times as fast from memory).
+    const float* const next = rows + (kLanes + p % kLanes) * stride + p;
+    for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * stride);
+    F32Vector t[4];
+    Transpose4(rows + p, stride, t);
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) hn::Store(t[i], d, out + (p + i) * width);
+  }
+#endif
+  for (; p < depth; ++p) {
+    for (int64_t lane = 0; lane < kLanes; ++lane) {
+      out[p * width + lane] = lane < lanes ? rows[lane * stride + p] : 0.0f;
+    }
+  }
+}
+
 // Rows [k0, k0 + depth) of the columns of `vectors` vectors from column j0, k after k; zeros beyond column n.
-HWY_NOINLINE void PackB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, int64_t vectors,
-                        float* HWY_RESTRICT out) {
+HWY_NOINLINE void PackNumbersOfB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, int64_t vectors,
+                                 float* HWY_RESTRICT out) {
   const F32 d;
   const int64_t width = vectors * kLanes;
   const int64_t valid = std::min(width, g.n - j0);
@@ -97,25 +120,7 @@ HWY_NOINLINE void PackB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, in
   if (g.b_row == 1) {
     for (int64_t v = 0; v < vectors; ++v) {
       const int64_t lanes = std::min<int64_t>(kLanes, valid - v * kLanes);
-      const float* const rows = b + v * kLanes * g.b_column;
-      float* const to = out + v * kLanes;
-      int64_t p = 0;
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-      for (; lanes == kLanes && p + 4 <= depth; p += 4) {
-        // The rows of the next vector: too short for the processor's own prefetching (2.5 times as fast from memory).
-        const float* const next = rows + (kLanes + p % kLanes) * g.b_column + p;
-        for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * g.b_column);
-        F32Vector t[4];
-        Transpose4(rows + p, g.b_column, t);
-#pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) hn::Store(t[i], d, to + (p + i) * width);
-      }
-#endif
-      for (; p < depth; ++p) {
-        for (int64_t lane = 0; lane < kLanes; ++lane) {
-          to[p * width + lane] = lane < lanes ? rows[lane * g.b_column + p] : 0.0f;
-        }
-      }
+      Transpose(b + v * kLanes * g.b_column, g.b_column, lanes, depth, out + v * kLanes, width);
     }
     return;
   }
@@ -126,8 +131,8 @@ HWY_NOINLINE void PackB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, in
 
 // Row i of the block at out + i * kDepthStride; or, where A is given transposed, the kTileRows elements of step p of
 // tile t at out + t * kTileStride + p * kTileRows.
-HWY_NOINLINE void PackA(const Gemm& g, int64_t i0, int64_t rows, int64_t k0, int64_t depth, bool transposed,
-                        float* HWY_RESTRICT out) {
+HWY_NOINLINE void PackNumbersOfA(const Gemm& g, int64_t i0, int64_t rows, int64_t k0, int64_t depth, bool transposed,
+                                 float* HWY_RESTRICT out) {
   const float* const a = g.a + i0 * g.a_row + k0 * g.a_column;
   if (transposed) {
     const hn::CappedTag<float, kTileRows> d;

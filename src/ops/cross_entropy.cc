@@ -189,6 +189,7 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
     g.b = weight.data<float>(), g.b_row = 1, g.b_column = width;
     g.c = logits.data<float>(), g.c_row = columns;
     g.bias = bias.defined() ? bias.data<float>() : nullptr;
+    g.bf16 = MatmulPrecisionScope::current() == Precision::bf16;
     kernels::gemm(g);
     const Tensor part_targets = counted.targets.slice(0, begin, end);
     const CrossEntropyResult part = cross_entropy(logits, part_targets, options.loss);

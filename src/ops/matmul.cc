@@ -10,6 +10,8 @@
 namespace heed::ops {
 namespace {
 
+thread_local Precision current_precision = Precision::f32;
+
 // A tensor as a batch of matrices.
 struct Matrices {
   Tensor tensor;
@@ -52,10 +54,26 @@ kernels::Gemm product(const Matrices& a, const Matrices& b, const Matrices& out,
   g.b = b.at(0), g.b_row = b.row_stride, g.b_column = b.column_stride;
   g.c = out.at(0), g.c_row = out.row_stride;
   g.accumulate = accumulate;
+  g.bf16 = current_precision == Precision::bf16;
   return g;
 }
 
 }  // namespace
+
+std::string_view to_string(Precision precision) { return precision == Precision::bf16 ? "bf16" : "f32"; }
+
+Precision parse_precision(std::string_view name) {
+  require(name == "f32" || name == "bf16", "precision", "f32 or bf16; found \"", name, "\"");
+  return name == "bf16" ? Precision::bf16 : Precision::f32;
+}
+
+MatmulPrecisionScope::MatmulPrecisionScope(Precision precision) : before_(current_precision) {
+  current_precision = precision;
+}
+
+MatmulPrecisionScope::~MatmulPrecisionScope() { current_precision = before_; }
+
+Precision MatmulPrecisionScope::current() { return current_precision; }
 
 void matmul_into(const Tensor& out_tensor, const Tensor& a_tensor, const Tensor& b_tensor,
                  const MatmulOptions& options) {
@@ -154,6 +172,7 @@ LinearResult linear(const Tensor& x_tensor, const Tensor& weight, const Tensor& 
   g.bias = bias_dense.defined() ? bias_dense.data<float>() : nullptr;
   g.activation = options.activation;
   g.saved = keep ? result.saved.data<float>() : nullptr;
+  g.bf16 = current_precision == Precision::bf16;
   kernels::gemm(g);
   if (options.save && options.activation == Activation::relu) result.saved = result.output;
   return result;
