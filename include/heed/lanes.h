@@ -1,5 +1,4 @@
-// Sixteen numbers side by side, and numbers that carry their derivatives: what score functions (score.h) are written
-// in.
+// Numbers side by side, and numbers that carry their derivatives: what score functions (score.h) are written in.
 //
 // Arithmetic is that of IEEE 754, each operation rounded on its own, so the bits are the same on every instruction set,
 // as long as the compiler does not fuse multiplications with additions (-ffp-contract=off, which linking heed::heed
@@ -16,69 +15,49 @@
 namespace heed::score {
 
 namespace detail {
-using FloatVector = float __attribute__((vector_size(64)));
-using IntVector = int32_t __attribute__((vector_size(64)));
-}  // namespace detail
 
-// Passed in memory, not in registers, so that code for different instruction sets can call each other.
-struct Lanes {
-  static constexpr int64_t kCount = 16;
-  float v[16];
-
-  Lanes() = default;
-  HEED_INLINE Lanes(float x) {  // NOLINT: a number is sixteen equal ones
-    for (int n = 0; n < 16; ++n) v[n] = x;
-  }
-  [[nodiscard]] HEED_INLINE static Lanes load(const float* from) {
-    Lanes r;
-    __builtin_memcpy(r.v, from, sizeof r.v);
-    return r;
-  }
-  HEED_INLINE void store(float* to) const { __builtin_memcpy(to, v, sizeof v); }
-};
-
-struct Ints {
-  int32_t v[16];
-
-  Ints() = default;
-  HEED_INLINE Ints(int32_t x) {  // NOLINT
-    for (int n = 0; n < 16; ++n) v[n] = x;
-  }
-  [[nodiscard]] HEED_INLINE static Ints load(const int32_t* from) {
-    Ints r;
-    __builtin_memcpy(r.v, from, sizeof r.v);
-    return r;
-  }
-  HEED_INLINE void store(int32_t* to) const { __builtin_memcpy(to, v, sizeof v); }
-};
-
-namespace detail {
-
-template <class T>
-struct VectorOf {
-  using type = FloatVector;
+template <int kWidth>
+struct VectorsOf;
+template <>
+struct VectorsOf<4> {
+  using Float = float __attribute__((vector_size(16)));
+  using Int = int32_t __attribute__((vector_size(16)));
 };
 template <>
-struct VectorOf<Ints> {
-  using type = IntVector;
+struct VectorsOf<8> {
+  using Float = float __attribute__((vector_size(32)));
+  using Int = int32_t __attribute__((vector_size(32)));
+};
+template <>
+struct VectorsOf<16> {
+  using Float = float __attribute__((vector_size(64)));
+  using Int = int32_t __attribute__((vector_size(64)));
 };
 
+// One load and one store: GCC copies structures of 32 bytes as two of 16, behind which a load of all 32 has to wait.
+template <class Vector>
+HEED_INLINE void copy(void* to, const void* from) {
+  Vector all;
+  __builtin_memcpy(&all, from, sizeof all);
+  __builtin_memcpy(to, &all, sizeof all);
+}
+
 // Vectors as values live inside these macros' functions only: passed between functions they would need one ABI.
-#define HEED_LANES_BINARY(Result, name, Operand, expression)    \
-  HEED_INLINE Result name(const Operand& p, const Operand& q) { \
-    detail::VectorOf<Operand>::type a, b;                       \
-    __builtin_memcpy(&a, p.v, sizeof a);                        \
-    __builtin_memcpy(&b, q.v, sizeof b);                        \
-    const detail::VectorOf<Result>::type c = expression;        \
-    Result r;                                                   \
-    __builtin_memcpy(r.v, &c, sizeof c);                        \
-    return r;                                                   \
+#define HEED_LANES_BINARY(Result, name, Operand, expression)           \
+  HEED_INLINE friend Result name(const Operand& p, const Operand& q) { \
+    typename Operand::Vector a, b;                                     \
+    __builtin_memcpy(&a, p.v, sizeof a);                               \
+    __builtin_memcpy(&b, q.v, sizeof b);                               \
+    const typename Result::Vector c = expression;                      \
+    Result r;                                                          \
+    __builtin_memcpy(r.v, &c, sizeof c);                               \
+    return r;                                                          \
   }
 #define HEED_LANES_UNARY(Result, name, Operand, expression) \
-  HEED_INLINE Result name(const Operand& p) {               \
-    detail::VectorOf<Operand>::type a;                      \
+  HEED_INLINE friend Result name(const Operand& p) {        \
+    typename Operand::Vector a;                             \
     __builtin_memcpy(&a, p.v, sizeof a);                    \
-    const detail::VectorOf<Result>::type c = expression;    \
+    const typename Result::Vector c = expression;           \
     Result r;                                               \
     __builtin_memcpy(r.v, &c, sizeof c);                    \
     return r;                                               \
@@ -86,98 +65,166 @@ struct VectorOf<Ints> {
 
 }  // namespace detail
 
-HEED_LANES_BINARY(Lanes, operator+, Lanes, a + b)
-HEED_LANES_BINARY(Lanes, operator-, Lanes, a - b)
-HEED_LANES_BINARY(Lanes, operator*, Lanes, a* b)
-HEED_LANES_BINARY(Lanes, operator/, Lanes, a / b)
-HEED_LANES_BINARY(Lanes, min, Lanes, b < a ? b : a)
-HEED_LANES_BINARY(Lanes, max, Lanes, a < b ? b : a)
-HEED_LANES_BINARY(Ints, operator<, Lanes, a < b)  // -1 where true, 0 elsewhere
-HEED_LANES_BINARY(Ints, operator>, Lanes, a > b)
-HEED_LANES_BINARY(Ints, operator==, Lanes, a == b)
-HEED_LANES_BINARY(Ints, operator+, Ints, a + b)
-HEED_LANES_BINARY(Ints, operator-, Ints, a - b)
-HEED_LANES_BINARY(Ints, operator*, Ints, a* b)
-HEED_LANES_BINARY(Ints, operator<, Ints, a < b)
-HEED_LANES_BINARY(Ints, operator>, Ints, a > b)
-HEED_LANES_BINARY(Ints, operator==, Ints, a == b)
-HEED_LANES_BINARY(Ints, min, Ints, b < a ? b : a)
-HEED_LANES_BINARY(Ints, max, Ints, a < b ? b : a)
-HEED_LANES_UNARY(Lanes, operator-, Lanes, -a)
-HEED_LANES_UNARY(Lanes, abs, Lanes, a < 0 ? -a : a)
-HEED_LANES_UNARY(Ints, abs, Ints, a < 0 ? -a : a)
-HEED_LANES_UNARY(Lanes, to_real, Ints, __builtin_convertvector(a, detail::FloatVector))
+template <int kWidth>
+struct LanesOf;
+
+template <int kWidth>
+struct IntsOf {
+  using Vector = typename detail::VectorsOf<kWidth>::Int;
+  int32_t v[kWidth];
+
+  IntsOf() = default;
+  HEED_INLINE IntsOf(int32_t x) {  // NOLINT: a number is that many equal ones
+    for (int n = 0; n < kWidth; ++n) v[n] = x;
+  }
+  HEED_INLINE IntsOf(const IntsOf& other) { detail::copy<Vector>(v, other.v); }
+  HEED_INLINE IntsOf& operator=(const IntsOf& other) {
+    detail::copy<Vector>(v, other.v);
+    return *this;
+  }
+  [[nodiscard]] HEED_INLINE static IntsOf load(const void* from) {
+    IntsOf r;
+    detail::copy<Vector>(r.v, from);
+    return r;
+  }
+  HEED_INLINE void store(int32_t* to) const { detail::copy<Vector>(to, v); }
+
+  HEED_LANES_BINARY(IntsOf, operator+, IntsOf, a + b)
+  HEED_LANES_BINARY(IntsOf, operator-, IntsOf, a - b)
+  HEED_LANES_BINARY(IntsOf, operator*, IntsOf, a* b)
+  HEED_LANES_BINARY(IntsOf, operator<, IntsOf, a < b)  // -1 where true, 0 elsewhere
+  HEED_LANES_BINARY(IntsOf, operator>, IntsOf, a > b)
+  HEED_LANES_BINARY(IntsOf, operator==, IntsOf, a == b)
+  HEED_LANES_BINARY(IntsOf, min, IntsOf, b < a ? b : a)
+  HEED_LANES_BINARY(IntsOf, max, IntsOf, a < b ? b : a)
+  HEED_LANES_UNARY(IntsOf, abs, IntsOf, a < 0 ? -a : a)
+
+  HEED_INLINE friend LanesOf<kWidth> to_real(const IntsOf& p) {
+    Vector a;
+    __builtin_memcpy(&a, p.v, sizeof a);
+    const typename LanesOf<kWidth>::Vector c = __builtin_convertvector(a, typename LanesOf<kWidth>::Vector);
+    return LanesOf<kWidth>::load(&c);
+  }
+  // Where the mask is not 0 `a`, elsewhere `b`.
+  HEED_INLINE friend LanesOf<kWidth> select(const IntsOf& mask, const LanesOf<kWidth>& a, const LanesOf<kWidth>& b) {
+    Vector m;
+    typename LanesOf<kWidth>::Vector x, y;
+    __builtin_memcpy(&m, mask.v, sizeof m);
+    __builtin_memcpy(&x, a.v, sizeof x);
+    __builtin_memcpy(&y, b.v, sizeof y);
+    const typename LanesOf<kWidth>::Vector z = m ? x : y;
+    return LanesOf<kWidth>::load(&z);
+  }
+};
+
+// Passed in memory, not in registers, so that code for different instruction sets can call each other. As wide as the
+// instruction set's vectors: where they are wider, GCC keeps every intermediate result in memory.
+template <int kWidth>
+struct LanesOf {
+  static constexpr int64_t kCount = kWidth;
+  using Vector = typename detail::VectorsOf<kWidth>::Float;
+  float v[kWidth];
+
+  LanesOf() = default;
+  HEED_INLINE LanesOf(float x) {  // NOLINT
+    for (int n = 0; n < kWidth; ++n) v[n] = x;
+  }
+  HEED_INLINE LanesOf(const LanesOf& other) { detail::copy<Vector>(v, other.v); }
+  HEED_INLINE LanesOf& operator=(const LanesOf& other) {
+    detail::copy<Vector>(v, other.v);
+    return *this;
+  }
+  [[nodiscard]] HEED_INLINE static LanesOf load(const void* from) {
+    LanesOf r;
+    detail::copy<Vector>(r.v, from);
+    return r;
+  }
+  HEED_INLINE void store(float* to) const { detail::copy<Vector>(to, v); }
+
+  HEED_LANES_BINARY(LanesOf, operator+, LanesOf, a + b)
+  HEED_LANES_BINARY(LanesOf, operator-, LanesOf, a - b)
+  HEED_LANES_BINARY(LanesOf, operator*, LanesOf, a* b)
+  HEED_LANES_BINARY(LanesOf, operator/, LanesOf, a / b)
+  HEED_LANES_BINARY(LanesOf, min, LanesOf, b < a ? b : a)
+  HEED_LANES_BINARY(LanesOf, max, LanesOf, a < b ? b : a)
+  HEED_LANES_BINARY(IntsOf<kWidth>, operator<, LanesOf, a < b)
+  HEED_LANES_BINARY(IntsOf<kWidth>, operator>, LanesOf, a > b)
+  HEED_LANES_BINARY(IntsOf<kWidth>, operator==, LanesOf, a == b)
+  HEED_LANES_UNARY(LanesOf, operator-, LanesOf, -a)
+  HEED_LANES_UNARY(LanesOf, abs, LanesOf, a < 0 ? -a : a)
+};
+
 #undef HEED_LANES_BINARY
 #undef HEED_LANES_UNARY
 
-// Where the mask is not 0 `a`, elsewhere `b`.
-HEED_INLINE Lanes select(const Ints& mask, const Lanes& a, const Lanes& b) {
-  detail::IntVector m;
-  detail::FloatVector x, y;
-  __builtin_memcpy(&m, mask.v, sizeof m);
-  __builtin_memcpy(&x, a.v, sizeof x);
-  __builtin_memcpy(&y, b.v, sizeof y);
-  const detail::FloatVector z = m ? x : y;
-  return Lanes::load(reinterpret_cast<const float*>(&z));
-}
+using Lanes = LanesOf<16>;
+using Ints = IntsOf<16>;
 
 // e^x: 2^n times a polynomial of degree 7 on [-ln 2 / 2, ln 2 / 2] (Cephes' expf). 0 below -87.3, infinity above 88.7.
-HEED_INLINE Lanes exp(const Lanes& x) {
-  const Lanes clipped = min(max(x, -87.3365f), 88.72f);
-  const Lanes shifted = clipped * 1.44269504f + 12582912.0f;  // rounds to a whole number, which its low bits hold
-  const Lanes n = shifted - 12582912.0f;
-  const Lanes r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
-  Lanes p = 1.9875691500e-4f;
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> exp(const LanesOf<kWidth>& x) {
+  using Real = LanesOf<kWidth>;
+  using IntVector = typename IntsOf<kWidth>::Vector;
+  const Real clipped = min(max(x, -87.3365f), 88.72f);
+  const Real shifted = clipped * 1.44269504f + 12582912.0f;  // rounds to a whole number, which its low bits hold
+  const Real n = shifted - 12582912.0f;
+  const Real r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
+  Real p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  const Lanes y = p * (r * r) + r + 1.0f;
+  const Real y = p * (r * r) + r + 1.0f;
   // 2^n in two factors: n = 128 and -126 alone would leave the range of exponents.
-  detail::IntVector bits;
+  IntVector bits;
   __builtin_memcpy(&bits, shifted.v, sizeof bits);
-  const detail::IntVector whole = bits - 0x4B400000, half = whole >> 1;
-  const detail::IntVector low = (half + 127) << 23, high = (whole - half + 127) << 23;
-  const Lanes result =
-      y * Lanes::load(reinterpret_cast<const float*>(&low)) * Lanes::load(reinterpret_cast<const float*>(&high));
-  const Lanes small = select(x < Lanes(-87.3365f), Lanes(0.0f), result);
-  return select(x > Lanes(88.72f), Lanes(std::numeric_limits<float>::infinity()), small);  // NaN came through
+  const IntVector whole = bits - 0x4B400000, half = whole >> 1;
+  const IntVector low = (half + 127) << 23, high = (whole - half + 127) << 23;
+  const Real result = y * Real::load(&low) * Real::load(&high);
+  const Real small = select(x < Real(-87.3365f), Real(0.0f), result);
+  return select(x > Real(88.72f), Real(std::numeric_limits<float>::infinity()), small);  // NaN came through
 }
 
 namespace detail {
 
 // e^x for x <= 0, without the selections: what is below -87.3 counts as that.
-HEED_INLINE Lanes exp_of_negative(const Lanes& x) {
-  const Lanes clipped = max(x, -87.3365f);
-  const Lanes shifted = clipped * 1.44269504f + 12582912.0f;
-  const Lanes n = shifted - 12582912.0f;
-  const Lanes r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
-  Lanes p = 1.9875691500e-4f;
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> exp_of_negative(const LanesOf<kWidth>& x) {
+  using Real = LanesOf<kWidth>;
+  using IntVector = typename IntsOf<kWidth>::Vector;
+  const Real clipped = max(x, -87.3365f);
+  const Real shifted = clipped * 1.44269504f + 12582912.0f;
+  const Real n = shifted - 12582912.0f;
+  const Real r = (clipped - n * 0.693359375f) + n * 2.12194440e-4f;
+  Real p = 1.9875691500e-4f;
   p = p * r + 1.3981999507e-3f;
   p = p * r + 8.3334519073e-3f;
   p = p * r + 4.1665795894e-2f;
   p = p * r + 1.6666665459e-1f;
   p = p * r + 5.0000001201e-1f;
-  const Lanes y = p * (r * r) + r + 1.0f;
+  const Real y = p * (r * r) + r + 1.0f;
   IntVector bits;
   __builtin_memcpy(&bits, shifted.v, sizeof bits);
   const IntVector power = (bits - 0x4B400000 + 127) << 23;
-  return y * Lanes::load(reinterpret_cast<const float*>(&power));
+  return y * Real::load(&power);
 }
 
 }  // namespace detail
 
 // ln x for normal x > 0; -inf for 0 and what is smaller, NaN below 0. Cephes' logf.
-HEED_INLINE Lanes log(const Lanes& x) {
-  detail::IntVector bits;
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> log(const LanesOf<kWidth>& x) {
+  using Real = LanesOf<kWidth>;
+  using IntVector = typename IntsOf<kWidth>::Vector;
+  IntVector bits;
   __builtin_memcpy(&bits, x.v, sizeof bits);
-  const detail::IntVector from_root = bits - 0x3F3504F3;
-  const detail::IntVector exponent = from_root >> 23, mantissa = (from_root & 0x007FFFFF) + 0x3F3504F3;
-  const Lanes e = to_real(Ints::load(reinterpret_cast<const int32_t*>(&exponent)));
-  const Lanes m = Lanes::load(reinterpret_cast<const float*>(&mantissa)) - 1.0f;
-  const Lanes z = m * m;
-  Lanes p = 7.0376836292e-2f;
+  const IntVector from_root = bits - 0x3F3504F3;
+  const IntVector exponent = from_root >> 23, mantissa = (from_root & 0x007FFFFF) + 0x3F3504F3;
+  const Real e = to_real(IntsOf<kWidth>::load(&exponent));
+  const Real m = Real::load(&mantissa) - 1.0f;
+  const Real z = m * m;
+  Real p = 7.0376836292e-2f;
   p = p * m + -1.1514610310e-1f;
   p = p * m + 1.1676998740e-1f;
   p = p * m + -1.2420140846e-1f;
@@ -186,31 +233,35 @@ HEED_INLINE Lanes log(const Lanes& x) {
   p = p * m + 2.0000714765e-1f;
   p = p * m + -2.4999993993e-1f;
   p = p * m + 3.3333331174e-1f;
-  const Lanes y = p * m * z - e * 2.12194440e-4f - z * 0.5f;
-  const Lanes inside = m + y + e * 0.693359375f;
+  const Real y = p * m * z - e * 2.12194440e-4f - z * 0.5f;
+  const Real inside = m + y + e * 0.693359375f;
   const float inf = std::numeric_limits<float>::infinity();
-  const Lanes finite = select(x > Lanes(std::numeric_limits<float>::max()), Lanes(inf), inside);
-  const Lanes positive = select(x < Lanes(std::numeric_limits<float>::min()), Lanes(-inf), finite);
-  return select(x < Lanes(0.0f), Lanes(std::numeric_limits<float>::quiet_NaN()), select(x == x, positive, x));
+  const Real finite = select(x > Real(std::numeric_limits<float>::max()), Real(inf), inside);
+  const Real positive = select(x < Real(std::numeric_limits<float>::min()), Real(-inf), finite);
+  return select(x < Real(0.0f), Real(std::numeric_limits<float>::quiet_NaN()), select(x == x, positive, x));
 }
 
 // Cephes' tanhf: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose all digits.
-HEED_INLINE Lanes tanh(const Lanes& x) {
-  const Lanes magnitude = abs(x), z = x * x;
-  Lanes p = -5.70498872745e-3f;
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> tanh(const LanesOf<kWidth>& x) {
+  using Real = LanesOf<kWidth>;
+  const Real magnitude = abs(x), z = x * x;
+  Real p = -5.70498872745e-3f;
   p = p * z + 2.06390887954e-2f;
   p = p * z + -5.37397155531e-2f;
   p = p * z + 1.33314422036e-1f;
   p = p * z + -3.33332819422e-1f;
-  const Lanes near = p * z * x + x;
-  const Lanes e = detail::exp_of_negative(magnitude * -2.0f);
-  const Lanes far = (1.0f - e) / (1.0f + e);
-  return select(magnitude < Lanes(0.625f), near, select(x < Lanes(0.0f), -far, far));
+  const Real near = p * z * x + x;
+  const Real e = detail::exp_of_negative(magnitude * -2.0f);
+  const Real far = (1.0f - e) / (1.0f + e);
+  return select(magnitude < Real(0.625f), near, select(x < Real(0.0f), -far, far));
 }
 
-HEED_INLINE Lanes sqrt(const Lanes& x) {
-  Lanes r;
-  for (int64_t n = 0; n < Lanes::kCount; ++n) r.v[n] = __builtin_sqrtf(x.v[n]);
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> sqrt(const LanesOf<kWidth>& x) {
+  using Real = LanesOf<kWidth>;
+  Real r;
+  for (int64_t n = 0; n < Real::kCount; ++n) r.v[n] = __builtin_sqrtf(x.v[n]);
   return r;
 }
 

@@ -10,9 +10,9 @@
 //   };
 //   auto r = attention(q, k, v, {.score = Distance{weights}});
 //
-// It is compiled into the kernels' tiles, sixteen pairs at a time, for every instruction set (Number = Lanes), with
-// derivatives for the backward pass (Number = Dual<Lanes>), and in double precision for the reference. Without a table:
-// operator()(score, at). A function that is not differentiated well that way adds
+// It is compiled into the kernels' tiles for every instruction set, as many pairs at a time as its vectors hold (Number
+// = LanesOf<16>, <8> or <4>), with derivatives for the backward pass (Number = Dual of those), and in double precision
+// for the reference. Without a table: operator()(score, at). A function that is not differentiated well that way adds
 //     template <class Real> HEED_INLINE Real derivative(const Real& score, const auto& at) const;
 // HEED_INLINE matters: what is not inlined is compiled for the baseline processor only, right but several times slower.
 // heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this
@@ -32,7 +32,7 @@
 namespace heed {
 namespace score {
 
-// Which pair a score belongs to: Ints and Lanes for sixteen of them, Whole and Exact for one.
+// Which pair a score belongs to: IntsOf and LanesOf for several side by side, Whole and Exact for one.
 template <class Int, class Real>
 struct Pair {
   Int heads, queries, keys, offset;
@@ -46,7 +46,9 @@ struct Pair {
   [[nodiscard]] HEED_INLINE Int ahead() const { return queries + offset - keys; }
   [[nodiscard]] HEED_INLINE Real distance() const { return to_real(ahead()); }
 };
-using Pairs = Pair<Ints, Lanes>;
+template <int kWidth>
+using PairsOf = Pair<IntsOf<kWidth>, LanesOf<kWidth>>;
+using Pairs = PairsOf<16>;
 using OnePair = Pair<Whole, Exact>;
 
 template <class F>
@@ -95,18 +97,21 @@ HEED_INLINE Real by_entry(const F& f, const Real& score, const Real& entry, cons
   }
 }
 
-HEED_INLINE bool all_zero(const Ints& x) {
-  uint64_t w[8];
-  __builtin_memcpy(w, x.v, sizeof w);
-  return (w[0] | w[1] | w[2] | w[3] | w[4] | w[5] | w[6] | w[7]) == 0;
+template <int kWidth>
+HEED_INLINE bool all_zero(const IntsOf<kWidth>& x) {
+  uint64_t words[kWidth / 2], any = 0;
+  __builtin_memcpy(words, x.v, sizeof words);
+  for (const uint64_t word : words) any |= word;
+  return any == 0;
 }
 
 // table[entry]; where neighbours use neighbours (a position's), as one vector.
-HEED_INLINE Lanes look_up(const float* table, const Ints& entry) {
+template <int kWidth>
+HEED_INLINE LanesOf<kWidth> look_up(const float* table, const IntsOf<kWidth>& entry) {
   constexpr int32_t kIota[16] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
-  if (all_zero(entry - Ints::load(kIota) - Ints(entry.v[0]))) return Lanes::load(table + entry.v[0]);
-  Lanes r;
-  for (int32_t n = 0; n < 16; ++n) r.v[n] = table[entry.v[n]];
+  if (all_zero(entry - IntsOf<kWidth>::load(kIota) - entry.v[0])) return LanesOf<kWidth>::load(table + entry.v[0]);
+  LanesOf<kWidth> r;
+  for (int32_t n = 0; n < kWidth; ++n) r.v[n] = table[entry.v[n]];
   return r;
 }
 
@@ -114,23 +119,37 @@ HEED_INLINE Lanes look_up(const float* table, const Ints& entry) {
 template <class F>
 using Held = std::conditional_t<std::is_trivially_copyable_v<F>, const F, const F&>;
 
-template <class F>
+// Functions that are written for Lanes alone stay with sixteen.
+template <class F, int kWidth>
+concept TakesWidth = requires(const F& f, const LanesOf<kWidth>& s, const PairsOf<kWidth>& at) {
+  requires(requires {
+    { f(s, at) } -> std::convertible_to<LanesOf<kWidth>>;
+  }) ||
+      (requires {
+        { f(s, s, at) } -> std::convertible_to<LanesOf<kWidth>>;
+      });
+};
+
+template <int kMost, class F>
 HEED_INLINE void run(const F& function, const Block& block) {
+  constexpr int kWidth = TakesWidth<F, kMost> ? kMost : 16;
+  using Real = LanesOf<kWidth>;
+  using Int = IntsOf<kWidth>;
   const Held<F> f = function;
   const Block b = block;
-  const Ints step(b.key_step);
-  for (int64_t n = 0; n < b.width; n += Lanes::kCount) {
-    Pairs at{Ints::load(b.head + n), Ints::load(b.query + n), Ints::load(b.key + n),
-             Ints(static_cast<int32_t>(b.offset)), b.sequence};
-    Ints entry(-1);
-    Lanes used(0.0f);
+  const Int step(b.key_step);
+  for (int64_t n = 0; n < b.width; n += Real::kCount) {
+    PairsOf<kWidth> at{Int::load(b.head + n), Int::load(b.query + n), Int::load(b.key + n),
+                       Int(static_cast<int32_t>(b.offset)), b.sequence};
+    Int entry(-1);
+    Real used(0.0f);
     int64_t place = n;
     if constexpr (!has_table<F>) {  // four lines in turn: softcap takes 36 cycles a vector then, one by one 57
       for (; b.by_score == nullptr && place + 3 * b.width < b.lines * b.width; place += 4 * b.width) {
-        Lanes results[4];
+        Real results[4];
 #pragma GCC unroll 4
         for (int line = 0; line < 4; ++line) {
-          results[line] = f(Lanes::load(b.scores + place + line * b.width), at);
+          results[line] = f(Real::load(b.scores + place + line * b.width), at);
           at.keys = at.keys + step;
         }
 #pragma GCC unroll 4
@@ -138,22 +157,22 @@ HEED_INLINE void run(const F& function, const Block& block) {
       }
     }
     for (; place < b.lines * b.width; place += b.width, at.keys = at.keys + step) {
-      const Lanes score = Lanes::load(b.scores + place);
+      const Real score = Real::load(b.scores + place);
       if constexpr (has_table<F>) {  // an entry beyond the table is the nearest one of it
-        const Ints next = min(max(Ints(f.entry(at)), Ints(0)), Ints(b.entries - 1));
+        const Int next = min(max(Int(f.entry(at)), Int(0)), Int(b.entries - 1));
         if (!all_zero(next - entry)) used = look_up(b.table, next);  // often the same as before: that of the head
         entry = next;
         if (b.entry != nullptr) entry.store(b.entry + place);
       }
       if (b.by_score == nullptr) {
         if constexpr (has_table<F>) {
-          Lanes(f(score, used, at)).store(b.scores + place);
+          Real(f(score, used, at)).store(b.scores + place);
         } else {
-          Lanes(f(score, at)).store(b.scores + place);
+          Real(f(score, at)).store(b.scores + place);
         }
         continue;
       }
-      const Dual<Lanes> result = by_score(f, score, used, at);
+      const Dual<Real> result = by_score(f, score, used, at);
       result.value.store(b.scores + place);
       result.slope.store(b.by_score + place);
       if (b.by_entry != nullptr) by_entry(f, score, used, at).store(b.by_entry + place);
@@ -172,14 +191,14 @@ using Run = void (*)(const void*, const Block&);
 
 template <class F>
 struct Compiled {
-  __attribute__((flatten)) static void portable(const void* f, const Block& b) { run(*static_cast<const F*>(f), b); }
+  __attribute__((flatten)) static void portable(const void* f, const Block& b) { run<4>(*static_cast<const F*>(f), b); }
 #if defined(__x86_64__) && !defined(HEED_PORTABLE_ONLY)
   __attribute__((target("avx2"), flatten HEED_IN_TURN)) static void avx2(const void* f, const Block& b) {
-    run(*static_cast<const F*>(f), b);
+    run<8>(*static_cast<const F*>(f), b);
   }
   __attribute__((target("avx512f,avx512dq,avx512bw,avx512vl"), flatten HEED_IN_TURN)) static void avx512(
       const void* f, const Block& b) {
-    run(*static_cast<const F*>(f), b);
+    run<16>(*static_cast<const F*>(f), b);
   }
 #else
   static constexpr Run avx2 = portable, avx512 = portable;
