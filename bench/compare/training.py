@@ -4,12 +4,14 @@
   gpt          6 layers, 6 heads, d 384, context 256, batch 12, vocabulary 65, no biases, tied output; AdamW
   transformer  nn.Transformer 3+3, d 256, 8 heads, ffn 1024, 64 pairs of 16+16 tokens, vocabulary 8,000, Adam
 
-A step is forward, backward and optimizer, f32. PyTorch comes from PyPI into a virtual environment that this script makes
+A step is forward, backward and optimizer; f32, or with --precision bf16 the matrix products in bf16: PyTorch under
+torch.autocast, heed in ops::Precision::bf16 (weights, sums and the optimizer are f32 in both). PyTorch comes from PyPI into a virtual environment that this script makes
 (build/venv-compare); heed is the program of build/release. Prints medians of target tokens a second and the ratio.
 
-  make && bench/compare/training.py [--rounds 5] [--steps 4] [--threads 2]
+  make && bench/compare/training.py [--rounds 5] [--steps 4] [--threads 2] [--precision bf16]
 """
 import argparse
+import functools
 import json
 import os
 import pathlib
@@ -23,7 +25,7 @@ import peers
 ROOT = peers.ROOT
 
 
-def torch_gpt():
+def torch_gpt(autocast):
     """nanoGPT's model in the configuration above."""
     import torch
     from torch import nn
@@ -63,13 +65,15 @@ def torch_gpt():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        F.cross_entropy(model(ids).view(-1, 65), targets.view(-1)).backward()
+        with autocast():
+            loss = F.cross_entropy(model(ids).view(-1, 65), targets.view(-1))
+        loss.backward()
         optimizer.step()
 
     return step, 12 * 256
 
 
-def torch_transformer():
+def torch_transformer(autocast):
     """nn.Transformer with embeddings and an output layer."""
     import torch
     from torch import nn
@@ -84,9 +88,11 @@ def torch_transformer():
 
     def step():
         optimizer.zero_grad(set_to_none=True)
-        hidden = model["body"](model["source"](source), model["target"](target), tgt_mask=mask, tgt_is_causal=True)
-        logits = model["output"](hidden)
-        F.cross_entropy(logits.view(-1, 8000), labels.view(-1), label_smoothing=0.1).backward()
+        with autocast():
+            hidden = model["body"](model["source"](source), model["target"](target), tgt_mask=mask, tgt_is_causal=True)
+            logits = model["output"](hidden)
+            loss = F.cross_entropy(logits.view(-1, 8000), labels.view(-1), label_smoothing=0.1)
+        loss.backward()
         optimizer.step()
 
     return step, 64 * 16
@@ -101,9 +107,9 @@ def torch_rate(step, tokens, steps):
     return tokens / statistics.median(seconds)
 
 
-def heed_rate(program, model, steps, threads):
+def heed_rate(program, model, steps, threads, precision):
     output = subprocess.run([program, "--threads", str(threads), "--json", "bench", "training", "--model", model, "--steps",
-                             str(steps)], check=True, capture_output=True, text=True).stdout
+                             str(steps), "--precision", precision], check=True, capture_output=True, text=True).stdout
     return json.loads(output)[0]["tokens_per_second"]
 
 
@@ -112,22 +118,24 @@ def main():
     parser.add_argument("--rounds", type=int, default=5, help="how often the two alternate")
     parser.add_argument("--steps", type=int, default=4, help="timed steps a round")
     parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
+    parser.add_argument("--precision", choices=("f32", "bf16"), default="f32")
     parser.add_argument("--heed", default=str(ROOT / "build" / "release" / "bin" / "heed"))
     arguments = parser.parse_args()
     peers.run_inside(__file__)
     import torch
 
     torch.set_num_threads(arguments.threads)
+    autocast = functools.partial(torch.autocast, "cpu", dtype=torch.bfloat16, enabled=arguments.precision == "bf16")
     with open("/proc/cpuinfo", encoding="utf-8") as lines:
         cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
-    print(f"{cpu}, {arguments.threads} threads, PyTorch {torch.__version__}, f32; medians of {arguments.rounds} rounds")
+    print(f"{cpu}, {arguments.threads} threads, PyTorch {torch.__version__}, {arguments.precision}; medians of {arguments.rounds} rounds")
     print(f"{'model':12} {'heed':>10} {'PyTorch':>10} {'ratio':>7}   target tokens/s")
     for name, make in (("gpt", torch_gpt), ("transformer", torch_transformer)):
-        step, tokens = make()
+        step, tokens = make(autocast)
         torch_rate(step, tokens, 2)  # warm-up
         ours, theirs = [], []
         for _ in range(arguments.rounds):
-            ours.append(heed_rate(arguments.heed, name, arguments.steps, arguments.threads))
+            ours.append(heed_rate(arguments.heed, name, arguments.steps, arguments.threads, arguments.precision))
             theirs.append(torch_rate(step, tokens, arguments.steps))
         a, b = statistics.median(ours), statistics.median(theirs)
         print(f"{name:12} {a:10.0f} {b:10.0f} {a / b:7.2f}")

@@ -87,13 +87,14 @@ struct Recipe {
   AdamOptions adam;
   Schedule schedule;
   float label_smoothing = 0.1f;
-  float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
-  int64_t consistency_from = 0;  // updates before which there is none of it
-  double clip_norm = 0;          // 0: off
-  int64_t accumulate = 1;        // batches an update
-  int64_t batch_tokens = 4096;   // max(source, target) tokens a batch, padding included
-  int64_t batch_sentences = 0;   // or this many sentences (language model: windows of `context`); 0: by tokens
-  int64_t context = 256;         // language models
+  float consistency = 0;          // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
+  int64_t consistency_from = 0;   // updates before which there is none of it
+  double clip_norm = 0;           // 0: off
+  int64_t accumulate = 1;         // batches an update
+  std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
+  int64_t batch_tokens = 4096;    // max(source, target) tokens a batch, padding included
+  int64_t batch_sentences = 0;    // or this many sentences (language model: windows of `context`); 0: by tokens
+  int64_t context = 256;          // language models
   int64_t max_updates = 100000;
   int64_t max_epochs = 0;  // 0: no limit
   uint64_t seed = 1;
@@ -166,7 +167,8 @@ struct Callbacks {
 
 // The mean of several models' weights; all must have the same parameters. Configuration and tokenizer come from the
 // first folder (or, for a checkpoint, from the run it belongs to).
-// The mean is written in `dtype`: f32, or f16 or bf16 for half the size (they load as f32).
+// The mean is written in `dtype`: f32, or f16 or bf16 for half the size (they load as f32). Throws Error where `output`
+// is one of the folders.
 void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output,
                     DType dtype = DType::f32);
 

@@ -77,7 +77,12 @@ void add_matmul(CLI::App& bench, Context& context) {
   command->add_option("--repeats", o->repeats, "Timings of each line")
       ->check(between(1, 100000))
       ->capture_default_str();
-  command->footer("Examples:\n  heed bench matmul\n  heed bench matmul --shape 3072,1536,384,NT --json\n");
+  command->add_option("--precision", o->precision, "f32, or bf16: operands are rounded to it")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n  heed bench matmul\n  heed bench matmul --precision bf16\n  heed bench matmul --shape "
+      "3072,1536,384,NT --json\n");
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_matmul(*o));
@@ -92,7 +97,12 @@ void add_training(CLI::App& bench, Context& context) {
       ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
       ->capture_default_str();
   command->add_option("--steps", o->steps, "Steps that are timed")->check(between(1, 100000))->capture_default_str();
-  command->footer("Examples:\n  heed bench training\n  heed bench training --model gpt --steps 20 --json\n");
+  command->add_option("--precision", o->precision, "f32, or bf16: operands are rounded to it")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
+      ->capture_default_str();
+  command->footer(
+      "Examples:\n  heed bench training\n  heed bench training --precision bf16\n  heed bench training --model gpt "
+      "--steps 20 --json\n");
   context.on_run(*command, [o](Context& c) {
     o->json = c.json;
     print(bench_training(*o));

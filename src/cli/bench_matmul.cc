@@ -12,6 +12,7 @@
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/ops.h"
+#include "kernels/attention_pairs.h"
 #include "kernels/peak.h"
 
 namespace heed::cli {
@@ -53,7 +54,7 @@ struct Line {
   double median_ms, best_ms, gflops, share, gigabytes;  // the last three of the best
 };
 
-Line measure(const Product& p, int repeats) {
+Line measure(const Product& p, int repeats, double peak_of_thread) {
   using Clock = std::chrono::steady_clock;
   const Tensor a = Tensor::full(p.options.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, 0.5f);
   const Tensor b = Tensor::full(p.options.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, 0.5f);
@@ -69,7 +70,7 @@ Line measure(const Product& p, int repeats) {
     if (i == 0) inner = static_cast<int>(std::clamp(2e-3 / elapsed, 1.0, 1000.0));
   }
   std::sort(seconds.begin(), seconds.end());
-  const double peak = kernels::peak_gflops(20) * num_threads();
+  const double peak = peak_of_thread * num_threads();
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), k = static_cast<double>(p.k);
   const double gflops = 2e-9 * m * n * k / seconds.front();
   return {p.name,
@@ -81,9 +82,9 @@ Line measure(const Product& p, int repeats) {
           4e-9 * (m * k + k * n + m * n) / seconds.front()};
 }
 
-std::string as_table(const std::vector<Line>& lines, double peak) {
-  std::string text =
-      fmt::format("{}, {}: {:.1f} GFLOP/s peak a thread (f32)\n", cpu_info().model, to_string(active_isa()), peak);
+std::string as_table(const std::vector<Line>& lines, ops::Precision precision, double peak) {
+  std::string text = fmt::format("{}, {}: {:.1f} GFLOP/s peak a thread ({})\n", cpu_info().model,
+                                 to_string(active_isa()), peak, to_string(precision));
   text += fmt::format("{:<20} {:>7} {:>11} {:>11} {:>9} {:>8} {:>7}\n", "M,N,K", "threads", "median ms", "best ms",
                       "GFLOP/s", "of peak", "GB/s");
   for (const Line& line : lines) {
@@ -93,10 +94,11 @@ std::string as_table(const std::vector<Line>& lines, double peak) {
   return text;
 }
 
-std::string as_json(const std::vector<Line>& lines, double peak) {
+std::string as_json(const std::vector<Line>& lines, ops::Precision precision, double peak) {
   nlohmann::ordered_json document;
   document["processor"] = cpu_info().model;
   document["isa"] = std::string(to_string(active_isa()));
+  document["precision"] = std::string(to_string(precision));
   document["peak_gflops_a_thread"] = peak;
   for (const Line& line : lines) {
     document["lines"].push_back({{"shape", line.shape},
@@ -112,6 +114,13 @@ std::string as_json(const std::vector<Line>& lines, double peak) {
 
 }  // namespace
 
+ops::Precision usable_precision(const std::string& name) {
+  const ops::Precision precision = ops::parse_precision(name);
+  require(precision == ops::Precision::f32 || multiplies_bf16(), "bench",
+          "an instruction set that multiplies bf16 (avx512bf16, amx); found ", to_string(active_isa()));
+  return precision;
+}
+
 std::string bench_matmul(const MatmulBenchOptions& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
   std::vector<std::string> names = options.shapes;
@@ -121,6 +130,9 @@ std::string bench_matmul(const MatmulBenchOptions& options) {
              "3072,384,1536",   "1024,8000,256",    "2048,9700,128", "3072,65,384",   "1024,256,1024,NN",
              "256,256,1024,TN", "1536,384,3072,TN", "1,256,256",     "1,1024,256",    "16,8000,256"};
   }
+  const ops::Precision precision = usable_precision(options.precision);
+  const ops::MatmulPrecisionScope scope(precision);
+  const auto run_peak = precision == ops::Precision::bf16 ? kernels::attention_pairs()->run_peak : kernels::run_peak;
   const int before = num_threads();
   std::vector<Line> lines;
   for (const std::string& name : names) {
@@ -128,12 +140,12 @@ std::string bench_matmul(const MatmulBenchOptions& options) {
     for (const int threads : {1, before}) {
       if (threads == 1 && before == 1 && !lines.empty() && lines.back().shape == product.name) continue;
       set_num_threads(threads);
-      lines.push_back(measure(product, options.repeats));
+      lines.push_back(measure(product, options.repeats, kernels::peak_gflops(20, run_peak)));
     }
     set_num_threads(before);
   }
-  const double peak = kernels::peak_gflops(20);
-  return options.json ? as_json(lines, peak) : as_table(lines, peak);
+  const double peak = kernels::peak_gflops(20, run_peak);
+  return options.json ? as_json(lines, precision, peak) : as_table(lines, precision, peak);
 }
 
 }  // namespace heed::cli

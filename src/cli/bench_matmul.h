@@ -4,14 +4,20 @@
 #include <string>
 #include <vector>
 
+#include "heed/ops.h"
+
 namespace heed::cli {
 
 struct MatmulBenchOptions {
   // "M,N,K" or "M,N,K,XY" with X, Y of N (as is) and T (given transposed), NT unless given; empty: the usual ones.
   std::vector<std::string> shapes = {};
-  int repeats = 15;  // timings of each line
+  std::string precision = "f32";  // or "bf16": of matrix products
+  int repeats = 15;               // timings of each line
   bool json = false;
 };
+
+// Throws Error where the instruction set in use has no products of that precision.
+[[nodiscard]] ops::Precision usable_precision(const std::string& name);
 
 // Measures each shape with one thread and with all; returns a table, or JSON.
 [[nodiscard]] std::string bench_matmul(const MatmulBenchOptions& options);

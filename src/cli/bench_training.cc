@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/philox.h"
+#include "cli/bench_matmul.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/models.h"
@@ -94,9 +95,10 @@ double time_steps(const Case& bench, int steps) {
 std::string bench_training(const TrainingBenchOptions& options) {
   require(options.model == "all" || options.model == "gpt" || options.model == "transformer", "bench",
           "model gpt, transformer or all; found \"", options.model, "\"");
+  const ops::MatmulPrecisionScope scope(usable_precision(options.precision));
   require(options.steps >= 1, "bench", "at least one step; found ", options.steps);
   std::string table = "model         parameters   s/step   target tokens/s   (" + std::string(to_string(active_isa())) +
-                      ", " + std::to_string(num_threads()) + " threads)\n";
+                      ", " + options.precision + ", " + std::to_string(num_threads()) + " threads)\n";
   std::string json = "[";
   for (const auto& make : {gpt_case, transformer_case}) {
     const Case bench = make();

@@ -6,8 +6,9 @@
 namespace heed::cli {
 
 struct TrainingBenchOptions {
-  std::string model = "all";  // "gpt", "transformer" or "all"
-  int steps = 8;              // timed, after two that are not
+  std::string model = "all";      // "gpt", "transformer" or "all"
+  std::string precision = "f32";  // or "bf16": of matrix products
+  int steps = 8;                  // timed, after two that are not
   bool json = false;
 };
 

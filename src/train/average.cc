@@ -76,6 +76,11 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, D
   io::Tensors mean = mean_of(files);
   for (auto& [name, tensor] : mean) tensor = tensor.to(dtype);
   std::error_code error;
+  for (const fs::path& folder : folders) {
+    require(!fs::equivalent(folder, output, error), "average", files::quoted(output),
+            ": a folder other than those of the models; found one of them, which would be written over");
+  }
+  error.clear();
   fs::create_directories(output, error);
   require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());
   copy_tokenizer(folders[0], output);

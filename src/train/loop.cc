@@ -120,6 +120,9 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
                {"task", recipe_.task},
                {"parameters", model_->parameter_count()},
                {"training_batches", corpus_.train->batches(state_.epoch)}});
+  if (recipe_.precision == "bf16" && !multiplies_bf16()) {
+    message("precision bf16 is f32 here: " + std::string(heed::to_string(active_isa())) + " does not multiply bf16");
+  }
   message(std::to_string(model_->parameter_count()) + " parameters, " +
           std::to_string(corpus_.train->batches(state_.epoch)) + " batches an epoch");
 }
@@ -154,6 +157,7 @@ void Trainer::update() {
     const bool paired = recipe_.consistency > 0 && number > recipe_.consistency_from;
     if (paired) batch = twice(batch);
     const TrainingScope training(recipe_.seed, static_cast<uint64_t>(number * recipe_.accumulate + k));
+    const ops::MatmulPrecisionScope precision(ops::parse_precision(recipe_.precision));
     const Value loss = loss_sum(*model_, batch, {recipe_.label_smoothing, paired ? recipe_.consistency : 0.0f});
     loss_sum_now += static_cast<double>(loss.item());
     tokens += batch.tokens;

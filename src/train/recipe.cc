@@ -341,6 +341,7 @@ void validate(const Recipe& recipe) {
   word("task", recipe.task, {"translation", "language_model", "masked_language_model"});
   word("tokenizer", recipe.tokenizer, {"sentencepiece", "characters", "pieces"});
   word("valid_tokenize", recipe.valid_tokenize, {"13a", "zh", "char", "none"});
+  word("precision", recipe.precision, {"f32", "bf16"});
   word("best_by", recipe.best_by, {"loss", "bleu"});
   below_one("valid_fraction", recipe.valid_fraction);
   below_one("adam.beta1", recipe.adam.beta1);

@@ -45,6 +45,7 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(consistency_from), FieldUse::fixed, "updates before consistency begins"},
     {HEED_FIELD(clip_norm), FieldUse::fixed, "largest norm of the gradient; 0: off"},
     {HEED_FIELD(accumulate), FieldUse::fixed, "batches an update"},
+    {HEED_FIELD(precision), FieldUse::fixed, "f32 or bf16: of matrix products while training, where the processor can"},
     {HEED_FIELD(batch_tokens), FieldUse::fixed, "tokens a batch on its longer side, padding included"},
     {HEED_FIELD(batch_sentences), FieldUse::fixed, "sentences a batch at most (language model: windows); 0: by tokens"},
     {HEED_FIELD(context), FieldUse::fixed, "language model: tokens a window"},

@@ -140,6 +140,33 @@ TEST_F(Training, DoesNotDependOnTheNumberOfThreads) {
   }
 }
 
+// On every instruction set: where it does not multiply bf16 the training is that of f32, and says so.
+TEST_F(Training, InBf16IsTheSameBitsToo) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  EXPECT_EQ(run(recipe, folder / "f32"), Outcome::finished);
+  recipe.precision = "bf16";
+  const Isa before = active_isa();
+  for (const Isa isa : available_isas()) {
+    if (isa == Isa::portable) continue;  // seconds
+    set_isa(isa);
+    const std::string name(to_string(isa));
+    bool told = false;
+    const Callbacks callbacks{.message = [&](std::string_view text) { told |= text.starts_with("precision bf16"); }};
+    EXPECT_EQ(train(recipe, folder / name, false, callbacks), Outcome::finished);
+    EXPECT_EQ(told, !multiplies_bf16());
+    EXPECT_EQ(same_bytes(folder / name / "model.safetensors", folder / "f32/model.safetensors"), !multiplies_bf16());
+    EXPECT_NEAR(log_of(folder / name, "end")[0]["loss"].get<double>(),
+                log_of(folder / "f32", "end")[0]["loss"].get<double>(), 0.02);
+
+    set_num_threads(3);
+    EXPECT_EQ(run_in_parts(recipe, folder / (name + "-parts"), {3, 14}), Outcome::finished);
+    set_num_threads(1);
+    EXPECT_TRUE(same_bytes(folder / name / "model.safetensors", folder / (name + "-parts") / "model.safetensors"));
+  }
+  set_isa(before);
+}
+
 TEST_F(Training, DependsOnTheSeed) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
@@ -263,6 +290,12 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
     EXPECT_EQ(0, std::memcmp(widened.raw(), rounded.raw(), static_cast<size_t>(widened.nbytes()))) << name;
   }
   EXPECT_NO_THROW(static_cast<void>(models::load(folder / "half")));
+
+  // Not over what it is the mean of.
+  const std::string kept = read_text(folder / "half/model.safetensors");
+  const fs::path half[] = {folder / "half"};
+  EXPECT_THROW(average_models(half, folder / "m/../half", DType::f32), Error);
+  EXPECT_EQ(read_text(folder / "half/model.safetensors"), kept);
 }
 
 TEST_F(Training, AMovingAverageIsWhatItSays) {

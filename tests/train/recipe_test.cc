@@ -150,7 +150,8 @@ TEST(RecipeFiles, ThatShipCanBeRead) {
   EXPECT_EQ(tiny.model.feed_forward, 256);
   EXPECT_EQ(tiny.model.dropout, 0.3f);
   EXPECT_EQ(tiny.schedule.peak, 0.005);
-  EXPECT_EQ(tiny.average_last, 9);
+  EXPECT_EQ(tiny.average_last, 12);
+  EXPECT_EQ(tiny.precision, "bf16");
   EXPECT_EQ(tiny.consistency, 3.0f);
   EXPECT_EQ(tiny.consistency_from, 8000);
 }
