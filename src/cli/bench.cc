@@ -65,6 +65,12 @@ void add_scaling(CLI::App& bench, Context& context) {
   });
 }
 
+void add_precision(CLI::App& command, std::string& precision) {
+  command.add_option("--precision", precision, "f32, or bf16: operands are rounded to it")
+      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
+      ->capture_default_str();
+}
+
 void add_matmul(CLI::App& bench, Context& context) {
   auto o = std::make_shared<MatmulBenchOptions>();
   CLI::App* command = bench.add_subcommand("matmul", "The matrix product, share of the multiply-add peak");
@@ -77,9 +83,7 @@ void add_matmul(CLI::App& bench, Context& context) {
   command->add_option("--repeats", o->repeats, "Timings of each line")
       ->check(between(1, 100000))
       ->capture_default_str();
-  command->add_option("--precision", o->precision, "f32, or bf16: operands are rounded to it")
-      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
-      ->capture_default_str();
+  add_precision(*command, o->precision);
   command->footer(
       "Examples:\n  heed bench matmul\n  heed bench matmul --precision bf16\n  heed bench matmul --shape "
       "3072,1536,384,NT --json\n");
@@ -97,9 +101,7 @@ void add_training(CLI::App& bench, Context& context) {
       ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
       ->capture_default_str();
   command->add_option("--steps", o->steps, "Steps that are timed")->check(between(1, 100000))->capture_default_str();
-  command->add_option("--precision", o->precision, "f32, or bf16: operands are rounded to it")
-      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
-      ->capture_default_str();
+  add_precision(*command, o->precision);
   command->footer(
       "Examples:\n  heed bench training\n  heed bench training --precision bf16\n  heed bench training --model gpt "
       "--steps 20 --json\n");
