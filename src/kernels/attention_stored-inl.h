@@ -7,6 +7,7 @@
 #endif
 
 #include <algorithm>
+#include <limits>
 
 #include "base/half.h"
 #include "kernels/attention_scores-inl.h"
@@ -51,31 +52,56 @@ HWY_INLINE float widen_one(const void* from, int64_t at, float scale) {
   return static_cast<const float*>(from)[at];
 }
 
-inline int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : element == Element::i8 ? 1 : 2; }
+constexpr int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : element == Element::i8 ? 1 : 2; }
 
 // Rows from `first` on, one after the other.
 class RowWalk {
  public:
   RowWalk(const StoredRows& rows, int64_t first)
-      : rows_(rows),
+      : rows_(&rows),
         bytes_(bytes_of(rows.element)),
-        page_(rows.pages == nullptr ? 0 : first / rows.page_rows),
-        row_(first - page_ * rows.page_rows) {}
-
-  [[nodiscard]] const char* row() const {
-    return static_cast<const char*>(rows_.data) + (page() * rows_.page + row_ * rows_.row) * bytes_;
+        step_(rows.row * bytes_),
+        page_(rows.pages == nullptr ? 0 : first / rows.page_rows) {
+    enter_page(first - page_ * rows.page_rows);
   }
-  [[nodiscard]] float scale() const {
-    return rows_.scales == nullptr ? 1.0f : rows_.scales[page() * rows_.scale_page + row_ * rows_.scale_row];
+
+  [[nodiscard]] const char* row() const { return row_; }
+  [[nodiscard]] float scale() const { return scale_ == nullptr ? 1.0f : *scale_; }
+  [[nodiscard]] int64_t rows_in_page() const { return left_; }  // from this one on
+  // The next `count` rows, fewer than there are in this page, and their scales if there are any and they are wanted.
+  void take(int64_t count, const float** rows, float* scales) {
+    const char* const row = row_;
+    const int64_t step = step_;
+    for (int64_t j = 0; j < count; ++j) rows[j] = reinterpret_cast<const float*>(row + j * step);
+    row_ += count * step;
+    left_ -= count;
+    if (scale_ == nullptr) return;
+    for (int64_t j = 0; scales != nullptr && j < count; ++j) scales[j] = scale_[j * rows_->scale_row];
+    scale_ += count * rows_->scale_row;
   }
   void advance() {
-    if (++row_ == rows_.page_rows && rows_.pages != nullptr) row_ = 0, ++page_;
+    row_ += step_;
+    if (scale_ != nullptr) scale_ += rows_->scale_row;
+    if (--left_ == 0) {
+      ++page_;
+      enter_page(0);
+    }
   }
 
  private:
-  [[nodiscard]] int64_t page() const { return rows_.pages == nullptr ? 0 : rows_.pages[page_ * rows_.pages_step]; }
-  const StoredRows& rows_;
-  int64_t bytes_, page_, row_;
+  void enter_page(int64_t at) {
+    const bool paged = rows_->pages != nullptr;
+    const int64_t page = paged ? rows_->pages[page_ * rows_->pages_step] : 0;
+    row_ = static_cast<const char*>(rows_->data) + (page * rows_->page + at * rows_->row) * bytes_;
+    if (rows_->scales != nullptr) scale_ = rows_->scales + page * rows_->scale_page + at * rows_->scale_row;
+    left_ = paged ? rows_->page_rows - at : std::numeric_limits<int64_t>::max();
+  }
+
+  const StoredRows* rows_;
+  int64_t bytes_, step_, page_;
+  int64_t left_ = 0;  // rows of this page, this one included
+  const char* row_ = nullptr;
+  const float* scale_ = nullptr;
 };
 
 template <Element kElement>
@@ -112,62 +138,6 @@ inline StoredRows stored(const StoredRows& rows, const kernels::Strided<const fl
   same.row = plain.row, same.column = plain.column;
   return same;
 }
-
-// Where the rows of a block are, and those that should come into the cache meanwhile: kRowsAhead further on, and behind
-// the last ones the first of the next group.
-constexpr int64_t kRowsAhead = 64;
-struct BlockRows {
-  Element element;
-  const float* row[kBlockKeys + kRowsAhead];  // of whatever type; beyond the last of the block: that one again
-  const float* const* next = row + kRowsAhead;
-  const float* unpacked[kBlockKeys];
-  float scale[kBlockKeys];
-  int64_t line;  // columns of a cache line of `next`
-
-  // Read where they are if `direct` and their columns are side by side, otherwise unpacked to `spare`. `all_rows`: how
-  // many there are.
-  BlockRows(const StoredRows& rows, const StoredRows& of_next, int64_t columns, const Block& block, int64_t all_rows,
-            bool direct, float* spare, int64_t spare_row)
-      : element(rows.element), line(64 / bytes_of(rows.element)) {
-    const int64_t known = std::min(block.count + kRowsAhead, all_rows - block.from);
-    find(rows, block.from, known, row);
-    std::fill(row + known, row + kBlockKeys + kRowsAhead, row[known - 1]);
-    const int64_t own = std::max(known, kBlockKeys);
-    if (of_next.data != nullptr) find(of_next, 0, std::min(kBlockKeys + kRowsAhead - own, all_rows), row + own);
-    const bool here = direct && rows.column == 1;
-    if (!here) {
-      unpack(rows, columns, block.from, block.count, spare, spare_row);
-      element = Element::f32;
-      for (int64_t j = 0; j < kBlockKeys; ++j) unpacked[j] = spare + std::min(j, block.count - 1) * spare_row;
-    } else if (element == Element::i8) {
-      RowWalk scales(rows, block.from);
-      for (int64_t j = 0; j < kBlockKeys; ++j) {
-        scale[j] = scales.scale();
-        if (j + 1 < block.count) scales.advance();
-      }
-    }
-    at_ = here ? row : unpacked;
-  }
-  BlockRows(const BlockRows&) = delete;
-  BlockRows& operator=(const BlockRows&) = delete;
-
-  // Row j, or further rows than the block's own where the count is not a multiple of the vector: any of them.
-  [[nodiscard]] const float* const* at(int64_t j) const { return at_ + j; }
-
- private:
-  static void find(const StoredRows& rows, int64_t first, int64_t count, const float** to) {
-    RowWalk walk(rows, first);
-    if (rows.pages == nullptr) {
-      const char* at = walk.row();
-      const int64_t step = rows.row * bytes_of(rows.element);
-      for (int64_t j = 0; j < count; ++j, at += step) to[j] = reinterpret_cast<const float*>(at);
-    } else {
-      for (int64_t j = 0; j < count; ++j, walk.advance()) to[j] = reinterpret_cast<const float*>(walk.row());
-    }
-  }
-
-  const float* const* at_;
-};
 
 // Calls f<element>() for the element type at hand.
 template <class Function>

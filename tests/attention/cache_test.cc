@@ -83,8 +83,8 @@ TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
   Random random(11);
   for (int trial = 0; trial < 160; ++trial) {
     const int64_t kv_heads = random.integer(1, 3), group = random.pick<int64_t>({1, 2, 4, 8});
-    const Shapes s{random.integer(1, 3), kv_heads * group, kv_heads, random.pick<int64_t>({1, 8, 17, 64}),
-                   random.pick<int64_t>({1, 16, 31, 64})};
+    const Shapes s{random.integer(1, 3), kv_heads * group, kv_heads, random.pick<int64_t>({1, 8, 17, 64, 128}),
+                   random.pick<int64_t>({0, 1, 16, 31, 64, 144})};
     const int64_t capacity = random.pick<int64_t>({5, 70, 300, 1300});
     std::vector<int32_t> lengths;
     for (int64_t b = 0; b < s.batch; ++b) lengths.push_back(static_cast<int32_t>(random.integer(0, capacity)));
@@ -103,7 +103,10 @@ TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
     options.want.logsumexp = true;
     options.want.weights = random.chance(0.2);
     options.want.taps.entropy = options.want.taps.column_sums = random.chance(0.3);
-    set_isa(random.chance(0.2) ? Isa::portable : available_isas().back());
+    const std::vector<Isa> isas = available_isas();
+    const Isa isa = isas[static_cast<size_t>(random.integer(0, static_cast<int64_t>(isas.size()) - 1))];
+    set_isa(isa);
+    ASSERT_EQ(active_isa(), isa);
     set_num_threads(static_cast<int>(random.integer(1, 5)));
     const AttentionResult found = attention(q, cache, options);
 
@@ -113,7 +116,8 @@ TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
     plain.key_lengths = all.lengths;
     const AttentionResult expected = attention(q, rounded(all.key, dtype).slice(2, 0, longest),
                                                rounded(all.value, dtype).slice(2, 0, longest), plain);
-    const std::string text = "trial " + std::to_string(trial) + " in " + std::string(to_string(dtype));
+    const std::string text = "trial " + std::to_string(trial) + " in " + std::string(to_string(dtype)) + " on " +
+                             std::string(to_string(isa));
     ASSERT_TRUE(same_bits(found.output, expected.output)) << text;
     ASSERT_TRUE(same_bits(found.logsumexp, expected.logsumexp)) << text;
     ASSERT_TRUE(same_bits(found.weights, expected.weights)) << text;
