@@ -16,7 +16,8 @@ namespace {
 
 using kernels::kFewRows;
 
-// A vector of rows, whatever their type.
+// A vector of rows, whatever their type. Two vectors turned around together would load a query's numbers once for both,
+// and be a tenth faster from the cache, but up to 40 % slower from memory (Zen 4).
 struct Rows {
   const float* row[kLanes];
   HWY_ALIGN float scale[kLanes];  // of int8

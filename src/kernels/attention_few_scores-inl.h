@@ -47,7 +47,7 @@ HWY_INLINE FV part(FV words, int n, FV scale) {
 // rows.
 template <int kRows, Element kElement>
 HWY_INLINE void add_columns(const Rows& keys, const float* query, int64_t size, int64_t c, FV scale, FV (&sum)[kRows]) {
-  // Otherwise GCC 12 keeps the addresses of 16 rows in vector registers, which it takes longer to read than memory.
+  // Otherwise GCC 12 keeps the addresses of 16 rows in vector registers (one query, f32: 2 to 7 % slower).
   if constexpr (kLanes > 8) asm volatile("" : : : "memory");
   FV words[4];
   HWY_UNROLL(4)
