@@ -10,8 +10,10 @@ using testing::random_case;
 using testing::RandomCase;
 using testing::same_bits;
 
-// Output and logsumexp of all groups, by one kernel or the other.
-AttentionResult run(const testing::Problem& p, bool few) {
+enum class Kernel { tiles, few, few_in_chunks };
+
+// Output and logsumexp of all groups, by one kernel or another, in memory that holds NaN.
+AttentionResult run(const testing::Problem& p, Kernel kernel) {
   const AttentionProblem problem = check_attention("test", p.q, p.k, p.v, p.options, DType::f32);
   AttentionResult r;
   r.output = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.value_size});
@@ -22,13 +24,24 @@ AttentionResult run(const testing::Problem& p, bool few) {
       kernels::AttentionForward out;
       out.output = strided<float>(r.output, b, h);
       out.logsumexp = strided<float>(r.logsumexp, b, h);
-      const Buffer<float> scratch(few ? kernels::attention_few_scratch(group)
-                                      : kernels::attention_forward_scratch(group));
-      if (few) {
-        kernels::attention_forward_few(group, out, scratch.data());
-      } else {
+      if (kernel == Kernel::tiles) {
+        const Buffer<float> scratch(kernels::attention_forward_scratch(group));
         kernels::attention_forward_tile(group, out, 0, problem.group() * problem.queries, scratch.data());
+        continue;
       }
+      const Buffer<float> scratch(kernels::attention_few_scratch(group));
+      std::fill_n(scratch.data(), kernels::attention_few_scratch(group), std::nanf(""));
+      if (kernel == Kernel::few) {
+        kernels::attention_forward_few(group, out, scratch.data());
+        continue;
+      }
+      const int64_t chunks = (group.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
+      const int64_t size = kernels::attention_few_state(group);
+      std::vector<float> states(static_cast<size_t>(chunks * size), std::nanf(""));
+      for (int64_t n = chunks - 1; n >= 0; --n) {
+        kernels::attention_few_chunk(group, n, states.data() + n * size, scratch.data());
+      }
+      kernels::attention_few_merge(group, out, states.data(), chunks, scratch.data());
     }
   }
   return r;
@@ -58,7 +71,7 @@ TEST(AttentionFew, HasTheBitsOfTheTilesOnEveryInstructionSet) {
       if (isa == Isa::portable && seed % 4 != 0) continue;  // slow there
       const RandomCase c = random_case(seed, seed % 8 == 0 ? 1400 : 150);
       const testing::Problem p = first_rows(c);
-      const AttentionResult tiles = run(p, false), few = run(p, true);
+      const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::few);
       ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text << " on " << to_string(isa);
       ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text << " on " << to_string(isa);
     }
@@ -80,9 +93,37 @@ TEST(AttentionFew, TreatsNaNAndInfinityAsTheTilesDo) {
                          -std::numeric_limits<float>::infinity()});
       }
     }
-    const AttentionResult tiles = run(p, false), few = run(p, true);
+    const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::few);
     ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text;
     ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text;
+  }
+}
+
+// Chunks computed apart and in any order, some of them without a key to attend to.
+TEST(AttentionFew, MergesChunksOfWhichSomeAreEmpty) {
+  testing::Random random(4);
+  for (const int64_t offset : {int64_t{-5}, int64_t{100}, int64_t{900}, int64_t{1500}, int64_t{1900}}) {
+    testing::Problem p;
+    p.q = random.tensor({1, 4, 2, 40});
+    p.k = random.tensor({1, 1, 2000, 40});
+    p.v = random.tensor({1, 1, 2000, 24});
+    p.options.causal = Causal::offset(offset);
+    p.options.window.left = 60;
+    const AttentionResult tiles = run(p, Kernel::tiles), chunks = run(p, Kernel::few_in_chunks);
+    ASSERT_TRUE(same_bits(chunks.output, tiles.output)) << offset;
+    ASSERT_TRUE(same_bits(chunks.logsumexp, tiles.logsumexp)) << offset;
+  }
+}
+
+TEST(AttentionFew, HasTheLogsumexpWithoutColumnsOfValues) {
+  testing::Random random(5);
+  for (const float rate : {0.0f, 0.5f}) {
+    testing::Problem p;
+    p.q = random.tensor({2, 2, 3, 16});
+    p.k = random.tensor({2, 1, 700, 16});
+    p.v = random.tensor({2, 1, 700, 0});
+    p.options.dropout = {.rate = rate, .seed = 1};
+    ASSERT_TRUE(same_bits(run(p, Kernel::few).logsumexp, run(p, Kernel::tiles).logsumexp)) << rate;
   }
 }
 
