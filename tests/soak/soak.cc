@@ -184,9 +184,12 @@ int main(int count, char** arguments) {
   double seconds = 1e18;
   for (int n = 1; n < count; n += 2) {
     const std::string name = arguments[n];
-    const double value = n + 1 < count ? std::atof(arguments[n + 1]) : -1;
-    if (value < 0 || (name != "--cases" && name != "--seconds" && name != "--seed")) {
-      std::fprintf(stderr, "soak: --cases N, --seconds T or --seed S; found %s\n", name.c_str());
+    const std::string text = n + 1 < count ? arguments[n + 1] : "";
+    char* end = nullptr;
+    const double value = std::strtod(text.c_str(), &end);
+    const bool number = !text.empty() && *end == '\0' && value >= 0 && value < 0x1p63;
+    if (!number || (name != "--cases" && name != "--seconds" && name != "--seed")) {
+      std::fprintf(stderr, "soak: --cases N, --seconds T or --seed S; found %s %s\n", name.c_str(), text.c_str());
       return 2;
     }
     if (name == "--cases") cases = static_cast<int64_t>(value);
