@@ -4,8 +4,9 @@
     tools/plant_faults.py [--only TEXT ...] [--begin N] [--jobs N] [--folder build/faults]
 
 Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (kernels_test
-for the matrix product) run until one fails. A fault that does not compile counts as caught by the compiler and is listed as such. Prints one line a fault and
-the score, and exits 1 if fewer than 98 % are caught. Takes one to four minutes a fault.
+for the matrix product) run until one fails. A fault that does not compile counts as caught by the compiler and is
+listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught. Takes one to four
+minutes a fault.
 """
 import argparse
 import pathlib
