@@ -136,17 +136,11 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   std::vector<ForwardCall> same;
   for (const BackwardCall& call : calls)
     same.push_back({call.problem, call.query, {call.key, call.value}, call.forward, packed.dtype == DType::bf16});
+  if (want.alibi_slopes) gradients.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
+  if (want.score_table) gradients.score_table = Tensor::zeros(options.score.table().shape());
   {
     const ExplainScope explain(kName, same, 2.5);
-    run_backward(calls);
-  }
-  if (want.alibi_slopes) {
-    gradients.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
-    sum_slopes(calls, gradients.alibi_slopes);
-  }
-  if (want.score_table) {
-    gradients.score_table = Tensor::zeros(options.score.table().shape());
-    sum_score_table(calls, gradients.score_table);
+    run_backward(calls, gradients);
   }
   if (d_sinks.defined()) gradients.sinks = sum_sinks(d_sinks.expand({1, rows[0], rows[1]}));
   return gradients;

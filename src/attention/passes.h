@@ -31,8 +31,8 @@ void run_forward(std::span<const ForwardCall> calls);
                                             const KeyValues& memory, bool bf16 = false);
 
 // d_output, query, key, value, the forward pass's output and their gradients are all f32, all bf16 or all f16.
-// `gradients` has memory for what is wanted; its bias and tables hold zeros. d_sinks (B, H, L), where sinks are given,
-// gets each row's part of their gradient.
+// `gradients` has memory for what is wanted of query, key, value and bias, which holds zeros. d_sinks (B, H, L), where
+// sinks are given, gets each row's part of their gradient.
 struct BackwardCall {
   AttentionProblem problem;
   Tensor d_output, query, key, value;
@@ -41,12 +41,9 @@ struct BackwardCall {
   Tensor d_sinks;
   const kernels::AttentionPairs* pairs = nullptr;  // kernels to use instead of those for f32
 };
-void run_backward(std::span<const BackwardCall> calls);
-
-// The gradient of the ALiBi slopes, or of the score function's table, that all calls share: summed over them in order,
-// in double precision.
-void sum_slopes(std::span<const BackwardCall> calls, const Tensor& d_slopes);
-void sum_score_table(std::span<const BackwardCall> calls, const Tensor& d_table);
+// `shared` has memory for what all calls add to, summed over them in order, in double precision: the ALiBi slopes, the
+// score function's table, the weights of additive scores.
+void run_backward(std::span<const BackwardCall> calls, const AttentionGradients& shared);
 
 // Throws Error, in the name of `function`, where a tensor is not there or is another.
 void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,

@@ -57,6 +57,18 @@ void set_num_threads(int count) {
   requested_threads.store(count, std::memory_order_relaxed);
 }
 
+int64_t InOrder::next() {
+  const int64_t task = failed_ ? tasks_ : taken_.fetch_add(1, std::memory_order_relaxed);
+  return task < tasks_ ? task : -1;
+}
+
+void InOrder::wait(int64_t place, int64_t turns) const {
+  const std::atomic<int64_t>& passed = passed_[static_cast<size_t>(place)];
+  for (int spins = 0; passed.load(std::memory_order_acquire) < turns && !failed_; ++spins) {
+    if (spins >= 1000) sched_yield();  // there may be more threads than cores
+  }
+}
+
 namespace detail {
 
 bool in_parallel() { return inside || omp_in_parallel() != 0; }

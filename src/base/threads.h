@@ -6,9 +6,11 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <exception>
 #include <type_traits>
+#include <vector>
 
 #include "heed/cpu.h"
 
@@ -47,5 +49,38 @@ void parallel_for(int64_t count, int64_t grain, F&& f) {
       },
       &context);
 }
+
+// Tasks that threads take one by one, in order, and that add to places they share: in each place one after the other,
+// so that every sum has one order, whatever the threads.
+class InOrder {
+ public:
+  InOrder(int64_t tasks, int64_t places) : tasks_(tasks), passed_(static_cast<size_t>(places)) {}
+
+  // The next task, or -1: none is left, or one of them has failed.
+  [[nodiscard]] int64_t next();
+  // Waits until `turns` others have passed the place: tasks that were taken before the caller's own. Returns early
+  // where a task has failed.
+  void wait(int64_t place, int64_t turns) const;
+  void pass(int64_t place) { passed_[static_cast<size_t>(place)].fetch_add(1, std::memory_order_release); }
+
+  // Calls f() on every thread, where it takes tasks until none is left. The first exception is thrown on.
+  template <class F>
+  void run(F&& f) {
+    parallel_for(std::min<int64_t>(tasks_, num_threads()), 1, [&](int64_t, int64_t) {
+      try {
+        f();
+      } catch (...) {
+        failed_ = true;  // nobody waits for what will not come
+        throw;
+      }
+    });
+  }
+
+ private:
+  int64_t tasks_;
+  std::atomic<int64_t> taken_{0};
+  std::atomic<bool> failed_{false};
+  std::vector<std::atomic<int64_t>> passed_;
+};
 
 }  // namespace heed

@@ -42,10 +42,14 @@ std::vector<Rule> rules_for(const BenchShape& s) {
       {"boolean mask (B, H, L, S)", {.mask = every_other(all)}},
       {"bias (L, S)", {.bias = bench_tensor(square)}},
       {"bias (L, S), its gradient", {.bias = bench_tensor(square)}, {.bias = true}},
+      {"bias (B, H, L, S), its gradient", {.bias = bench_tensor(all)}, {.bias = true}},
       {"softcap", {.softcap = 30}},
       {"ALiBi", {.alibi_slopes = bench_tensor({s.heads})}},
       {"ALiBi, slopes' gradient", {.alibi_slopes = bench_tensor({s.heads})}, {.alibi_slopes = true}},
       {"relative positions", {.score = score::RelativePosition{bench_tensor({s.heads, 257}), 128}}},
+      {"the same, table's gradient",
+       {.score = score::RelativePosition{bench_tensor({s.heads, 257}), 128}},
+       {.score_table = true}},
       {"additive scores", {}, {}, true, bench_tensor({s.heads, s.size})},
       {"sinks", {.sinks = bench_tensor({s.heads})}},
       {"dropout", {.dropout = {.rate = 0.1f, .seed = 1}}},
@@ -112,9 +116,9 @@ std::string bench_rules(const BenchOptions& options) {
   }
   std::string text = fmt::format("{}, {}, threads: {}; times those of plain attention\n", cpu_info().model,
                                  to_string(active_isa()), num_threads());
-  text += fmt::format("{:<24} {:<28} {:>8} {:>9}\n", "B,H,Hkv,L,S,D", "", "forward", "backward");
+  text += fmt::format("{:<24} {:<32} {:>8} {:>9}\n", "B,H,Hkv,L,S,D", "", "forward", "backward");
   for (const Line& line : lines) {
-    text += fmt::format("{:<24} {:<28} {:>8.2f} {:>9}\n", line.shape, line.rule, line.forward,
+    text += fmt::format("{:<24} {:<32} {:>8.2f} {:>9}\n", line.shape, line.rule, line.forward,
                         line.backward > 0 ? fmt::format("{:.2f}", line.backward) : "");
   }
   return text;

@@ -155,8 +155,8 @@ struct AttentionBackward {
   Strided<float> d_query;        // (G, L, D), unit column stride, written; needs the full range of keys
   Strided<float> d_sink;         // (G, L): this row's part of the sink's gradient, written with d_query
   Strided<float> d_scores;       // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
-  double* d_table = nullptr;     // of the table of stage `table_stage`, added to: keys in order, then rows
-  double* d_additive = nullptr;  // (D), of the head's `additive`, added to likewise
+  double* d_table = nullptr;     // of the table of stage `table_stage`, added to, in an order of its own
+  double* d_additive = nullptr;  // (D), of the head's `additive`, added to: keys in order, then rows
   int64_t table_stage = 0;
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
   Ahead* ahead = nullptr;              // as in the forward pass

@@ -129,14 +129,71 @@ void differentiate(const Tile& tile, const Block& block, const Bits& kept, const
   }
 }
 
-// Many pairs share an entry, so they are added up one by one, in double precision.
-inline void add_to_table(const Tile& tile, const Block& block, const Workspace& w, double* d_table) {
-  for (int64_t j = 0; j < block.count; ++j) {
-    for (int64_t r = 0; r < tile.rows; ++r) {
-      const int64_t at = j * tile.width + r;
-      if (w.d_scores[at] == 0) continue;  // masked, or nothing to add
-      d_table[w.slopes.entry[at]] += static_cast<double>(w.d_scores[at]) * static_cast<double>(w.slopes.by_entry[at]);
+// Adds to the table, in double precision, what sixteen rows pass on to entries `entry`, next to each other or all the
+// same, as in tables by position or by head. What goes to one entry is first added up row by row in `sums`, all 0 in
+// the beginning, until another comes up.
+struct TableSums {
+  double* table;
+  int32_t open = -1;  // the entry of `sums`
+  HWY_ALIGN double sums[kernels::kColumns] = {};
+
+  // In one fixed tree, whatever the vectors.
+  void close() {
+    if (open < 0) return;
+    for (int64_t half = kernels::kColumns / 2; half > 0; half /= 2) {
+      for (int64_t n = 0; n < half; ++n) sums[n] += sums[n + half];
     }
+    table[open] += sums[0];
+    std::fill_n(sums, kernels::kColumns, 0.0);
+    open = -1;
+  }
+
+  void add(const float* d_scores, const float* slopes, const int32_t* entry, int64_t rows) {
+    constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(kD));
+    HWY_ALIGN double products[kernels::kColumns];
+    for (int64_t n = 0; n < kernels::kColumns; n += kStep) {
+      const auto d = hn::PromoteTo(kD, hn::Load(kHalf, d_scores + n));
+      const auto product = hn::Mul(d, hn::PromoteTo(kD, hn::Load(kHalf, slopes + n)));
+      hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kD)), product), kD,
+                products + n);  // masked: its slope may be NaN
+    }
+    bool same = true, next = true;
+    for (int64_t n = 0; n < kernels::kColumns; n += kLanes) {
+      const auto here = hn::Load(kI, entry + n), first = hn::Set(kI, entry[0]);
+      same = same && hn::AllTrue(kI, hn::Eq(here, first));
+      next = next && hn::AllTrue(kI, hn::Eq(here, hn::Add(first, hn::Iota(kI, static_cast<int32_t>(n)))));
+    }
+    if (rows == kernels::kColumns && same) {
+      if (entry[0] != open) close();
+      open = entry[0];
+      add_to(sums, products);
+    } else if (rows == kernels::kColumns && next) {
+      add_to(table + entry[0], products);
+    } else {
+      for (int64_t n = 0; n < rows; ++n) table[entry[n]] += products[n];
+    }
+  }
+
+ private:
+  static constexpr hn::ScalableTag<double> kD{};
+  static constexpr hn::Rebind<float, hn::ScalableTag<double>> kHalf{};
+
+  static void add_to(double* to, const double* products) {
+    for (int64_t n = 0; n < kernels::kColumns; n += static_cast<int64_t>(hn::MaxLanes(kD))) {
+      hn::StoreU(hn::Add(hn::LoadU(kD, to + n), hn::Load(kD, products + n)), kD, to + n);
+    }
+  }
+};
+
+inline void add_to_table(const Tile& tile, const Block& block, const Workspace& w, double* d_table) {
+  for (int64_t lane = 0; lane < tile.rows; lane += kernels::kColumns) {
+    TableSums sums{d_table};
+    for (int64_t j = 0; j < block.count; ++j) {
+      const int64_t at = j * tile.width + lane;
+      sums.add(w.d_scores + at, w.slopes.by_entry + at, w.slopes.entry + at,
+               std::min(kernels::kColumns, tile.rows - lane));
+    }
+    sums.close();
   }
 }
 
@@ -206,7 +263,7 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
     if (gradients.d_scores.data != nullptr) {
       float* to[kTileRows];
       for (int64_t r = 0; r < tile.rows; ++r) to[r] = score_rows[r] + (block.from - gradients.key_begin);
-      unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return d; });
+      unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return tidy(d); });
     }
     if (gradients.d_table != nullptr) add_to_table(tile, block, w, gradients.d_table);
     if (group.stage_count > 0) {

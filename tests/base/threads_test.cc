@@ -55,6 +55,41 @@ TEST_F(Threads, AnExceptionReachesTheCaller) {
   EXPECT_THROW(parallel_for(10, 1, [](int64_t begin, int64_t) { require(begin == 0, "loop", "only part 0"); }), Error);
 }
 
+TEST_F(Threads, TasksInOrderPassEachPlaceInTheirOrder) {
+  for (const int threads : {1, 2, 7, 64}) {
+    set_num_threads(threads);
+    constexpr int64_t kTasks = 200, kPlaces = 3;
+    std::vector<int64_t> seen[kPlaces];  // not atomic: a place is one task's at a time
+    InOrder tasks(kTasks, kPlaces);
+    tasks.run([&] {
+      for (int64_t task = tasks.next(); task >= 0; task = tasks.next()) {
+        for (int64_t place = 0; place < kPlaces; ++place) {
+          tasks.wait(place, task);
+          seen[place].push_back(task);
+          tasks.pass(place);
+        }
+      }
+    });
+    for (const std::vector<int64_t>& place : seen) {
+      ASSERT_EQ(place.size(), static_cast<size_t>(kTasks));
+      for (int64_t task = 0; task < kTasks; ++task) ASSERT_EQ(place[static_cast<size_t>(task)], task);
+    }
+  }
+}
+
+TEST_F(Threads, ATaskThatFailsLeavesNobodyWaiting) {
+  set_num_threads(4);
+  InOrder tasks(100, 1);
+  const auto work = [&] {
+    for (int64_t task = tasks.next(); task >= 0; task = tasks.next()) {
+      require(task != 10, "loop", "another task");
+      tasks.wait(0, task);
+      tasks.pass(0);
+    }
+  };
+  EXPECT_THROW(tasks.run(work), Error);
+}
+
 TEST_F(Threads, CountsOutsideTheRangeAreErrors) {
   EXPECT_THROW(set_num_threads(0), Error);
   EXPECT_THROW(set_num_threads(-1), Error);

@@ -74,7 +74,7 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
     return static_cast<int>(std::count(result.out.begin(), result.out.end(), '\n'));
   };
   EXPECT_EQ(lines("attention", "1,2,1,40,40,8"), 2 + 4);
-  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 17);
+  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 19);
   EXPECT_EQ(lines("decode", "1,2,1,1,70,8"), 2 + 4);
   const auto half = run({"bench", "attention", "--shape", "1,2,1,40,40,8", "--repeats", "1", "--dtype", "bf16"});
   EXPECT_EQ(half.status, 0) << half.err;
