@@ -2,8 +2,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "attention/group.h"
-#include "attention/passes.h"
+#include "attention/forward_worker.h"
 #include "attention/plan.h"
 #include "attention/taps.h"
 #include "base/threads.h"
@@ -26,36 +25,6 @@ const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
 }
 
 namespace {
-
-// Where the results of sequence b from head h on go; the output only where it is f32.
-kernels::AttentionForward outputs_of(const ForwardCall& call, int64_t b, int64_t h) {
-  const AttentionResult& result = call.result;
-  kernels::AttentionForward out;
-  if (result.output.dtype() == DType::f32) out.output = strided<float>(result.output, b, h);
-  if (result.logsumexp.defined()) out.logsumexp = strided<float>(result.logsumexp, b, h);
-  if (result.weights.defined()) out.weights = strided<float>(result.weights, b, h);
-  out.all_keys = call.problem.keys;
-  return out;
-}
-
-// The operands of the group after `task`, for its tiles to ask for. f32 in one piece, and bf16 that is multiplied as
-// such: what is stored otherwise is unpacked group by group.
-void look_ahead(const ForwardCall& call, GroupTask task, TilesAhead& ahead) {
-  const AttentionProblem& p = call.problem;
-  const int64_t tiles = RowTiles(p.group(), p.queries).count();
-  const int64_t blocks = (p.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
-  const int64_t a_word = call.query.dtype() == DType::f32 ? 1 : 2, size = p.size / a_word;
-  const int64_t value_size = p.value_size / a_word;
-  ahead.enter(p, size + value_size, tiles, p.keys / 8 + blocks * p.value_size / 8);
-  ahead.read(words_of(call.query, task.b, task.kv_head * p.group()), size);
-  if (!ahead.short_group()) return;
-  task.tile = tiles - 1;
-  task.step(p.kv_heads, tiles);
-  if (task.b == p.batch || call.memory.pages.defined() || call.memory.key.dtype() != call.query.dtype()) return;
-  ahead.after(words_of(call.memory.key, task.b, task.kv_head), p.keys, size);
-  ahead.after(words_of(call.memory.value, task.b, task.kv_head), p.keys, value_size);
-  ahead.after(words_of(call.query, task.b, task.kv_head * p.group()), p.queries, size);
-}
 
 // Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
 // order, as one thread would.
@@ -96,93 +65,37 @@ void run_forward(std::span<const ForwardCall> calls) {
     run_chunks(calls[0]);
     return;
   }
-  // All tasks of all calls in one row: tiles, or whole groups where these are few rows, as in decoding.
-  struct Tasks {
-    bool few;
-    const kernels::AttentionPairs* pairs;
-    RowTiles tiles;
-    int64_t heads, kv_heads, per_group, begin;
-  };
-  std::vector<Tasks> tasks;
+  // All tasks of all calls in one row.
+  std::vector<ForwardTasks> tasks;
+  std::vector<int64_t> begins;  // and where those of each call begin
   int64_t count = 0, flops = 0;
   for (const ForwardCall& call : calls) {
     const AttentionProblem& p = call.problem;
-    const RowTiles tiles(p.group(), p.queries);
-    tasks.push_back({few_rows(call), pairs_for(call), tiles, p.group(), p.kv_heads, tiles.count(), count});
-    count += p.batch * p.kv_heads * tiles.count();
+    tasks.emplace_back(call);
+    begins.push_back(count);
+    count += p.batch * p.kv_heads * tasks.back().per_group;
     flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
   }
   parallel_for(count, grain_for(flops), [&](int64_t begin, int64_t end) {
-    kernels::AttentionGroup group;
-    kernels::AttentionForward out;
-    DenseKeys dense;
-    PairedKeys paired;
-    TileRows query_rows, output_rows;
-    TilesAhead ahead;
-    Buffer<float> scratch;
+    ForwardWorker thread;
     // The call of the first task: the last that begins at or before it.
-    size_t at = static_cast<size_t>(
-        std::upper_bound(tasks.begin(), tasks.end(), begin, [](int64_t t, const Tasks& c) { return t < c.begin; }) -
-        tasks.begin() - 1);
-    GroupTask task(begin - tasks[at].begin, tasks[at].kv_heads, tasks[at].per_group);
+    size_t at = static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), begin) - begins.begin() - 1);
+    GroupTask task(begin - begins[at], tasks[at].kv_heads, tasks[at].per_group);
     bool entered = false;
     for (int64_t number = begin; number < end; ++number) {
-      if (at + 1 < tasks.size() && number >= tasks[at + 1].begin) {
+      if (at + 1 < tasks.size() && number >= begins[at + 1]) {
         do ++at;
-        while (at + 1 < tasks.size() && number >= tasks[at + 1].begin);
+        while (at + 1 < tasks.size() && number >= begins[at + 1]);
         task = GroupTask(0, tasks[at].kv_heads, tasks[at].per_group);
       }
-      const Tasks& own = tasks[at];
+      const ForwardTasks& own = tasks[at];
       if (!entered || task.tile == 0) {
         entered = true;
-        const ForwardCall& call = calls[at];
-        const int64_t h = task.kv_head * own.heads;
-        group = make_group(call.problem, call.query, call.memory, task.b, h, own.heads);
-        query_rows.enter(call.query, task.b, h);
-        output_rows.enter(call.result.output, task.b, h);
-        if (own.pairs != nullptr) {
-          paired.load(*own.pairs, group, false);
-          group.narrow_query = pairs_of_columns(call.query, task.b, h);
-        } else if (!own.few) {
-          dense.load(group);
-        }
-        if (!own.few) look_ahead(call, task, ahead);
-        if (own.few && number + 1 < (at + 1 < tasks.size() ? std::min(end, tasks[at + 1].begin) : end)) {
-          GroupTask next = task;
-          next.step(own.kv_heads, own.per_group);
-          expect_next(group, call.memory, next.b, next.kv_head);
-        }
-        out = outputs_of(call, task.b, h);
-        if (own.pairs != nullptr) out.narrow_output = pairs_of_columns(call.result.output, task.b, h);
-        const int64_t needed = own.few                ? kernels::attention_few_scratch(group)
-                               : own.pairs != nullptr ? kernels::attention_pairs_forward_scratch(group)
-                                                      : kernels::attention_forward_scratch(group);
-        if (scratch.size() < needed) scratch = Buffer<float>(needed);
+        const int64_t last = at + 1 < tasks.size() ? std::min(end, begins[at + 1]) : end;
+        thread.enter(calls[at], own, task, number + 1 < last);
       }
-      const RowTiles::Rows rows =
-          own.few ? RowTiles::Rows{0, group.heads * group.queries} : own.tiles[balanced(task.tile, own.per_group)];
-      const bool narrow_output = output_rows.narrow() && out.narrow_output.data == nullptr;
-      if (query_rows.narrow() && group.narrow_query.data == nullptr) group.query = query_rows.widened(rows);
-      if (narrow_output) out.output = output_rows.room(rows);
-      if (own.few) {
-        kernels::attention_forward_few(group, out, scratch.data());
-      } else {
-        const bool outside = !output_rows.narrow() || out.narrow_output.data != nullptr;  // else memory in the cache
-        const RowTiles::Rows next =
-            task.tile + 1 < own.per_group ? own.tiles[balanced(task.tile + 1, own.per_group)] : RowTiles::Rows{0, 0};
-        out.ahead = nullptr;
-        if (outside) {
-          const kernels::Strided<float> output = words_of(calls[at].result.output, task.b, task.kv_head * own.heads);
-          const int64_t columns = output_rows.narrow() ? group.value_size / 2 : group.value_size;
-          out.ahead = ahead.tile(task.tile, output, columns, group.queries, rows, next);
-        }
-        if (own.pairs != nullptr) {
-          own.pairs->forward_tile(group, paired.packed(), out, rows.first, rows.count, scratch.data());
-        } else {
-          kernels::attention_forward_tile(group, out, rows.first, rows.count, scratch.data());
-        }
-      }
-      if (narrow_output) output_rows.write(rows);
+      const int64_t next = task.tile + 1 < own.per_group ? balanced(task.tile + 1, own.per_group) : -1;
+      thread.run(task.tile, balanced(task.tile, own.per_group), next);
       task.step(own.kv_heads, own.per_group);
     }
   });
@@ -206,10 +119,11 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   }
   const ForwardCall call{problem, query, memory, result, bf16};
   const ExplainScope explain("attention", {&call, 1}, 1);
-  run_forward({&call, 1});
   if (tapped) {
-    result.taps = run_taps(problem, query.to(DType::f32), memory, result.logsumexp);
+    result.taps = run_tapped(call);
     if (!want.logsumexp) result.logsumexp = {};
+  } else {
+    run_forward({&call, 1});
   }
   return result;
 }

@@ -1,10 +1,11 @@
-// The passes over the weights, each cut up so that what a task writes is its own: rows, ranges of keys, or rows of
-// cells. So every sum has one order, whatever the threads.
+// Taps come out of the forward pass, or, where it does not keep its scores, of passes over the weights, each cut up so
+// that what a task writes is its own: rows, ranges of keys, or rows of cells. So every sum has one order, whatever the
+// threads.
 #include "attention/taps.h"
 
 #include <algorithm>
 
-#include "attention/group.h"
+#include "attention/forward_worker.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
@@ -27,16 +28,16 @@ class Worker {
     b_ = b, h_ = h;
     group_ = make_group(problem_, query_, memory_, b, h, heads);
     dense_.load(group_);
-    taps.logsumexp = strided<const float>(logsumexp_, b, h);
-    taps.key_end = taps.all_keys = problem_.keys;
+    logsumexp_of_group_ = strided<const float>(logsumexp_, b, h);
   }
 
-  void run(int64_t first, int64_t rows) {
+  void run(kernels::AttentionTaps taps, int64_t first, int64_t rows) {
+    taps.logsumexp = logsumexp_of_group_;
+    taps.all_keys = problem_.keys;
+    if (taps.key_end == 0) taps.key_end = problem_.keys;
     if (scratch_.size() == 0) scratch_ = Buffer<float>(kernels::attention_taps_scratch(group_, taps.top));
     kernels::attention_taps_tile(group_, taps, first, rows, scratch_.data());
   }
-
-  kernels::AttentionTaps taps;
 
  private:
   const AttentionProblem& problem_;
@@ -45,6 +46,7 @@ class Worker {
   const Tensor& logsumexp_;
   int64_t b_ = -1, h_ = -1;
   kernels::AttentionGroup group_;
+  kernels::Strided<const float> logsumexp_of_group_;
   DenseKeys dense_;
   Buffer<float> scratch_;
 };
@@ -62,107 +64,223 @@ std::vector<Chosen> sorted(const std::vector<AttentionTaps::Row>& rows, int64_t 
   return chosen;
 }
 
-struct Taps {
-  const AttentionProblem& problem;
-  const Tensor& query;
-  const KeyValues& memory;
-  const Tensor& logsumexp;
-  const AttentionTaps& wanted;
-  AttentionTapped& result;
+// Which query rows and keys the cells of a map take in.
+struct Cells {
+  int64_t rows, columns, queries, keys;
+  [[nodiscard]] int64_t first_row(int64_t cell) const { return cell * queries / rows; }
+  [[nodiscard]] int64_t first_key(int64_t cell) const { return cell * keys / columns; }
+  [[nodiscard]] int64_t row_of(int64_t query) const {
+    int64_t cell = query * rows / queries;
+    while (first_row(cell + 1) <= query) ++cell;
+    return cell;
+  }
 
-  [[nodiscard]] Worker worker() const { return {problem, query, memory, logsumexp}; }
+  // Rows [begin, end) of sums to means, unless they are of the largest.
+  void finish(float* cells, int64_t begin, int64_t end, bool largest) const {
+    for (int64_t r = begin; r < end; ++r) {
+      float* const row = cells + r * columns;
+      const int64_t height = first_row(r + 1) - first_row(r);
+      for (int64_t c = 0; c < columns && !largest; ++c) {
+        row[c] /= static_cast<float>(height * (first_key(c + 1) - first_key(c)));
+      }
+      kernels::attention_copy_rows(row, 0, row, 0, 1, columns);
+    }
+  }
+};
 
-  // Entropy, the largest weights, and rows as a whole.
-  void by_row() const {
-    const bool every_row = wanted.entropy || wanted.top_k > 0;
-    const RowTiles tiles(problem.group(), problem.queries);
-    const std::vector<Chosen> chosen = sorted(wanted.rows, problem.queries);
-    parallel_for(problem.batch * problem.kv_heads * tiles.count(), 1, [&](int64_t begin, int64_t end) {
-      Worker thread = worker();
+class Taps {
+ public:
+  Taps(const ForwardCall& forward, AttentionTapped& tapped)
+      : call_(forward),
+        problem_(call_.problem),
+        wanted_(problem_.options.want.taps),
+        result_(tapped),
+        every_row_(wanted_.entropy || wanted_.top_k > 0),
+        chosen_(sorted(wanted_.rows, problem_.queries)),
+        cells_{wanted_.map.rows, wanted_.map.columns, problem_.queries, problem_.keys} {}
+
+  [[nodiscard]] bool by_row() const { return every_row_ || !chosen_.empty(); }
+  [[nodiscard]] bool by_head() const { return wanted_.column_sums || wanted_.map.rows > 0; }
+
+  // Entropy, the largest weights, and rows as a whole, and, where tiles lie in one head, also sums of columns and the
+  // map, in the forward pass itself: its scores are kept until their row is complete.
+  void with_forward(bool heads) const {
+    const ForwardTasks tasks(call_);
+    const int64_t groups = problem_.batch * problem_.kv_heads, a_head = RowTiles(1, problem_.queries).count();
+    InOrder order(groups * tasks.per_group, heads ? problem_.batch * problem_.heads : 0);
+    order.run([&] {
+      ForwardWorker thread;
+      const Buffer<float> columns(heads && wanted_.column_sums ? problem_.keys : 0);
+      const Buffer<float> map(heads ? kTileRows * cells_.columns : 0);
+      Buffer<float> scratch;
+      int64_t entered = -1;
+      for (int64_t task = order.next(); task >= 0; task = order.next()) {
+        const GroupTask at(task, problem_.kv_heads, tasks.per_group);
+        const int64_t h = at.kv_head * tasks.heads, group = task / tasks.per_group;
+        if (group != entered) thread.enter(call_, tasks, at, false);
+        entered = group;
+        const RowTiles::Rows rows = tasks.tiles[at.tile];
+        kernels::AttentionTaps taps;
+        float* chosen_rows[kTileRows];
+        float* cell_rows[kTileRows];
+        const bool tapped = aim_rows(taps, at.b, h, rows, chosen_rows) || heads;
+        if (tapped) taps.kept = thread.keep_scores();
+        thread.run(at.tile, at.tile, at.tile + 1 < tasks.per_group ? at.tile + 1 : -1);
+        if (!tapped) continue;
+        taps.logsumexp = strided<const float>(call_.result.logsumexp, at.b, h);
+        taps.key_end = taps.all_keys = problem_.keys;
+        if (heads) aim_heads(taps, columns, map, cell_rows);
+        if (scratch.size() == 0) scratch = Buffer<float>(kernels::attention_taps_scratch(thread.group, taps.top));
+        kernels::attention_taps_tile(thread.group, taps, rows.first, rows.count, scratch.data());
+        if (!heads) continue;
+        const int64_t head = at.b * problem_.heads + h + at.tile / a_head, turn = at.tile % a_head;
+        order.wait(head, turn);
+        add_tile(head, rows, turn == 0, turn == a_head - 1, columns, map);
+        order.pass(head);
+      }
+    });
+  }
+
+  // The same from logsumexp alone, with the scores computed once more.
+  void rows_apart(const Tensor& query) const {
+    const RowTiles tiles(problem_.group(), problem_.queries);
+    parallel_for(problem_.batch * problem_.kv_heads * tiles.count(), 1, [&](int64_t begin, int64_t end) {
+      Worker thread(problem_, query, call_.memory, call_.result.logsumexp);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t group = task / tiles.count();
-        const int64_t b = group / problem.kv_heads, h = group % problem.kv_heads * problem.group();
+        const int64_t b = group / problem_.kv_heads, h = group % problem_.kv_heads * problem_.group();
         const RowTiles::Rows rows = tiles[balanced(task % tiles.count(), tiles.count())];
-        const int64_t from = h * problem.queries + rows.first;
-        auto next = std::lower_bound(chosen.begin(), chosen.end(), from,
-                                     [](const Chosen& c, int64_t row) { return c.row < row; });
-        const bool holds_chosen = next != chosen.end() && next->row < from + rows.count;
-        if (!every_row && !holds_chosen) continue;
-        thread.enter(b, h, problem.group());
-        float* to[kTileRows] = {};
-        for (; next != chosen.end() && next->row < from + rows.count; ++next) {
-          to[next->row - from] = result.rows.data<float>() + (b * result.rows.size(1) + next->place) * problem.keys;
-        }
-        thread.taps.rows = holds_chosen ? to : nullptr;
-        if (wanted.entropy) thread.taps.entropy = strided<float>(result.entropy, b, h);
-        if (wanted.top_k > 0) {
-          thread.taps.top = wanted.top_k;
-          thread.taps.top_keys = strided<int32_t>(result.top_keys, b, h);
-          thread.taps.top_weights = strided<float>(result.top_weights, b, h);
-        }
-        thread.run(rows.first, rows.count);
+        float* chosen_rows[kTileRows];
+        kernels::AttentionTaps taps;
+        if (!aim_rows(taps, b, h, rows, chosen_rows)) continue;
+        thread.enter(b, h, problem_.group());
+        thread.run(taps, rows.first, rows.count);
       }
     });
   }
 
-  void by_column() const {
-    const RowTiles tiles(1, problem.queries);
-    const int64_t ranges = (problem.keys + kRangeKeys - 1) / kRangeKeys;
-    parallel_for(problem.batch * problem.heads * ranges, 1, [&](int64_t begin, int64_t end) {
-      Worker thread = worker();
+  void columns_apart(const Tensor& query) const {
+    const RowTiles tiles(1, problem_.queries);
+    const int64_t ranges = (problem_.keys + kRangeKeys - 1) / kRangeKeys;
+    parallel_for(problem_.batch * problem_.heads * ranges, 1, [&](int64_t begin, int64_t end) {
+      Worker thread(problem_, query, call_.memory, call_.result.logsumexp);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / ranges, first = balanced(task % ranges, ranges) * kRangeKeys;
-        thread.enter(head / problem.heads, head % problem.heads, 1);
-        float* const sums = result.column_sums.data<float>() + head * problem.keys + first;
-        thread.taps.key_begin = first;
-        thread.taps.key_end = std::min(first + kRangeKeys, problem.keys);
-        thread.taps.column_sums = sums;
-        std::fill_n(sums, thread.taps.key_end - first, 0.0f);
-        for (int64_t t = 0; t < tiles.count(); ++t) thread.run(tiles[t].first, tiles[t].count);
-        kernels::attention_copy_rows(sums, 0, sums, 0, 1, thread.taps.key_end - first);
+        thread.enter(head / problem_.heads, head % problem_.heads, 1);
+        float* const sums = result_.column_sums.data<float>() + head * problem_.keys + first;
+        kernels::AttentionTaps taps;
+        taps.key_begin = first;
+        taps.key_end = std::min(first + kRangeKeys, problem_.keys);
+        taps.column_sums = sums;
+        std::fill_n(sums, taps.key_end - first, 0.0f);
+        for (int64_t t = 0; t < tiles.count(); ++t) thread.run(taps, tiles[t].first, tiles[t].count);
+        kernels::attention_copy_rows(sums, 0, sums, 0, 1, taps.key_end - first);
       }
     });
   }
 
-  void by_cell() const {
-    const int64_t cell_rows = wanted.map.rows, cell_columns = wanted.map.columns;
-    const auto first_row = [&](int64_t cell) { return cell * problem.queries / cell_rows; };
-    const auto first_key = [&](int64_t cell) { return cell * problem.keys / cell_columns; };
-    // Rows of cells of a task: as many as fill a tile.
-    const int64_t together = std::max<int64_t>(1, kTileRows * cell_rows / problem.queries);
-    const int64_t bands = (cell_rows + together - 1) / together;
-    parallel_for(problem.batch * problem.heads * bands, 1, [&](int64_t begin, int64_t end) {
-      Worker thread = worker();
+  void map_apart(const Tensor& query) const {
+    // Rows of cells_ of a task: as many as fill a tile.
+    const int64_t together = std::max<int64_t>(1, kTileRows * cells_.rows / problem_.queries);
+    const int64_t bands = (cells_.rows + together - 1) / together;
+    parallel_for(problem_.batch * problem_.heads * bands, 1, [&](int64_t begin, int64_t end) {
+      Worker thread(problem_, query, call_.memory, call_.result.logsumexp);
       for (int64_t task = begin; task < end; ++task) {
         const int64_t head = task / bands, band = balanced(task % bands, bands) * together;
-        const int64_t last = std::min(band + together, cell_rows);
-        thread.enter(head / problem.heads, head % problem.heads, 1);
-        float* const cells = result.map.data<float>() + head * cell_rows * cell_columns;
-        std::fill_n(cells + band * cell_columns, (last - band) * cell_columns, 0.0f);
-        thread.taps.cell_columns = cell_columns;
-        thread.taps.largest = wanted.map.largest;
-        int64_t cell = band;
-        for (int64_t row = first_row(band); row < first_row(last); row += kTileRows) {
-          const int64_t count = std::min(kTileRows, first_row(last) - row);
+        const int64_t last = std::min(band + together, cells_.rows);
+        thread.enter(head / problem_.heads, head % problem_.heads, 1);
+        float* const map = map_of(head);
+        std::fill_n(map + band * cells_.columns, (last - band) * cells_.columns, 0.0f);
+        kernels::AttentionTaps taps;
+        taps.cell_columns = cells_.columns;
+        taps.largest = wanted_.map.largest;
+        for (int64_t row = cells_.first_row(band); row < cells_.first_row(last); row += kTileRows) {
+          const int64_t count = std::min(kTileRows, cells_.first_row(last) - row);
           float* to[kTileRows];
-          for (int64_t r = 0; r < count; ++r) {
-            while (first_row(cell + 1) <= row + r) ++cell;
-            to[r] = cells + cell * cell_columns;
-          }
-          thread.taps.cells = to;
-          thread.run(row, count);
+          for (int64_t r = 0; r < count; ++r) to[r] = map + cells_.row_of(row + r) * cells_.columns;
+          taps.cells = to;
+          thread.run(taps, row, count);
         }
-        for (int64_t r = band; r < last; ++r) {
-          float* const row = cells + r * cell_columns;
-          const int64_t height = first_row(r + 1) - first_row(r);
-          for (int64_t c = 0; c < cell_columns && !wanted.map.largest; ++c) {
-            row[c] /= static_cast<float>(height * (first_key(c + 1) - first_key(c)));
-          }
-          kernels::attention_copy_rows(row, 0, row, 0, 1, cell_columns);
-        }
+        cells_.finish(map, band, last, wanted_.map.largest);
       }
     });
   }
+
+ private:
+  [[nodiscard]] float* map_of(int64_t head) const {
+    return result_.map.data<float>() + head * cells_.rows * cells_.columns;
+  }
+
+  // Where the tile of sequence b with these rows, from head h on, leaves what is told of rows. False: nothing is.
+  // `to` has room for the places of its rows.
+  bool aim_rows(kernels::AttentionTaps& taps, int64_t b, int64_t h, RowTiles::Rows rows, float** to) const {
+    const int64_t from = h * problem_.queries + rows.first;
+    auto next = std::lower_bound(chosen_.begin(), chosen_.end(), from,
+                                 [](const Chosen& c, int64_t row) { return c.row < row; });
+    const bool holds_chosen = next != chosen_.end() && next->row < from + rows.count;
+    if (!every_row_ && !holds_chosen) return false;
+    std::fill_n(to, kTileRows, nullptr);
+    for (; next != chosen_.end() && next->row < from + rows.count; ++next) {
+      to[next->row - from] = result_.rows.data<float>() + (b * result_.rows.size(1) + next->place) * problem_.keys;
+    }
+    if (holds_chosen) taps.rows = to;
+    if (wanted_.entropy) taps.entropy = strided<float>(result_.entropy, b, h);
+    if (wanted_.top_k > 0) {
+      taps.top = wanted_.top_k;
+      taps.top_keys = strided<int32_t>(result_.top_keys, b, h);
+      taps.top_weights = strided<float>(result_.top_weights, b, h);
+    }
+    return true;
+  }
+
+  // A tile's own sums of columns, and a row of cells_ for each of its rows.
+  void aim_heads(kernels::AttentionTaps& taps, const Buffer<float>& columns, const Buffer<float>& map,
+                 float** to) const {
+    if (wanted_.column_sums) {
+      taps.column_sums = columns.data();
+      std::fill_n(columns.data(), columns.size(), 0.0f);
+    }
+    if (wanted_.map.rows == 0) return;
+    taps.cells = to;
+    taps.cell_columns = cells_.columns;
+    taps.largest = wanted_.map.largest;
+    for (int64_t r = 0; r < kTileRows; ++r) to[r] = map.data() + r * cells_.columns;
+    std::fill_n(map.data(), map.size(), 0.0f);
+  }
+
+  // They follow those of the tiles before.
+  void add_tile(int64_t head, RowTiles::Rows rows, bool first, bool last, const Buffer<float>& columns,
+                const Buffer<float>& map) const {
+    if (wanted_.column_sums) {
+      float* const sums = result_.column_sums.data<float>() + head * problem_.keys;
+      if (first) std::fill_n(sums, problem_.keys, 0.0f);
+      for (int64_t j = 0; j < problem_.keys; ++j) sums[j] += columns.data()[j];
+      if (last) kernels::attention_copy_rows(sums, 0, sums, 0, 1, problem_.keys);
+    }
+    if (wanted_.map.rows == 0) return;
+    float* const to = map_of(head);
+    if (first) std::fill_n(to, cells_.rows * cells_.columns, 0.0f);
+    for (int64_t r = 0; r < rows.count; ++r) {
+      float* const sums = to + cells_.row_of((rows.first + r) % problem_.queries) * cells_.columns;
+      const float* const own = map.data() + r * cells_.columns;
+      for (int64_t c = 0; c < cells_.columns; ++c) {
+        if (!wanted_.map.largest) {
+          sums[c] += own[c];
+        } else if (!(sums[c] >= own[c]) && sums[c] == sums[c]) {  // a NaN stays
+          sums[c] = own[c];
+        }
+      }
+    }
+    if (last) cells_.finish(to, 0, cells_.rows, wanted_.map.largest);
+  }
+
+  const ForwardCall& call_;
+  const AttentionProblem& problem_;
+  const AttentionTaps& wanted_;
+  AttentionTapped& result_;
+  const bool every_row_;
+  const std::vector<Chosen> chosen_;
+  const Cells cells_;
 };
 
 }  // namespace
@@ -188,8 +306,8 @@ void check_taps(std::string_view function, const AttentionProblem& problem) {
   }
 }
 
-AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
-                         const Tensor& logsumexp) {
+AttentionTapped run_tapped(const ForwardCall& call) {
+  const AttentionProblem& problem = call.problem;
   const AttentionTaps& wanted = problem.options.want.taps;
   AttentionTapped result;
   const Shape rows{problem.batch, problem.heads, problem.queries};
@@ -206,10 +324,20 @@ AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, c
   if (!wanted.rows.empty()) {
     result.rows = Tensor::empty({problem.batch, static_cast<int64_t>(wanted.rows.size()), problem.keys});
   }
-  const Taps taps{problem, query, memory, logsumexp, wanted, result};
-  if (wanted.entropy || wanted.top_k > 0 || !wanted.rows.empty()) taps.by_row();
-  if (wanted.column_sums) taps.by_column();
-  if (wanted.map.rows > 0) taps.by_cell();
+  const Taps taps(call, result);
+  const bool together = !few_rows(call) && problem.queries > 0 && problem.keys > 0 && problem.keys <= kMostKept;
+  const bool in_one_head = problem.group() == 1 || problem.queries >= kTileRows;
+  if (together) {
+    taps.with_forward(in_one_head && taps.by_head());
+  } else {
+    run_forward({&call, 1});
+  }
+  const bool heads_apart = !(together && in_one_head) && taps.by_head();
+  if (!heads_apart && (together || !taps.by_row())) return result;
+  const Tensor query = call.query.to(DType::f32);
+  if (!together && taps.by_row()) taps.rows_apart(query);
+  if (heads_apart && wanted.column_sums) taps.columns_apart(query);
+  if (heads_apart && wanted.map.rows > 0) taps.map_apart(query);
   return result;
 }
 

@@ -1,17 +1,15 @@
 // Taps: what a call tells of its weights without keeping them.
 #pragma once
 
-#include "attention/problem.h"
-#include "heed/attention_cache.h"
+#include "attention/passes.h"
 
 namespace heed {
 
 // Throws Error where what is asked for does not fit the problem.
 void check_taps(std::string_view function, const AttentionProblem& problem);
 
-// logsumexp (B, H, L): of the forward pass.
-[[nodiscard]] AttentionTapped run_taps(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
-                                       const Tensor& logsumexp);
+// The forward pass with its taps. The call's result has memory for logsumexp.
+[[nodiscard]] AttentionTapped run_tapped(const ForwardCall& call);
 
 namespace reference {
 

@@ -100,6 +100,7 @@ struct AttentionForward {
   Strided<float> logsumexp;         // (G, L), null: not wanted
   Strided<float> weights;           // (G, L, S), unit column stride, null: not wanted
   int64_t all_keys = 0;             // columns of weights: those beyond the attended length are set to 0
+  float* kept = nullptr;            // where the scores go, attention_kept_scores() floats; null: nowhere
   Ahead* ahead = nullptr;           // what the tile asks the memory for while it multiplies, null: nothing
 };
 
@@ -121,8 +122,14 @@ void attention_few_chunk(const AttentionGroup& group, int64_t chunk, float* stat
 void attention_few_merge(const AttentionGroup& group, const AttentionForward& result, float* states, int64_t chunks,
                          float* scratch);
 
+// Floats in which a tile keeps all of its scores.
+[[nodiscard]] constexpr int64_t attention_kept_scores(int64_t keys) {
+  return (keys + kBlockKeys - 1) / kBlockKeys * kBlockKeys * kTileRows;
+}
+
 struct AttentionTaps {
   Strided<const float> logsumexp;      // (G, L)
+  float* kept = nullptr;               // this tile's scores, which are overwritten, or null: computed once more
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
   // Null where not wanted. Written:
   Strided<float> entropy;        // (G, L); needs the full range of keys, as the top

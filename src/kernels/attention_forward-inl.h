@@ -168,6 +168,11 @@ inline void write_output(const Tile& tile, const AttentionForward& result, const
                  [&](FV o, int64_t lane) HWY_ATTR { return tidy(hn::Mul(o, hn::Load(kF, factors + lane))); });
 }
 
+// Where the scores of a block are kept.
+inline float* kept_block(const Tile& tile, const Block& block, const AttentionForward& result) {
+  return result.kept + block.from / kBlockKeys * kBlockKeys * tile.width;
+}
+
 // A second pass over the keys, now that the sums are known.
 template <class Unit>
 void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& result, const State& total,
@@ -180,8 +185,12 @@ void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& r
     Bits bits;
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
-    unit.multiply_keys(tile, block, scores);
-    (void)apply_rules(tile, block, coverage, scores, spare, {}, bits);
+    if (result.kept != nullptr) {
+      std::copy_n(kept_block(tile, block, result), block.count * tile.width, scores);
+    } else {
+      unit.multiply_keys(tile, block, scores);
+      (void)apply_rules(tile, block, coverage, scores, spare, {}, bits);
+    }
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
       const FV from = origin(hn::Load(kF, total.largest + lane)), factor = hn::Load(kF, factors + lane);
       for (int64_t j = 0; j < block.count; ++j) {
@@ -220,6 +229,7 @@ HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const Attention
       [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
         unit.multiply_keys(tile, block, scores);
         const bool partial = apply_rules(tile, block, coverage, scores, spare, {}, bits);
+        if (result.kept != nullptr) std::copy_n(scores, block.count * tile.width, kept_block(tile, block, result));
         HWY_ALIGN float factors[kTileRows];
         const bool grew = update<Unit>(tile, block, scores, state, factors, unit.weights_as_pairs(tile, block));
         if (group.dropout_threshold > 0) drop(tile, block, scores);

@@ -1,4 +1,5 @@
-// What is told of the weights of one tile: they are computed again from logsumexp, looked at, and forgotten.
+// What is told of the weights of one tile: they are computed again, from its scores and logsumexp, looked at, and
+// forgotten.
 #include "kernels/attention.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -110,6 +111,37 @@ inline void insert(float* best, int32_t* keys, int64_t places, float weight, int
   }
 }
 
+// What the top weights of a row cannot be smaller than: there are as many sixteens of keys whose largest weights reach
+// it. Without that a row of 1,024 keys takes in 39 weights for its top 8, with it about ten.
+struct LowerBound {
+  static constexpr int64_t kMost = 16;  // of a top that has one
+  HWY_ALIGN float largest[kMost][kTileRows] = {};
+
+  void add(const Tile& tile, const Block& block, int64_t top, const float* weights) {
+    for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
+      for (int64_t j = 0; j < block.count; j += 16) {
+        FV next = hn::Load(kF, weights + j * tile.width + lane);
+        for (int64_t n = j + 1; n < std::min(j + 16, block.count); ++n) {
+          next = hn::Max(next, hn::Load(kF, weights + n * tile.width + lane));
+        }
+        for (int64_t n = 0; n < top; ++n) {
+          const FV here = hn::Load(kF, largest[n] + lane);
+          hn::Store(hn::Max(here, next), kF, largest[n] + lane);
+          next = hn::Min(here, next);
+        }
+      }
+    }
+  }
+
+  // The numbers right below the bounds, which weights must exceed.
+  void write(const Tile& tile, int64_t top, float* thresholds) const {
+    for (int64_t r = 0; r < tile.rows; ++r) {
+      const float bound = largest[top - 1][r];
+      thresholds[r] = bound > 0 ? std::bit_cast<float>(std::bit_cast<uint32_t>(bound) - 1) : 0.0f;
+    }
+  }
+};
+
 void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     FV threshold = hn::Load(kF, g.threshold + lane);
@@ -123,10 +155,19 @@ void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const
         const int64_t r = lane + std::countr_zero(left);
         if (r >= tile.rows) break;
         insert(g.weights_of(r), g.keys_of(r), padded(taps.top), w[r - lane], static_cast<int32_t>(block.from + j));
-        g.threshold[r] = g.weights_of(r)[taps.top - 1];
+        g.threshold[r] = std::max(g.threshold[r], g.weights_of(r)[taps.top - 1]);
       }
       threshold = hn::Load(kF, g.threshold + lane);
     }
+  }
+}
+
+// The upper half of 2 * kHalf numbers is added to the lower.
+template <size_t kHalf>
+HWY_INLINE void fold(float* lanes) {
+  const hn::CappedTag<float, kHalf> d;
+  for (size_t n = 0; n < kHalf; n += hn::Lanes(d)) {
+    hn::Store(hn::Add(hn::Load(d, lanes + n), hn::Load(d, lanes + kHalf + n)), d, lanes + n);
   }
 }
 
@@ -142,10 +183,9 @@ void add_columns(const Tile& tile, const Block& block, const AttentionTaps& taps
       }
       hn::Store(sum, kF, lanes + part);
     }
-    for (int64_t half = kernels::kColumns / 2; half > 0; half /= 2) {
-      for (int64_t n = 0; n < half; ++n) lanes[n] += lanes[n + half];
-    }
-    taps.column_sums[block.from + j - taps.key_begin] += lanes[0];
+    fold<8>(lanes);
+    fold<4>(lanes);
+    taps.column_sums[block.from + j - taps.key_begin] += (lanes[0] + lanes[2]) + (lanes[1] + lanes[3]);
   }
 }
 
@@ -197,25 +237,45 @@ void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t fi
   float* const scores = columns + packed_queries(group, tile.width);
   float* const spare = scores + kBlockKeys * tile.width;
   Gathered gathered(tile, taps, spare + kBlockKeys * tile.width);
-  pack_queries(tile, group.scale, columns);
+  if (taps.kept == nullptr) pack_queries(tile, group.scale, columns);
   for (int64_t r = 0; taps.rows != nullptr && r < rows; ++r) {
     if (taps.rows[r] != nullptr) std::fill_n(taps.rows[r], taps.key_end - taps.key_begin, 0.0f);
   }
 
-  const int64_t end = std::min(tile.end, taps.key_end);
-  for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, taps.key_begin); begin < end;
-       begin += kBlockKeys) {
-    const Block block = clip(tile, begin, taps.key_begin, taps.key_end);
-    Bits bits;
-    const Coverage coverage = find_attended(tile, block, bits);
-    if (coverage == Coverage::none) continue;
-    multiply_keys(tile, block, columns, scores);
-    (void)apply_rules(tile, block, coverage, scores, spare, {}, bits);
-    weigh(tile, block, taps, scores, gathered);
-    if (taps.rows != nullptr) copy_rows(tile, block, taps, scores);
-    if (taps.top > 0) rank(tile, block, taps, scores, gathered);
-    if (taps.column_sums != nullptr) add_columns(tile, block, taps, scores);
-    if (taps.cells != nullptr) add_cells(tile, block, taps, scores, gathered);
+  const auto for_blocks = [&](const auto& f) HWY_ATTR {
+    const int64_t end = std::min(tile.end, taps.key_end);
+    for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, taps.key_begin); begin < end;
+         begin += kBlockKeys) {
+      const Block block = clip(tile, begin, taps.key_begin, taps.key_end);
+      Bits bits;
+      const Coverage coverage = find_attended(tile, block, bits);
+      if (coverage != Coverage::none)
+        f(block, coverage, bits, taps.kept == nullptr ? scores : taps.kept + begin * tile.width);
+    }
+  };
+  const auto look_at = [&](const Block& block, const float* weights) HWY_ATTR {
+    if (taps.rows != nullptr) copy_rows(tile, block, taps, weights);
+    if (taps.top > 0) rank(tile, block, taps, weights, gathered);
+    if (taps.column_sums != nullptr) add_columns(tile, block, taps, weights);
+    if (taps.cells != nullptr) add_cells(tile, block, taps, weights, gathered);
+  };
+  if (taps.kept != nullptr && taps.top > 0 && taps.top <= LowerBound::kMost) {
+    LowerBound bound;
+    for_blocks([&](const Block& block, Coverage, const Bits&, float* kept) HWY_ATTR {
+      weigh(tile, block, taps, kept, gathered);
+      bound.add(tile, block, taps.top, kept);
+    });
+    bound.write(tile, taps.top, gathered.threshold);
+    for_blocks([&](const Block& block, Coverage, const Bits&, const float* kept) HWY_ATTR { look_at(block, kept); });
+  } else {
+    for_blocks([&](const Block& block, Coverage coverage, Bits& bits, float* block_scores) HWY_ATTR {
+      if (taps.kept == nullptr) {
+        multiply_keys(tile, block, columns, block_scores);
+        (void)apply_rules(tile, block, coverage, block_scores, spare, {}, bits);
+      }
+      weigh(tile, block, taps, block_scores, gathered);
+      look_at(block, block_scores);
+    });
   }
   if (taps.cells != nullptr) close_cells(tile, taps, gathered);
   for (int64_t r = 0; r < rows; ++r) {

@@ -118,6 +118,36 @@ TEST(AttentionPairs, MatchTheOracleOnRandomProblems) {
   });
 }
 
+// Taps come from the scores of the units' own forward pass.
+TEST(AttentionPairs, HaveTapsThatMatchTheOracle) {
+  on_every_unit([] {
+    for (uint64_t seed = 1; seed <= 60; ++seed) {
+      testing::RandomCase c = testing::random_case(41'000 + seed, seed % 4 == 0 ? 300 : 70);
+      const testing::Problem p = in_bf16(c.problem);
+      c.oracle.q = to_doubles(p.q), c.oracle.k = to_doubles(p.k), c.oracle.v = to_doubles(p.v);
+      const int64_t B = p.q.size(0), H = p.q.size(1), L = p.q.size(2), S = p.k.size(2);
+      if (L == 0 || S == 0) continue;
+      const std::vector<double> weights = oracle::attention(c.oracle).weights;
+      std::vector<double> sums, first;
+      for (int64_t at = 0; at < B * H; ++at) {
+        for (int64_t j = 0; j < S; ++j) {
+          double sum = 0;
+          for (int64_t i = 0; i < L; ++i) sum += weights[static_cast<size_t>((at * L + i) * S + j)];
+          sums.push_back(sum);
+          if (at % H == 0) first.push_back(weights[static_cast<size_t>(at * L * S + j)]);
+        }
+      }
+      AttentionOptions options = p.options;
+      options.want = {.taps = {.column_sums = true, .map = {1, S}, .rows = {{0, 0}}}};
+      const AttentionTapped tapped = attention(p.q, p.k, p.v, options).taps;
+      ASSERT_TRUE(close(to_doubles(tapped.column_sums), sums, 1.6e-5, "column sums")) << c.text;
+      ASSERT_TRUE(close(to_doubles(tapped.rows), first, 1.6e-5, "row")) << c.text;
+      for (double& sum : sums) sum /= static_cast<double>(L);
+      ASSERT_TRUE(close(to_doubles(tapped.map), sums, 1.6e-5, "map")) << c.text;
+    }
+  });
+}
+
 TEST(AttentionPairs, SayThatTheyRun) {
   on_every_unit([] {
     Random random(1);

@@ -236,6 +236,73 @@ TEST(AttentionTaps, OfEqualWeightsTakeTheSmallerKeyFirst) {
   EXPECT_EQ(keys, (std::vector<double>{0, -1, -1, 0, 1, -1, 0, 1, 2, 0, 1, 2, 0, 1, 2}));
 }
 
+// Scores of few different numbers: nearly all weights have equals.
+TEST(AttentionTaps, OfTheTopAreTheRowsInOrderOfWeightThenOfKey) {
+  const KeepSettings keep;
+  Random random(8);
+  const auto coarse = [&](const Shape& shape) {
+    const Tensor x = random.tensor(shape);
+    for (int64_t n = 0; n < x.numel(); ++n) x.data<float>()[n] = std::round(x.data<float>()[n]);
+    return x;
+  };
+  const Tensor q = coarse({1, 2, 60, 2}), k = coarse({1, 2, 150, 2}), v = coarse({1, 2, 150, 2});
+  for (const Isa isa : available_isas()) {
+    set_isa(isa);
+    for (const int64_t top : {1, 3, 8, 16, 17, 150}) {
+      AttentionOptions o{.causal = Causal::bottom_right()};
+      o.want.taps.top_k = top;
+      const AttentionResult r = attention(q, k, v, o);
+      for (int64_t row = 0; row < 120; row += 7) {
+        AttentionOptions chosen = o;
+        chosen.want.taps = {.rows = {{row / 60, row % 60}}};
+        const Tensor weights = attention(q, k, v, chosen).taps.rows;
+        std::vector<int32_t> keys(150);
+        for (int32_t j = 0; j < 150; ++j) keys[static_cast<size_t>(j)] = j;
+        std::stable_sort(keys.begin(), keys.end(),
+                         [&](int32_t a, int32_t b) { return weights.data<float>()[a] > weights.data<float>()[b]; });
+        for (int64_t n = 0; n < top; ++n) {
+          const int32_t key = keys[static_cast<size_t>(n)];
+          const float weight = weights.data<float>()[key];
+          ASSERT_EQ(r.taps.top_weights.data<float>()[row * top + n], weight) << row << ' ' << n << " of " << top;
+          ASSERT_EQ(r.taps.top_keys.data<int32_t>()[row * top + n], weight > 0 ? key : -1) << row << ' ' << n;
+        }
+      }
+    }
+  }
+}
+
+// Out of the forward pass, and out of passes of their own: of few rows, and of tiles that span the heads of a group.
+TEST(AttentionTaps, HaveTheSameBitsTogetherAndApart) {
+  const KeepSettings keep;
+  Random random(9);
+  for (const int threads : {1, 3, 16}) {
+    set_num_threads(threads);
+    for (const bool largest : {false, true}) {
+      const Tensor q = random.tensor({2, 4, 20, 24}, 3), k = random.tensor({2, 2, 600, 24}),
+                   v = random.tensor({2, 2, 600, 24});
+      const auto each = [](const Tensor& x) {  // every query head its own, as in a call without groups
+        const Tensor wide = Tensor::empty({2, 4, 600, 24});
+        for (int64_t h = 0; h < 4; ++h) wide.slice(1, h, h + 1).copy_from(x.slice(1, h / 2, h / 2 + 1));
+        return wide;
+      };
+      AttentionOptions o{.causal = Causal::offset(400), .dropout = {.rate = 0.1f, .seed = 3}};
+      o.want.taps = {.entropy = true, .top_k = 5, .column_sums = true, .map = {6, 13, largest}, .rows = {{3, 19}}};
+      const AttentionTapped spanning = attention(q, k, v, o).taps;
+      expect_same(spanning, attention(q, each(k), each(v), o).taps, "heads of a group");
+
+      AttentionOptions few{.causal = Causal::offset(400)}, many = few;
+      few.want.taps = {.entropy = true, .top_k = 5, .rows = {{3, 1}}};
+      many.want.taps = few.want.taps;
+      const AttentionTapped tiles = attention(q, k, v, many).taps;
+      const AttentionTapped rows = attention(q.slice(2, 0, 2), k, v, few).taps;
+      EXPECT_TRUE(same_bits(rows.entropy, tiles.entropy.slice(2, 0, 2)));
+      EXPECT_TRUE(same_bits(rows.top_keys, tiles.top_keys.slice(2, 0, 2)));
+      EXPECT_TRUE(same_bits(rows.top_weights, tiles.top_weights.slice(2, 0, 2)));
+      EXPECT_TRUE(same_bits(rows.rows, tiles.rows));
+    }
+  }
+}
+
 TEST(AttentionTaps, ShowANaNWhereItIsAttendedTo) {
   Random random(5);
   const Tensor q = random.tensor({1, 1, 60, 8}), k = random.tensor({1, 1, 60, 8}), v = random.tensor({1, 1, 60, 8});
