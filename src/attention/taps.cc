@@ -106,38 +106,19 @@ class Taps {
   // map, in the forward pass itself: its scores are kept until their row is complete.
   void with_forward(bool heads) const {
     const ForwardTasks tasks(call_);
-    const int64_t groups = problem_.batch * problem_.kv_heads, a_head = RowTiles(1, problem_.queries).count();
-    InOrder order(groups * tasks.per_group, heads ? problem_.batch * problem_.heads : 0);
-    order.run([&] {
-      ForwardWorker thread;
-      const Buffer<float> columns(heads && wanted_.column_sums ? problem_.keys : 0);
-      const Buffer<float> map(heads ? kTileRows * cells_.columns : 0);
-      Buffer<float> scratch;
-      int64_t entered = -1;
-      for (int64_t task = order.next(); task >= 0; task = order.next()) {
-        const GroupTask at(task, problem_.kv_heads, tasks.per_group);
-        const int64_t h = at.kv_head * tasks.heads, group = task / tasks.per_group;
-        if (group != entered) thread.enter(call_, tasks, at, false);
-        entered = group;
-        const RowTiles::Rows rows = tasks.tiles[at.tile];
-        kernels::AttentionTaps taps;
-        float* chosen_rows[kTileRows];
-        float* cell_rows[kTileRows];
-        const bool tapped = aim_rows(taps, at.b, h, rows, chosen_rows) || heads;
-        if (tapped) taps.kept = thread.keep_scores();
-        thread.run(at.tile, at.tile, at.tile + 1 < tasks.per_group ? at.tile + 1 : -1);
-        if (!tapped) continue;
-        taps.logsumexp = strided<const float>(call_.result.logsumexp, at.b, h);
-        taps.key_end = taps.all_keys = problem_.keys;
-        if (heads) aim_heads(taps, columns, map, cell_rows);
-        if (scratch.size() == 0) scratch = Buffer<float>(kernels::attention_taps_scratch(thread.group, taps.top));
-        kernels::attention_taps_tile(thread.group, taps, rows.first, rows.count, scratch.data());
-        if (!heads) continue;
-        const int64_t head = at.b * problem_.heads + h + at.tile / a_head, turn = at.tile % a_head;
-        order.wait(head, turn);
-        add_tile(head, rows, turn == 0, turn == a_head - 1, columns, map);
-        order.pass(head);
-      }
+    const int64_t groups = problem_.batch * problem_.kv_heads;
+    if (heads && groups < 4 * num_threads()) {  // threads share a head, whose tiles follow each other
+      InOrder order(groups * tasks.per_group, problem_.batch * problem_.heads);
+      order.run([&] {
+        Together thread(*this, tasks, heads);
+        for (int64_t task = order.next(); task >= 0; task = order.next()) tile_of(thread, task, &order);
+      });
+      return;
+    }
+    const int64_t tiles = heads ? tasks.per_group : 1;  // of what has to stay on one thread
+    parallel_for(groups * tasks.per_group / tiles, 1, [&](int64_t begin, int64_t end) {
+      Together thread(*this, tasks, heads);
+      for (int64_t task = begin * tiles; task < end * tiles; ++task) tile_of(thread, task, nullptr);
     });
   }
 
@@ -207,6 +188,52 @@ class Taps {
   }
 
  private:
+  // What a thread needs for the forward pass with taps.
+  struct Together {
+    Together(const Taps& taps, const ForwardTasks& forward_tasks, bool with_heads)
+        : tasks(forward_tasks),
+          heads(with_heads),
+          columns(heads && taps.wanted_.column_sums ? taps.problem_.keys : 0),
+          map(heads ? kTileRows * taps.cells_.columns : 0) {}
+    const ForwardTasks& tasks;
+    const bool heads;
+    ForwardWorker forward;
+    const Buffer<float> columns, map;  // of a tile
+    Buffer<float> scratch;
+    int64_t group = -1;
+  };
+
+  void tile_of(Together& thread, int64_t task, InOrder* order) const {
+    const ForwardTasks& tasks = thread.tasks;
+    const GroupTask at(task, problem_.kv_heads, tasks.per_group);
+    const int64_t h = at.kv_head * tasks.heads, group = task / tasks.per_group;
+    if (group != thread.group) thread.forward.enter(call_, tasks, at, false);
+    thread.group = group;
+    const auto nth = [&](int64_t n) { return thread.heads ? n : balanced(n, tasks.per_group); };
+    const RowTiles::Rows rows = tasks.tiles[nth(at.tile)];
+    kernels::AttentionTaps taps;
+    float* chosen_rows[kTileRows];
+    float* cell_rows[kTileRows];
+    const bool tapped = aim_rows(taps, at.b, h, rows, chosen_rows) || thread.heads;
+    if (tapped) taps.kept = thread.forward.keep_scores();
+    thread.forward.run(at.tile, nth(at.tile), at.tile + 1 < tasks.per_group ? nth(at.tile + 1) : -1);
+    if (!tapped) return;
+    const kernels::AttentionGroup& operands = thread.forward.group;
+    taps.logsumexp = strided<const float>(call_.result.logsumexp, at.b, h);
+    taps.key_end = taps.all_keys = problem_.keys;
+    if (thread.heads) aim_heads(taps, thread.columns, thread.map, cell_rows);
+    if (thread.scratch.size() == 0) {
+      thread.scratch = Buffer<float>(kernels::attention_taps_scratch(operands, taps.top));
+    }
+    kernels::attention_taps_tile(operands, taps, rows.first, rows.count, thread.scratch.data());
+    if (!thread.heads) return;
+    const int64_t a_head = RowTiles(1, problem_.queries).count(), turn = at.tile % a_head;
+    const int64_t head = at.b * problem_.heads + h + at.tile / a_head;
+    if (order != nullptr) order->wait(head, turn);
+    add_tile(head, rows, turn == 0, turn == a_head - 1, thread.columns, thread.map);
+    if (order != nullptr) order->pass(head);
+  }
+
   [[nodiscard]] float* map_of(int64_t head) const {
     return result_.map.data<float>() + head * cells_.rows * cells_.columns;
   }
