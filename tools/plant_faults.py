@@ -183,8 +183,6 @@ FAULTS = [
      "const int64_t before = turns(b, h), place = own(b, h) * tiles_.count();", "a bias that heads share: one place for all tiles"),
     (ATTENTION + "backward_shared.h", "double* const sums = room + (b * p.heads + h) * entries_;", "double* const sums = room + h * entries_;",
      "a table's sums of all sequences in one"),
-    (ATTENTION + "backward_shared.cc", "const bool one_by_one = problem_.group() > 1 && own_heads_ == 1 && problem_.heads > 1;", "const bool one_by_one = false;",
-     "heads of a group waited for one by one"),
     (KERNELS + "attention_backward-inl.h", "if (entry[0] != open) close();", "", "a table's sums go to the entry that comes after"),
     (KERNELS + "attention_backward-inl.h", "next = next && hn::AllTrue(kI, hn::Eq(here, hn::Add(first, hn::Iota(kI, static_cast<int32_t>(n)))));", "",
      "entries taken for neighbours that are not"),

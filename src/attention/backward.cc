@@ -110,6 +110,11 @@ class Pass {
     double* memory;
   };
 
+  // The order in which the tiles of a group add to its keys: the first of every head, the second of every head, so that
+  // the next group, which adds to the same bias, need not wait for all of this one.
+  [[nodiscard]] int64_t nth_tile(int64_t n) const {
+    return tiles_.count() == heads_ * tiles_a_head_ ? n % heads_ * tiles_a_head_ + n / heads_ : n;
+  }
   // Of a tile that lies in one head.
   [[nodiscard]] int64_t head_of(const GroupTask& at, int64_t tile) const {
     return at.kv_head * heads_ + tile / tiles_a_head_;
@@ -160,8 +165,10 @@ class Pass {
     gradients.key_end = last;
     if (queries) {
       look_ahead(worker, at);
-      for (int64_t tile = 0; tile < tiles_.count(); ++tile) {
-        const auto run = [&] { worker.run(tiles_, tile); };
+      for (int64_t n = 0; n < tiles_.count(); ++n) {
+        const int64_t tile = nth_tile(n);
+        const RowTiles::Rows next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowTiles::Rows{0, 0};
+        const auto run = [&] { worker.run(n, tiles_[tile], next); };
         for (const Room& room : rooms_) room.sums->aim(gradients, room.memory, problem_, at.b, head_of(at, tile));
         if (bias_ && bias_->by_tile()) {
           bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, order, run);
@@ -170,7 +177,7 @@ class Pass {
         }
       }
     } else {
-      for (int64_t tile = 0; tile < tiles_.count(); ++tile) worker.run(tiles_[tile]);
+      for (int64_t n = 0; n < tiles_.count(); ++n) worker.run(tiles_[nth_tile(n)]);
     }
     d_key.finish();
     d_value.finish();

@@ -22,9 +22,7 @@ BiasGradient::BiasGradient(const BackwardCall& call)
   const int64_t all = problem_.batch * problem_.heads, own = own_batch_ * own_heads_;
   sharers_ = own == 0 ? 0 : all / own;
   const bool in_one_head = problem_.group() == 1 || problem_.queries >= kernels::kTileRows;
-  // Heads of one group follow each other on one thread: the next group would wait for all of them.
-  const bool one_by_one = problem_.group() > 1 && own_heads_ == 1 && problem_.heads > 1;
-  by_tile_ = own_size_ == problem_.queries * problem_.keys && all > 0 && in_one_head && !one_by_one;
+  by_tile_ = own_size_ == problem_.queries * problem_.keys && all > 0 && in_one_head;
 }
 
 // A task is what is summed independently of the rest: one (b, h), tile of rows or range of keys of the bias itself.

@@ -49,9 +49,8 @@ class BackwardWorker {
     run_tile(rows);
   }
 
-  // The n-th of a group's tiles, in order.
-  void run(const RowTiles& tiles, int64_t n) {
-    const RowTiles::Rows rows = tiles[n], next = n + 1 < tiles.count() ? tiles[n + 1] : RowTiles::Rows{0, 0};
+  // The n-th of a group's tiles to run, and the one after it.
+  void run(int64_t n, RowTiles::Rows rows, RowTiles::Rows next) {
     const bool outside = !d_query_rows_.narrow();  // else a tile writes memory of its own, in the cache
     gradients.ahead = outside ? ahead.tile(n, gradients.d_query, group.size, group.queries, rows, next) : nullptr;
     run_tile(rows);
