@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Attention of heed and of its peers, alternating in one process, on the same numbers.
 
-Peers: PyTorch (scaled_dot_product_attention, and FlexAttention compiled), JAX, ONNX Runtime (MultiHeadAttention,
-GroupQueryAttention), OpenVINO (ScaledDotProductAttention; decoding also over its own state), ggml (flash_attn_ext);
-those that PyPI does not give are left out, and each from what it cannot do. In f32, and in bf16 where a peer has it.
+Peers: PyTorch (scaled_dot_product_attention, and FlexAttention compiled), oneDNN Graph (through TorchScript), JAX, ONNX
+Runtime (MultiHeadAttention, GroupQueryAttention), OpenVINO (ScaledDotProductAttention; decoding also over its own
+state), ggml (flash_attn_ext); those that PyPI does not give are left out, and each from what it cannot do. In f32, and
+in bf16 where a peer has it.
 Prints medians as shares of the processor's own multiply-add peak for the type, measured beside them (decoding: of the
 memory bandwidth of a copy), with the ratio to the best peer, and writes a CSV file and a plot. Every number of threads
 has a process of its own, kept to as many cores.
@@ -44,7 +45,7 @@ SHAPES = [
     Case("decode", 1, 12, 12, 1, 1024, 64),
 ]
 CASES = SHAPES + [case._replace(dtype="bf16") for case in SHAPES]
-COLOURS = ["#c0392b", "#e59866", "#f0c9a8", "#7d3c98", "#5d6d7e", "#34495e", "#aab7b8", "#2e86c1"]  # in the order of the peers
+COLOURS = ["#c0392b", "#e59866", "#f0c9a8", "#b7950b", "#7d3c98", "#5d6d7e", "#34495e", "#aab7b8", "#2e86c1"]  # in the order of the peers
 FIELDS = ["shape", "threads", "peer", "milliseconds", "share"]
 
 

@@ -8,6 +8,7 @@ gradients, query's first. What a peer cannot do raises NotImplementedError. Peer
 import ctypes
 import os
 import sys
+import warnings
 from typing import NamedTuple
 
 import peers
@@ -115,6 +116,49 @@ class FlexAttention:
         def run():
             with self.torch.no_grad():
                 return self.attention(query, key, value, block_mask=mask, enable_gqa=grouped)
+
+        return run
+
+    decode = forward
+
+
+class OneDnnGraph:
+    """oneDNN's fused attention, as PyTorch's TorchScript hands it the formula: one partition of its graph."""
+
+    name = "oneDNN Graph"
+
+    def __init__(self, threads):
+        import torch
+
+        self.torch = torch
+        torch.set_num_threads(threads)
+        torch.jit.enable_onednn_fusion(True)
+
+    def forward(self, case, query, key, value):
+        torch, scale = self.torch, case.size**0.5
+        mask = None
+        if case.causal:
+            mask = torch.full((case.queries, case.keys), -torch.inf, dtype=query.dtype).triu(1)
+        if case.heads != case.kv_heads:  # (B, Hkv, G, L, D) against (B, Hkv, 1, S, D)
+            query = query.unflatten(1, (case.kv_heads, -1))
+            key, value = key.unsqueeze(2), value.unsqueeze(2)
+
+        class Attention(torch.nn.Module):
+            def forward(self, query, key, value):
+                scores = torch.matmul(query, key.transpose(-2, -1)) / scale
+                return torch.matmul(torch.softmax(scores if mask is None else scores + mask, -1), value)
+
+        with warnings.catch_warnings(), torch.no_grad():
+            warnings.simplefilter("ignore")  # TorchScript is deprecated, and still the only way to oneDNN Graph
+            model = torch.jit.freeze(torch.jit.trace(Attention().eval(), (query, key, value)))
+            for _ in range(3):  # it fuses on the second call
+                model(query, key, value)
+            if "oneDNNFusionGroup" not in str(model.graph_for(query, key, value)):
+                raise NotImplementedError("not fused")
+
+        def run():
+            with torch.no_grad():
+                return model(query, key, value).flatten(1, -3)
 
         return run
 
@@ -330,7 +374,7 @@ class Ggml:
     decode = forward
 
 
-ALL = (Heed, PyTorch, FlexAttention, Jax, OnnxRuntime, OpenVino, OpenVinoCache, Ggml)
+ALL = (Heed, PyTorch, FlexAttention, OneDnnGraph, Jax, OnnxRuntime, OpenVino, OpenVinoCache, Ggml)
 PACKAGES = [
     ("onnxruntime", "onnxruntime"),
     ("onnx", "onnx"),

@@ -1,5 +1,6 @@
-// attention_backward(): one pass over (query tile, key block) pairs where there are groups enough for the threads,
-// otherwise two (keys and values, then queries), with the same chains of additions and therefore the same bits.
+// attention_backward(): one pass over (query tile, key block) pairs. Threads take groups, or, where there are too few
+// of them, tiles, which add to the gradients of keys and values in their order: the same chains of additions, and
+// therefore the same bits.
 #include <algorithm>
 #include <limits>
 #include <optional>
@@ -14,11 +15,46 @@ namespace heed {
 namespace {
 
 using kernels::AttentionBackward;
-using kernels::AttentionGroup;
-using kernels::kTileRows;
-using kernels::padded;
 
-constexpr int64_t kRangeKeys = 256;  // keys of a task in the pass over keys and values
+// Lets the tiles of a group, each on a thread of its own, add to the gradients of its keys and values in their order.
+class TileTurns : public kernels::AttentionTurns {
+ public:
+  TileTurns(const BackwardCall& call, const GradientSums& sums, InOrder& order, int64_t tiles)
+      : call_(call), problem_(call.problem), sums_(sums), order_(order), tiles_(tiles) {}
+
+  // From now on for the n-th tile of a group.
+  void enter(int64_t group, int64_t n) { group_ = group, n_ = n; }
+  [[nodiscard]] static int64_t blocks(const AttentionProblem& problem) {
+    return (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
+  }
+  [[nodiscard]] float* d_key() const { return sums_.key.data() + group_ * problem_.keys * sums_.key_row; }
+  [[nodiscard]] float* d_value() const { return sums_.value.data() + group_ * problem_.keys * sums_.value_row; }
+
+  void begin(int64_t block) override {
+    order_.wait(place(block), n_);
+    if (n_ == 0) each(block, [](const GradientRows& rows) { rows.clear(); });
+  }
+  void end(int64_t block) override {
+    if (n_ == tiles_ - 1) each(block, [](const GradientRows& rows) { rows.write(); });
+    order_.pass(place(block));
+  }
+
+ private:
+  [[nodiscard]] int64_t place(int64_t block) const { return group_ * blocks(problem_) + block; }
+  template <class F>
+  void each(int64_t block, const F& f) const {
+    const int64_t first = block * kernels::kBlockKeys, count = std::min(kernels::kBlockKeys, problem_.keys - first);
+    const int64_t b = group_ / problem_.kv_heads, h = group_ % problem_.kv_heads;
+    f(GradientRows(call_.gradients.key, b, h, first, count, d_key() + first * sums_.key_row));
+    f(GradientRows(call_.gradients.value, b, h, first, count, d_value() + first * sums_.value_row));
+  }
+
+  const BackwardCall& call_;
+  const AttentionProblem& problem_;
+  const GradientSums& sums_;
+  InOrder& order_;
+  int64_t tiles_, group_ = 0, n_ = 0;
+};
 
 // All of a call.
 class Pass {
@@ -33,7 +69,7 @@ class Pass {
     if (result_.bias.defined()) bias_.emplace(call_);
   }
 
-  // Has the heads of the call add up, in in_one(), what they can of this.
+  // Has the heads of the call add up, in by_group(), what they can of this.
   void make_room(std::span<SharedSums> all) {
     bool table = false;  // a kernel adds to one at a time
     for (SharedSums& sums : all) {
@@ -45,56 +81,50 @@ class Pass {
     }
   }
 
-  // Every group of heads by itself, all gradients at once.
-  void in_one() const {
-    const bool biased = bias_ && bias_->by_tile();
-    const auto run = [&](BackwardWorker& thread, const GroupTask& at, InOrder* order) {
-      keys_and_values(thread, at, 0, problem_.keys, true, order);
-    };
+  // Every group of heads by itself.
+  void by_group() const {
+    const bool biased = bias_ && bias_->in_pass();
     if (biased && bias_->shared()) {
       InOrder order(groups(), bias_->places());
       order.run([&] {
         BackwardWorker thread(call_);
+        const GradientSums sums(problem_, 1);
         for (int64_t index = order.next(); index >= 0; index = order.next()) {
-          run(thread, GroupTask(index, problem_.kv_heads, 1), &order);
+          run_group(thread, sums, GroupTask(index, problem_.kv_heads, 1), &order);
         }
       });
     } else {
       parallel_for(groups(), 1, [&](int64_t begin, int64_t end) {
         BackwardWorker thread(call_);
+        const GradientSums sums(problem_, 1);
         GroupTask at(begin, problem_.kv_heads, 1);
-        for (int64_t index = begin; index < end; ++index, at.step(problem_.kv_heads, 1)) run(thread, at, nullptr);
+        for (int64_t index = begin; index < end; ++index, at.step(problem_.kv_heads, 1)) {
+          run_group(thread, sums, at, nullptr);
+        }
       });
     }
     if (bias_ && !biased) bias_->run_apart();
     if (bias_) bias_->finish();
   }
 
-  // Gradients of keys and values by ranges of keys, then those of queries by tiles.
-  void in_two() const {
-    const int64_t ranges = (problem_.keys + kRangeKeys - 1) / kRangeKeys;
-    parallel_for(groups() * ranges, 1, [&](int64_t begin, int64_t end) {
+  // Where there are too few groups for the threads: these share a group's tiles.
+  void by_tile() const {
+    const GradientSums sums(problem_, groups());
+    InOrder order(groups() * tiles_.count(), groups() * TileTurns::blocks(problem_));
+    std::vector<std::atomic<int64_t>> taken(static_cast<size_t>(groups()));  // tiles of each group
+    std::atomic<int64_t> started = 0;
+    const bool biased = bias_ && bias_->in_pass() && !bias_->shared();
+    order.run([&] {
       BackwardWorker thread(call_);
-      for (int64_t task = begin; task < end; ++task) {
-        const GroupTask at(task, problem_.kv_heads, ranges);
-        const int64_t first = balanced(at.tile, ranges) * kRangeKeys;
-        keys_and_values(thread, at, first, std::min(first + kRangeKeys, problem_.keys), false, nullptr);
-      }
-    });
-    const bool biased = bias_ && bias_->by_tile() && !bias_->shared();
-    parallel_for(groups() * tiles_.count(), 1, [&](int64_t begin, int64_t end) {
-      BackwardWorker thread(call_);
-      for (int64_t task = begin; task < end; ++task) {
-        const GroupTask at(task, problem_.kv_heads, tiles_.count());
-        enter(thread, at);
-        want_query(thread, at);
-        thread.gradients.key_end = problem_.keys;
-        const int64_t tile = balanced(at.tile, tiles_.count());
-        const auto run = [&] { thread.run(tiles_[tile]); };
-        if (biased) {
-          bias_->run(thread, at.b, head_of(at, tile), tile % tiles_a_head_, nullptr, run);
-        } else {
-          run();
+      TileTurns turns(call_, sums, order, tiles_.count());
+      // A thread stays with a group, whose keys it has packed, as long as there are tiles left in it.
+      const int64_t first = started.fetch_add(1) * groups() / num_threads();
+      for (int64_t n = 0; n < groups(); ++n) {
+        const int64_t group = (first + n) % groups();
+        std::atomic<int64_t>& next = taken[static_cast<size_t>(group)];
+        for (int64_t tile = next.fetch_add(1); tile < tiles_.count(); tile = next.fetch_add(1)) {
+          turns.enter(group, tile);
+          run_tile(thread, turns, GroupTask(group, problem_.kv_heads, 1), nth_tile(tile), biased);
         }
       }
     });
@@ -102,6 +132,13 @@ class Pass {
     if (bias_) bias_->finish();
   }
 
+  // Whether whole groups leave no thread idle for long, or so many threads are not worth it. By tiles, what heads add
+  // to together, `sums` and a bias that they share, takes a pass of its own, 1.4 times all.
+  [[nodiscard]] bool groups_suffice(bool sums) const {
+    const int64_t threads = num_threads(), rounds = (groups() + threads - 1) / threads;
+    const int64_t most = sums || (bias_ && bias_->in_pass() && bias_->shared()) ? 14 : 11;  // tenths of an even share
+    return threads == 1 || rounds * threads * 10 <= groups() * most || problem_.keys * problem_.queries < 4096;
+  }
   [[nodiscard]] int64_t groups() const { return problem_.batch * problem_.kv_heads; }
 
  private:
@@ -150,37 +187,47 @@ class Pass {
     after(call_.forward.output, at.kv_head * heads_);
   }
 
-  // Gradients of keys and values [first, last) of a group, and with `queries` those of its queries (all keys then) and
-  // what else rows add to.
-  void keys_and_values(BackwardWorker& worker, const GroupTask& at, int64_t first, int64_t last, bool queries,
-                       InOrder* order) const {
+  void run_group(BackwardWorker& worker, const GradientSums& sums, const GroupTask& at, InOrder* order) const {
     enter(worker, at);
-    if (queries) want_query(worker, at);
-    const GradientRows d_key(result_.key, at.b, at.kv_head, first, last - first, worker.d_key);
-    const GradientRows d_value(result_.value, at.b, at.kv_head, first, last - first, worker.d_value);
+    want_query(worker, at);
+    const GradientRows d_key(result_.key, at.b, at.kv_head, 0, problem_.keys, sums.key.data());
+    const GradientRows d_value(result_.value, at.b, at.kv_head, 0, problem_.keys, sums.value.data());
+    d_key.clear();
+    d_value.clear();
     AttentionBackward& gradients = worker.gradients;
-    gradients.d_key = d_key.data() - first * padded(problem_.size);
-    gradients.d_value = d_value.data() - first * padded(problem_.value_size);
-    gradients.key_begin = first;
-    gradients.key_end = last;
-    if (queries) {
-      look_ahead(worker, at);
-      for (int64_t n = 0; n < tiles_.count(); ++n) {
-        const int64_t tile = nth_tile(n);
-        const RowTiles::Rows next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowTiles::Rows{0, 0};
-        const auto run = [&] { worker.run(n, tiles_[tile], next); };
-        for (const Room& room : rooms_) room.sums->aim(gradients, room.memory, problem_, at.b, head_of(at, tile));
-        if (bias_ && bias_->by_tile()) {
-          bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, order, run);
-        } else {
-          run();
-        }
+    gradients.d_key = sums.key.data();
+    gradients.d_value = sums.value.data();
+    gradients.key_end = problem_.keys;
+    look_ahead(worker, at);
+    for (int64_t n = 0; n < tiles_.count(); ++n) {
+      const int64_t tile = nth_tile(n);
+      const RowTiles::Rows next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowTiles::Rows{0, 0};
+      const auto run = [&] { worker.run(n, tiles_[tile], next); };
+      for (const Room& room : rooms_) room.sums->aim(gradients, room.memory, problem_, at.b, head_of(at, tile));
+      if (bias_ && bias_->in_pass()) {
+        bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, order, run);
+      } else {
+        run();
       }
-    } else {
-      for (int64_t n = 0; n < tiles_.count(); ++n) worker.run(tiles_[nth_tile(n)]);
     }
-    d_key.finish();
-    d_value.finish();
+    d_key.write();
+    d_value.write();
+  }
+
+  void run_tile(BackwardWorker& worker, TileTurns& turns, const GroupTask& at, int64_t tile, bool biased) const {
+    enter(worker, at);
+    want_query(worker, at);
+    AttentionBackward& gradients = worker.gradients;
+    gradients.d_key = turns.d_key();
+    gradients.d_value = turns.d_value();
+    gradients.key_end = problem_.keys;
+    gradients.turns = &turns;
+    const auto run = [&] { worker.run(tiles_[tile]); };
+    if (biased) {
+      bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, nullptr, run);
+    } else {
+      run();
+    }
   }
 
   const BackwardCall& call_;
@@ -212,19 +259,16 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
     passes.reserve(calls.size());
     for (const BackwardCall& call : calls) passes.emplace_back(call).make_room(sums);
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
-      for (int64_t n = begin; n < end; ++n) passes[static_cast<size_t>(n)].in_one();
+      for (int64_t n = begin; n < end; ++n) passes[static_cast<size_t>(n)].by_group();
     });
   } else {
     for (const BackwardCall& call : calls) {
       Pass pass(call);
-      // The second way computes the scores twice: worth it only where whole groups would leave threads idle.
-      const int64_t groups = pass.groups(), rounds = (groups + threads - 1) / threads;
-      const AttentionProblem& p = call.problem;
-      if (threads == 1 || rounds * threads * 10 <= groups * 14 || p.keys * p.queries < 4096) {
+      if (pass.groups_suffice(!sums.empty())) {
         pass.make_room(sums);
-        pass.in_one();
+        pass.by_group();
       } else {
-        pass.in_two();
+        pass.by_tile();
       }
     }
   }

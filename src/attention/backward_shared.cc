@@ -22,7 +22,7 @@ BiasGradient::BiasGradient(const BackwardCall& call)
   const int64_t all = problem_.batch * problem_.heads, own = own_batch_ * own_heads_;
   sharers_ = own == 0 ? 0 : all / own;
   const bool in_one_head = problem_.group() == 1 || problem_.queries >= kernels::kTileRows;
-  by_tile_ = own_size_ == problem_.queries * problem_.keys && all > 0 && in_one_head;
+  in_pass_ = own_size_ == problem_.queries * problem_.keys && all > 0 && in_one_head;
 }
 
 // A task is what is summed independently of the rest: one (b, h), tile of rows or range of keys of the bias itself.

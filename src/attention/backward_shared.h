@@ -16,8 +16,8 @@ class BiasGradient {
  public:
   explicit BiasGradient(const BackwardCall& call);  // of a call that wants it
 
-  // Whether rows can be added tile by tile: they are not summed themselves, and neighbours can follow each other.
-  [[nodiscard]] bool by_tile() const { return by_tile_; }
+  // Whether rows can be added in the pass over tiles: they are not summed themselves, and each tile is one head's.
+  [[nodiscard]] bool in_pass() const { return in_pass_; }
   // Whether heads share it, so that their rows must come in order; if not, `order` below is null.
   [[nodiscard]] bool shared() const { return sharers_ > 1; }
   // Where tiles wait for each other: one for each tile of the rows of the bias.
@@ -62,7 +62,7 @@ class BiasGradient {
   const Tensor& d_bias_;
   float* data_;
   int64_t own_batch_, own_heads_, own_size_, sharers_;
-  bool own_rows_, own_keys_, by_tile_;
+  bool own_rows_, own_keys_, in_pass_;
   RowTiles tiles_;  // of a head
 };
 

@@ -59,7 +59,7 @@ class BackwardWorker {
   kernels::AttentionGroup group;
   kernels::AttentionBackward gradients;
   TilesAhead ahead;
-  Buffer<float> d_key, d_value, d_scores;
+  Buffer<float> d_scores;
 
  private:
   void run_tile(RowTiles::Rows rows) {
@@ -86,11 +86,11 @@ class BackwardWorker {
   Buffer<float> scratch_;
 };
 
-// Rows [first, first + count) of a gradient (S, columns), accumulated beside each other in rows of whole vectors.
+// Rows [first, first + count) of a gradient (S, columns) while they are added up in `sums`, rows of whole vectors.
 class GradientRows {
  public:
-  // Of head h of sequence b of `gradient`. `memory` grows where it must, and is free again after finish().
-  GradientRows(const Tensor& gradient, int64_t b, int64_t h, int64_t first, int64_t count, Buffer<float>& memory)
+  // Of head h of sequence b of `gradient`.
+  GradientRows(const Tensor& gradient, int64_t b, int64_t h, int64_t first, int64_t count, float* sums)
       : result_(static_cast<char*>(gradient.raw()) +
                 (b * gradient.stride(0) + h * gradient.stride(1) + first * gradient.stride(2)) *
                     size_of(gradient.dtype())),
@@ -98,17 +98,14 @@ class GradientRows {
         result_row_(gradient.stride(2)),
         count_(count),
         columns_(gradient.size(3)),
-        memory_(memory) {
-    const int64_t needed = count * kernels::padded(columns_);
-    if (memory.size() < needed) memory = Buffer<float>(needed);
-    std::fill_n(memory.data(), needed, 0.0f);
-  }
-  [[nodiscard]] float* data() const { return memory_.data(); }
-  void finish() const {
+        sums_(sums) {}
+  void clear() const { std::fill_n(sums_, count_ * kernels::padded(columns_), 0.0f); }
+  // From `sums` to where they belong.
+  void write() const {
     const int64_t row = kernels::padded(columns_);
     const bool narrow = element_ != kernels::Element::f32;
-    float* const to = narrow ? memory_.data() : static_cast<float*>(result_);
-    kernels::attention_copy_rows(memory_.data(), row, to, narrow ? row : result_row_, count_, columns_);
+    float* const to = narrow ? sums_ : static_cast<float*>(result_);
+    kernels::attention_copy_rows(sums_, row, to, narrow ? row : result_row_, count_, columns_);
     if (narrow) kernels::attention_narrow_rows(to, row, count_, columns_, element_, result_, result_row_);
   }
 
@@ -116,7 +113,18 @@ class GradientRows {
   void* result_;
   kernels::Element element_;
   int64_t result_row_, count_, columns_;
-  Buffer<float>& memory_;
+  float* sums_;
+};
+
+// Memory for the gradients of a group's keys and values while they are added up.
+struct GradientSums {
+  int64_t key_row, value_row;
+  Buffer<float> key, value;
+  GradientSums(const AttentionProblem& problem, int64_t groups)
+      : key_row(kernels::padded(problem.size)),
+        value_row(kernels::padded(problem.value_size)),
+        key(groups * problem.keys * key_row),
+        value(groups * problem.keys * value_row) {}
 };
 
 }  // namespace heed

@@ -287,15 +287,17 @@ class Taps {
     if (wanted_.map.rows == 0) return;
     float* const to = map_of(head);
     if (first) std::fill_n(to, cells_.rows * cells_.columns, 0.0f);
+    int64_t cell = cells_.row_of(rows.first % problem_.queries);
     for (int64_t r = 0; r < rows.count; ++r) {
-      float* const sums = to + cells_.row_of((rows.first + r) % problem_.queries) * cells_.columns;
+      while (cells_.first_row(cell + 1) <= rows.first % problem_.queries + r) ++cell;
+      float* const sums = to + cell * cells_.columns;
       const float* const own = map.data() + r * cells_.columns;
-      for (int64_t c = 0; c < cells_.columns; ++c) {
-        if (!wanted_.map.largest) {
-          sums[c] += own[c];
-        } else if (!(sums[c] >= own[c]) && sums[c] == sums[c]) {  // a NaN stays
-          sums[c] = own[c];
+      if (wanted_.map.largest) {
+        for (int64_t c = 0; c < cells_.columns; ++c) {
+          if (!(sums[c] >= own[c]) && sums[c] == sums[c]) sums[c] = own[c];  // a NaN stays
         }
+      } else {
+        for (int64_t c = 0; c < cells_.columns; ++c) sums[c] += own[c];
       }
     }
     if (last) cells_.finish(to, 0, cells_.rows, wanted_.map.largest);

@@ -152,6 +152,15 @@ struct AttentionTaps {
 void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
                          float* scratch);
 
+// Tiles of several threads add to the gradients of one group's keys and values: block by block, and in each block one
+// after the other, all tiles of the group, also those that attend to none of its keys.
+class AttentionTurns {
+ public:
+  virtual ~AttentionTurns() = default;
+  virtual void begin(int64_t block) = 0;  // waits for the tile's turn at keys [block * kBlockKeys, ...)
+  virtual void end(int64_t block) = 0;
+};
+
 struct AttentionBackward {
   Strided<const float> output;     // (G, L, Dv)
   Strided<const float> d_output;   // (G, L, Dv)
@@ -166,6 +175,7 @@ struct AttentionBackward {
   double* d_additive = nullptr;  // (D), of the head's `additive`, added to: keys in order, then rows
   int64_t table_stage = 0;
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
+  AttentionTurns* turns = nullptr;     // of d_key and d_value with the full range of keys; null: they are the caller's
   Ahead* ahead = nullptr;              // as in the forward pass
 };
 

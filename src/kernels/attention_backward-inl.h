@@ -244,13 +244,24 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
     }
   }
 
+  kernels::AttentionTurns* const turns = gradients.turns;
+  const int64_t first = std::max(tile.begin / kBlockKeys * kBlockKeys, gradients.key_begin);
   const int64_t end = std::min(tile.end, gradients.key_end);
-  for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, gradients.key_begin); begin < end;
-       begin += kBlockKeys) {
+  const auto skip = [&](int64_t from, int64_t to) {
+    for (int64_t block = from / kBlockKeys; turns != nullptr && block * kBlockKeys < to; ++block) {
+      turns->begin(block);
+      turns->end(block);
+    }
+  };
+  skip(0, first < end ? first : gradients.key_end);
+  for (int64_t begin = first; begin < end; begin += kBlockKeys) {
     const Block block = clip(tile, begin, gradients.key_begin, gradients.key_end);
     Bits bits, kept;
     const Coverage coverage = find_attended(tile, block, bits);
-    if (coverage == Coverage::none) continue;
+    if (coverage == Coverage::none) {
+      skip(begin, begin + 1);
+      continue;
+    }
     unit.multiply_keys(tile, block, w.scores);
     const bool partial = apply_rules(tile, block, coverage, w.scores, w.spare, w.slopes, bits);
     unit.multiply_values(tile, block, w.d_scores);
@@ -274,8 +285,11 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
         hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);
       }
     }
+    if (turns != nullptr) turns->begin(begin / kBlockKeys);
     unit.add_gradients(tile, gradients, block, partial, bits);
+    if (turns != nullptr) turns->end(begin / kBlockKeys);
   }
+  if (first < end) skip((end + kBlockKeys - 1) / kBlockKeys * kBlockKeys, gradients.key_end);
   if (gradients.d_query.data != nullptr) write_query_gradient(tile, gradients, w);
 }
 
