@@ -46,6 +46,7 @@ SHAPES = [
 ]
 CASES = SHAPES + [case._replace(dtype="bf16") for case in SHAPES]
 COLOURS = ["#c0392b", "#e59866", "#f0c9a8", "#b7950b", "#7d3c98", "#5d6d7e", "#34495e", "#aab7b8", "#2e86c1"]  # in the order of the peers
+PAUSE = 0.1  # seconds before a peer's turn, in which the threads of the one before stop spinning
 FIELDS = ["shape", "threads", "peer", "milliseconds", "share"]
 
 
@@ -129,6 +130,8 @@ def measure(case, threads, rounds):
         inner[name] = max(1, math.ceil(0.02 / (time.perf_counter() - start)))
     for _ in range(rounds):
         for name, runs in calls.items():
+            time.sleep(PAUSE)
+            runs[0]()
             start = time.perf_counter()
             for _ in range(inner[name]):
                 for run in runs:
@@ -152,7 +155,13 @@ def plot(rows, path):
     most = max(row["threads"] for row in rows)
     rows = [row for row in rows if row["threads"] == most and not row["shape"].endswith("bf16")]
     gap, left, width, bar = 10, 250, 460, 9
-    body, y = [], 40
+    legend, x, top = "", 10, 12
+    for peer in (peer for peer in colours if any(row["peer"] == peer for row in rows)):
+        if x + 28 + 7 * len(peer) > left + width:
+            x, top = 10, top + 16
+        legend += f'<rect x="{x}" y="{top}" width="10" height="10" fill="{colours[peer]}"/><text x="{x + 14}" y="{top + 9}">{peer}</text>'
+        x += 28 + 7 * len(peer)
+    body, y = [], top + 28
     for shape in dict.fromkeys(row["shape"] for row in rows):
         group = [row for row in rows if row["shape"] == shape]
         body.append(f'<text x="{left - 8}" y="{y + bar * len(group) / 2 + 4}" text-anchor="end">{shape}</text>')
@@ -162,13 +171,8 @@ def plot(rows, path):
             body.append(f'<text x="{left + length + 4:.1f}" y="{y + bar - 1}" font-size="8">{100 * row["share"]:.0f}</text>')
             y += bar
         y += gap
-    shown = [peer for peer in colours if any(row["peer"] == peer for row in rows)]
-    legend, x = "", 10
-    for peer in shown:
-        legend += f'<rect x="{x}" y="12" width="10" height="10" fill="{colours[peer]}"/><text x="{x + 14}" y="21">{peer}</text>'
-        x += 28 + 7 * len(peer)
     lines = "".join(
-        f'<line x1="{left + width * n / 4}" x2="{left + width * n / 4}" y1="34" y2="{y}" stroke="#ddd"/>'
+        f'<line x1="{left + width * n / 4}" x2="{left + width * n / 4}" y1="{top + 22}" y2="{y}" stroke="#ddd"/>'
         f'<text x="{left + width * n / 4}" y="{y + 12}" text-anchor="middle" fill="#888">{25 * n} %</text>'
         for n in range(5)
     )

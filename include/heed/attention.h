@@ -47,8 +47,9 @@ class Causal {
   int64_t offset_ = 0;
 };
 
-// What to tell of the weights without keeping them: memory linear in L + S, for half to one and a bit forward passes
-// more (heed bench rules). All are of the weights that Want::weights would return.
+// What to tell of the weights without keeping them: memory linear in L + S, a sixth to a third of a forward pass each
+// (heed bench rules; beyond 65,536 keys, and for few rows, two thirds and more). All are of the weights that
+// Want::weights would return.
 struct AttentionTaps {
   bool entropy = false;      // of each row, -sum_j w log w, in nats
   int64_t top_k = 0;         // the keys with the largest weights of each row; at most S

@@ -228,7 +228,8 @@ inline void write_query_gradient(const Tile& tile, const AttentionBackward& grad
 // Unit holds the tile's queries and output gradients and does the products:
 //   multiply_keys(tile, block, scores)       scores (64, width) = keys of the block times the scaled queries
 //   multiply_values(tile, block, d_weights)  d_weights (64, width) = values of the block times the output's gradient
-//   add_gradients(tile, gradients, block, partial, bits)  what is wanted of dV += P^T dO, dK += dS^T Q, dQ += dS K,
+//   add_to_queries(tile, block, partial, bits)       d_query of the workspace += dS K
+//   add_to_keys(tile, gradients, block, partial, bits)  what is wanted of dV += P^T dO and dK += dS^T Q
 //     P in scores and dS in d_scores of the workspace; where `partial`, only of the pairs in `bits`
 //   kRounds                                  whether those are rounded to bf16 for that
 template <class Unit>
@@ -285,8 +286,9 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
         hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);
       }
     }
+    if (gradients.d_query.data != nullptr) unit.add_to_queries(tile, block, partial, bits);
     if (turns != nullptr) turns->begin(begin / kBlockKeys);
-    unit.add_gradients(tile, gradients, block, partial, bits);
+    unit.add_to_keys(tile, gradients, block, partial, bits);
     if (turns != nullptr) turns->end(begin / kBlockKeys);
   }
   if (first < end) skip((end + kBlockKeys - 1) / kBlockKeys * kBlockKeys, gradients.key_end);

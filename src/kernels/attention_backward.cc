@@ -90,8 +90,29 @@ struct Vectors {
     }
   }
 
-  void add_gradients(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
-                     const Bits& bits) const {
+  void add_to_queries(const Tile& tile, const Block& block, bool partial, const Bits& bits) const {
+    const AttentionGroup& g = tile.group;
+    if (g.additive.data != nullptr) return;  // with the keys
+    const Product product{.c = w.d_query,
+                          .c_row = tile.width,
+                          .a = g.key.data + block.from * g.key.row,
+                          .a_row = g.key.column,
+                          .a_depth = g.key.row,
+                          .x = w.d_scores,
+                          .x_row = tile.width,
+                          .rows = g.size,
+                          .depth = block.count,
+                          .n = tile.width,
+                          .ahead = ahead};
+    if (partial && !all_finite(product.a, g.key.row, g.key.column, block.count, g.size)) {
+      multiply_attended_lanes<Into::added>(product, bits);
+    } else {
+      multiply<Into::added>(product);
+    }
+  }
+
+  void add_to_keys(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
+                   const Bits& bits) const {
     const AttentionGroup& g = tile.group;
     if (gradients.d_value != nullptr) {
       const int64_t stride = padded(g.value_size);
@@ -128,24 +149,6 @@ struct Vectors {
                             .ahead = ahead};
       if (partial && !query_finite) {
         multiply_attended_depth(product, bits);
-      } else {
-        multiply<Into::added>(product);
-      }
-    }
-    if (gradients.d_query.data != nullptr) {
-      const Product product{.c = w.d_query,
-                            .c_row = tile.width,
-                            .a = g.key.data + block.from * g.key.row,
-                            .a_row = g.key.column,
-                            .a_depth = g.key.row,
-                            .x = w.d_scores,
-                            .x_row = tile.width,
-                            .rows = g.size,
-                            .depth = block.count,
-                            .n = tile.width,
-                            .ahead = ahead};
-      if (partial && !all_finite(product.a, g.key.row, g.key.column, block.count, g.size)) {
-        multiply_attended_lanes<Into::added>(product, bits);
       } else {
         multiply<Into::added>(product);
       }

@@ -346,8 +346,14 @@ struct PairsBackward {
                                           .n = stride});
   }
 
-  void add_gradients(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
-                     const Bits& bits) const {
+  void add_to_queries(const Tile& tile, const Block& block, bool partial, const Bits& bits) const {
+    pack_pairs<Unit>(w.d_scores, block.count, tile.width, pairs);
+    multiply_columns<Unit, Into::added>(tile, block, keys.key, tile.group.size, pairs, nullptr, w.d_query);
+    add_special(tile, block, keys.key, partial, bits, w.d_scores, w.d_query);
+  }
+
+  void add_to_keys(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
+                   const Bits& bits) const {
     const AttentionGroup& g = tile.group;
     if (gradients.d_value != nullptr) {
       float* const sums = gradients.d_value + block.from * padded(g.value_size);
@@ -362,11 +368,6 @@ struct PairsBackward {
       round_lines(w.d_scores, block.count, tile.width, scale, lines);
       add_rows(tile, block, query_rows, g.size, sums);
       if (!query_finite) add_special_rows(tile, block, w.query_rows, g.size, partial, bits, w.d_scores, scale, sums);
-    }
-    if (gradients.d_query.data != nullptr) {
-      pack_pairs<Unit>(w.d_scores, block.count, tile.width, pairs);
-      multiply_columns<Unit, Into::added>(tile, block, keys.key, g.size, pairs, nullptr, w.d_query);
-      add_special(tile, block, keys.key, partial, bits, w.d_scores, w.d_query);
     }
   }
 };

@@ -44,8 +44,16 @@ class Case {
       where_ = " on " + std::string(to_string(active_isa())) + " with " + std::to_string(num_threads()) + " threads";
     };
     settle(false);
-    const testing::Problem& p = case_.problem;
-    const AttentionWantGradients want{.bias = p.options.bias.defined()};
+    testing::Problem& p = case_.problem;
+    const int64_t queries = p.q.size(2), keys = p.k.size(2);
+    if (queries > 0 && keys > 0 && random_.chance(0.5)) {
+      p.options.want.taps = {.entropy = true,
+                             .top_k = random_.integer(0, std::min<int64_t>(keys, 20)),
+                             .column_sums = true,
+                             .map = {random_.integer(1, queries), random_.integer(1, keys), random_.chance(0.5)}};
+    }
+    const AttentionWantGradients want{.bias = p.options.bias.defined(),
+                                      .alibi_slopes = p.options.alibi_slopes.defined()};
     const AttentionResult r = attention(p.q, p.k, p.v, p.options);
     const AttentionGradients g = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, want);
     against_oracle(r, g);
@@ -59,12 +67,18 @@ class Case {
     same(s.output, r.output, "output");
     same(s.logsumexp, r.logsumexp, "logsumexp");
     same(s.weights, r.weights, "weights");
+    same(s.taps.entropy, r.taps.entropy, "entropy");
+    same(s.taps.top_keys, r.taps.top_keys, "top keys");
+    same(s.taps.top_weights, r.taps.top_weights, "top weights");
+    same(s.taps.column_sums, r.taps.column_sums, "column sums");
+    same(s.taps.map, r.taps.map, "map");
     const AttentionGradients h = attention_backward(p.d_out, p.q, p.k, p.v, s, p.options, want);
     same(h.query, g.query, "d_query");
     same(h.key, g.key, "d_key");
     same(h.value, g.value, "d_value");
     same(h.bias, g.bias, "d_bias");
     same(h.sinks, g.sinks, "d_sinks");
+    same(h.alibi_slopes, g.alibi_slopes, "d_slopes");
     with_cache();
     return said();
   }
@@ -112,6 +126,14 @@ class Case {
     check(close(to_doubles(r.output), a.out, 8e-6 + 1.5 * unit, "output"));
     check(close(to_doubles(r.logsumexp), a.lse, 4e-6, "logsumexp"));
     check(close(to_doubles(r.weights), a.weights, 8e-6, "weights"));
+    if (r.taps.column_sums.defined()) {
+      const auto keys = static_cast<size_t>(p.k.size(2));
+      std::vector<double> sums(static_cast<size_t>(r.taps.column_sums.numel()), 0.0);
+      for (size_t n = 0; n < a.weights.size(); ++n) {
+        sums[n / keys / static_cast<size_t>(p.q.size(2)) * keys + n % keys] += a.weights[n];
+      }
+      check(close(to_doubles(r.taps.column_sums), sums, 2e-5, "column sums"));
+    }
     const double tolerance = 4e-5 + 24 * unit;  // the sum over Dv of what rounding the output left
     check(close(to_doubles(g.query), a.d_q, tolerance, "d_query"));
     check(close(to_doubles(g.key), a.d_k, tolerance, "d_key"));
@@ -153,6 +175,7 @@ class Case {
     if (longest < keys) return;  // masks and the like are as wide as the longest sequence
     AttentionOptions options = p.options;
     options.key_lengths = {};
+    options.want.taps = {};
     const Tensor q = p.q.to(DType::f32);
     const AttentionResult r = attention(q, cache, options);
     options.key_lengths = lengths;
