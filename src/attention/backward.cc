@@ -2,6 +2,7 @@
 // of them, tiles, which add to the gradients of keys and values in their order: the same chains of additions, and
 // therefore the same bits.
 #include <algorithm>
+#include <atomic>
 #include <limits>
 #include <optional>
 
