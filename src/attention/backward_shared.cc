@@ -21,8 +21,7 @@ BiasGradient::BiasGradient(const BackwardCall& call)
   own_rows_ = extent(2) != 1, own_keys_ = extent(3) != 1;
   const int64_t all = problem_.batch * problem_.heads, own = own_batch_ * own_heads_;
   sharers_ = own == 0 ? 0 : all / own;
-  const bool in_one_head = problem_.group() == 1 || problem_.queries >= kernels::kTileRows;
-  in_pass_ = own_size_ == problem_.queries * problem_.keys && all > 0 && in_one_head;
+  in_pass_ = own_size_ == problem_.queries * problem_.keys && all > 0 && RowTiles::in_one_head(problem_);
 }
 
 // A task is what is summed independently of the rest: one (b, h), tile of rows or range of keys of the bias itself.
@@ -80,9 +79,8 @@ int64_t SharedSums::heads_of(const BackwardCall& call) const {
 
 double* SharedSums::room(const BackwardCall& call) {
   const AttentionProblem& p = call.problem;
-  const bool in_one_head = p.group() == 1 || p.queries >= kernels::kTileRows;
   const int64_t count = p.batch * p.heads * entries_;
-  if (!in_one_head || count * static_cast<int64_t>(calls_.size()) > kMostSums) return nullptr;
+  if (!RowTiles::in_one_head(p) || count * static_cast<int64_t>(calls_.size()) > kMostSums) return nullptr;
   Buffer<double>& room = rooms_[static_cast<size_t>(&call - calls_.data())];
   room = Buffer<double>(count);
   std::fill_n(room.data(), count, 0.0);

@@ -58,6 +58,10 @@ class RowTiles {
     int64_t first, count;
   };
   [[nodiscard]] int64_t count() const { return segments_ * per_segment_; }
+  // Whether every tile lies in one head.
+  [[nodiscard]] static bool in_one_head(const AttentionProblem& problem) {
+    return problem.group() == 1 || problem.queries >= kernels::kTileRows;
+  }
   [[nodiscard]] Rows operator[](int64_t tile) const;
 
  private:

@@ -355,7 +355,7 @@ AttentionTapped run_tapped(const ForwardCall& call) {
   }
   const Taps taps(call, result);
   const bool together = !few_rows(call) && problem.queries > 0 && problem.keys > 0 && problem.keys <= kMostKept;
-  const bool in_one_head = problem.group() == 1 || problem.queries >= kTileRows;
+  const bool in_one_head = RowTiles::in_one_head(problem);
   if (together) {
     taps.with_forward(in_one_head && taps.by_head());
   } else {
