@@ -28,7 +28,7 @@ if(HEED_PORTABLE_ONLY)
 endif()
 
 function(heed_folder name)
-  file(GLOB sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
   if(NOT sources)
     add_library(heed_${name} INTERFACE)
     target_link_libraries(heed_${name} INTERFACE ${ARGN})

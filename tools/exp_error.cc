@@ -2,7 +2,7 @@
 //
 //   cmake --build build/release --target exp_error && build/release/tests/exp_error
 //
-// Two functions: Exp of kernels/math-inl.h, for any input, and exponential() of the attention kernels, for inputs up to
+// Two functions: Exp of kernels/simd/math-inl.h, for any input, and exponential() of the attention kernels, for inputs up to
 // 88 (its inputs are scores less the largest), which gives 0 where the result would be subnormal. Takes minutes.
 #include <algorithm>
 #include <bit>
@@ -16,8 +16,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention_math-inl.h"
-#include "kernels/math-inl.h"
+#include "kernels/simd/attention_math-inl.h"
+#include "kernels/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -35,8 +35,8 @@ aarch64-linux-gnu-g++ -std=c++20 -march=armv8-a+crypto -O2 -DNDEBUG -ffp-contrac
 COMPILE
 # Headers are not followed: everything again when one has changed.
 if [ -n "$(find include src tests -name '*.h' -newer "$out/attention_test" 2>/dev/null)" ]; then export HEED_REBUILD=1; fi
-ls src/base/*.cc src/tensor/*.cc src/kernels/*.cc src/ops/*.cc src/formats/*.cc src/attention/*.cc \
-   tests/attention/*_test.cc | xargs -P "$(nproc)" -n 1 sh "$out/compile.sh" "$out"
+{ find src/base src/tensor src/kernels src/ops src/formats src/attention -name "*.cc" | sort; ls tests/attention/*_test.cc; } |
+  xargs -P "$(nproc)" -n 1 sh "$out/compile.sh" "$out"
 aarch64-linux-gnu-g++ -fopenmp -o "$out/attention_test" "$out"/*.o -lgtest_main -lgtest -lhwy -lz
 # One thread, whatever the tests ask for: with qemu-user 7.2 any OpenMP program that starts threads comes to a stop in
 # pthread_create, ten lines without heed too.

@@ -14,8 +14,8 @@
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
-#include "kernels/attention_pairs.h"
-#include "kernels/peak.h"
+#include "kernels/attention/bf16/bf16.h"
+#include "kernels/simd/peak.h"
 
 namespace heed::cli {
 

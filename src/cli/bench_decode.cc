@@ -12,7 +12,7 @@
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
-#include "kernels/peak.h"
+#include "kernels/simd/peak.h"
 
 namespace heed::cli {
 namespace {

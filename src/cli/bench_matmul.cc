@@ -12,8 +12,8 @@
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/ops.h"
-#include "kernels/attention_pairs.h"
-#include "kernels/peak.h"
+#include "kernels/attention/bf16/bf16.h"
+#include "kernels/simd/peak.h"
 
 namespace heed::cli {
 namespace {

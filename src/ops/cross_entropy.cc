@@ -4,9 +4,9 @@
 #include <vector>
 
 #include "heed/ops.h"
-#include "kernels/gemm.h"
-#include "kernels/reduce.h"
-#include "kernels/softmax.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/rows/reduce.h"
+#include "kernels/rows/softmax.h"
 #include "ops/checks.h"
 
 namespace heed::ops {

@@ -1,8 +1,8 @@
 // Elementwise operations, activations and dropout.
-#include "kernels/elementwise.h"
+#include "kernels/rows/elementwise.h"
 #include "heed/ops.h"
-#include "kernels/reduce.h"
-#include "kernels/strided.h"
+#include "kernels/rows/reduce.h"
+#include "kernels/rows/copy.h"
 #include "ops/checks.h"
 
 namespace heed {

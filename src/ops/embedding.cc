@@ -1,6 +1,6 @@
 // Rows of a table by id, and their gradient.
 #include "heed/ops.h"
-#include "kernels/strided.h"
+#include "kernels/rows/copy.h"
 #include "ops/checks.h"
 
 namespace heed::ops {

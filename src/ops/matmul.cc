@@ -3,8 +3,8 @@
 
 #include "base/threads.h"
 #include "heed/ops.h"
-#include "kernels/gemm.h"
-#include "kernels/reduce.h"
+#include "kernels/gemm/gemm.h"
+#include "kernels/rows/reduce.h"
 #include "ops/checks.h"
 
 namespace heed::ops {

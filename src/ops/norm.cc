@@ -1,5 +1,5 @@
 // Layer normalisation, RMS normalisation, and the paper's sublayer: dropout, residual sum and normalisation in one.
-#include "kernels/norm.h"
+#include "kernels/rows/norm.h"
 
 #include "heed/ops.h"
 #include "ops/checks.h"

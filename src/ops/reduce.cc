@@ -1,10 +1,10 @@
 // Sums, norms, and the update of Adam.
-#include "kernels/reduce.h"
+#include "kernels/rows/reduce.h"
 
 #include <cmath>
 
 #include "heed/ops.h"
-#include "kernels/elementwise.h"
+#include "kernels/rows/elementwise.h"
 #include "ops/checks.h"
 
 namespace heed::ops {

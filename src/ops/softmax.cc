@@ -1,5 +1,5 @@
 // Softmax and its logarithm.
-#include "kernels/softmax.h"
+#include "kernels/rows/softmax.h"
 
 #include "heed/ops.h"
 #include "ops/checks.h"

@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 
-#include "attention/problem.h"
+#include "attention/call/problem.h"
 #include "heed/attention.h"
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
-#include "kernels/attention_pairs.h"
-#include "kernels/peak.h"
+#include "kernels/attention/bf16/bf16.h"
+#include "kernels/simd/peak.h"
 #include "python/arrays.h"
 #include "python/ops.h"
 

@@ -3,7 +3,7 @@
 
 #include "attention/attention_case.h"
 #include "heed/error.h"
-#include "kernels/attention_pairs.h"
+#include "kernels/attention/bf16/bf16.h"
 
 namespace heed {
 namespace {

@@ -1,6 +1,6 @@
 // The kernel for a few rows against the one for tiles: the same memory for every rule.
 #include "attention/attention_case.h"
-#include "attention/group.h"
+#include "attention/schedule/group.h"
 
 namespace heed {
 namespace {

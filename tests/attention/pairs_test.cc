@@ -1,13 +1,13 @@
 // Attention in bf16 on units that multiply pairs: those this machine has, and the same loops over emulated ones, so
 // that a machine without AVX512-BF16 and AMX tests all but the instructions themselves.
-#include "kernels/attention_pairs.h"
+#include "kernels/attention/bf16/bf16.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "attention/pairs_test.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention_pair_units-inl.h"
+#include "kernels/attention/bf16/units-inl.h"
 #include "kernels/emulated_tiles.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -11,7 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention_math-inl.h"
+#include "kernels/simd/attention_math-inl.h"
 #include "kernels/settings.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -4,7 +4,7 @@
 #include <cmath>
 #include <random>
 
-#include "kernels/simd-inl.h"
+#include "kernels/simd/simd-inl.h"
 
 namespace heed {
 namespace {

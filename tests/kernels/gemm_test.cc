@@ -1,6 +1,6 @@
 // The matrix product against its definition, one chain of fused multiply-adds an element, bit for bit; and against f64.
 // Everything in f32 and with operands rounded to bf16, which is f32 on instruction sets that do not multiply bf16.
-#include "kernels/gemm.h"
+#include "kernels/gemm/gemm.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/gemm_test.cc"
@@ -8,8 +8,8 @@
 #include <hwy/highway.h>
 
 #include "kernels/emulated_tiles.h"
-#include "kernels/gemm-inl.h"
-#include "kernels/gemm_tile_amx-inl.h"
+#include "kernels/gemm/loops-inl.h"
+#include "kernels/gemm/tile_amx-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {

@@ -11,8 +11,8 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/math-inl.h"
-#include "kernels/rows-inl.h"
+#include "kernels/simd/math-inl.h"
+#include "kernels/simd/rows-inl.h"
 #include "kernels/settings.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -15,7 +15,7 @@
 #include "attention/attention_case.h"
 #include "attention/guarded.h"
 #include "heed/attention_cache.h"
-#include "kernels/attention_pairs.h"
+#include "kernels/attention/bf16/bf16.h"
 
 namespace heed {
 namespace {

@@ -1,0 +1,82 @@
+// An attention call, checked once and resolved to numbers: what the fused drivers and the reference share.
+#pragma once
+
+#include <algorithm>
+#include <string_view>
+#include <vector>
+
+#include "heed/attention.h"
+#include "kernels/attention/attention.h"
+
+namespace heed {
+
+// Keys [begin, end) that a query may see by position: causal, window and key length together.
+struct KeyRange {
+  int64_t begin = 0;
+  int64_t end = 0;
+};
+
+struct AttentionProblem {
+  int64_t batch = 0;       // B
+  int64_t sequence = 0;    // what the first of them counts as for dropout
+  int64_t heads = 0;       // H
+  int64_t kv_heads = 0;    // Hkv
+  int64_t queries = 0;     // L
+  int64_t keys = 0;        // S
+  int64_t size = 0;        // D
+  int64_t value_size = 0;  // Dv
+  double scale = 1;
+  AttentionOptions options;
+  Tensor additive;  // (H, D): the weights of additive scores; undefined: dot products
+  Tensor mask;      // expanded to (B, H, L, S), or undefined
+  Tensor bias;      // likewise
+
+  // What scores go through before the bias, in order: each with its table as dense f32 (or none), and compiled for the
+  // instruction set in use.
+  struct Stage {
+    Score function;
+    Tensor table;
+  };
+  std::vector<Stage> stages;
+  std::vector<kernels::ScoreStage> compiled;
+  [[nodiscard]] int64_t stage_of_alibi() const { return options.softcap > 0 ? 1 : 0; }
+  [[nodiscard]] int64_t stage_of_score() const { return static_cast<int64_t>(stages.size()) - 1; }
+
+  [[nodiscard]] int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }  // query heads a key/value head
+  [[nodiscard]] int64_t key_length(int64_t b) const;
+  // Query i stands at key position i + offset: for causal, window and ALiBi.
+  [[nodiscard]] int64_t offset(int64_t b) const;
+  // The same as far as score functions see it: within +-2^30.
+  [[nodiscard]] int64_t score_offset(int64_t b) const {
+    return std::clamp(offset(b), -(int64_t{1} << 30), int64_t{1} << 30);
+  }
+  // Queries move the range: [begin, end) is clamp(i + shift) at both ends, within [0, key_length(b)].
+  [[nodiscard]] KeyRange visible(int64_t b, int64_t i) const;
+  // Of a query at position 0, before clamping; far outside where there is no bound.
+  [[nodiscard]] KeyRange unclamped_range(int64_t b) const;
+};
+
+// Throws Error, in the name of `function`, when shapes, dtypes or options do not fit. `dtype` is that of query, key,
+// value.
+[[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
+                                               const Tensor& value, const AttentionOptions& options, DType dtype);
+
+// Whether rows can be written there: unit stride along the last axis, no stride of 0.
+[[nodiscard]] bool has_rows_of_its_own(const Tensor& output);
+
+// The part of it that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv). `dtype` is what
+// the scores are computed in.
+[[nodiscard]] AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key,
+                                            const Shape& value, const AttentionOptions& options, DType dtype);
+
+// Kept narrow, computed in f32.
+[[nodiscard]] inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
+
+// How `shape`, aligned at the right, stands against (B, H, L, S): strides of an expanded view, 0 where it is broadcast.
+[[nodiscard]] Tensor expand_to_scores(std::string_view function, std::string_view name, const Tensor& tensor,
+                                      const Shape& scores);
+
+// Dropout keeps a weight iff its 16 random bits are at least this. 65,536 steps: a rate is met to within 8e-6.
+[[nodiscard]] uint32_t attention_dropout_threshold(float rate);
+
+}  // namespace heed

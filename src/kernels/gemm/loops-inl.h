@@ -1,0 +1,326 @@
+// The loops around the tile: what is packed, what threads share, what follows the chain.
+#if defined(HEED_KERNELS_GEMM_LOOPS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_GEMM_LOOPS_INL_H_
+#undef HEED_KERNELS_GEMM_LOOPS_INL_H_
+#else
+#define HEED_KERNELS_GEMM_LOOPS_INL_H_
+#endif
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/memory.h"
+#include "base/threads.h"
+#include "kernels/gemm/tile-inl.h"
+#include "kernels/simd/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+template <class Step>
+int64_t steps_of(int64_t k) {
+  return (k + Step::kCount * Step::kMultiple - 1) / (Step::kCount * Step::kMultiple) * Step::kMultiple;
+}
+
+// ---- Bias and activation, while the tile is in L1 ----
+
+template <class F>
+HWY_INLINE void MapRow(float* row, int64_t count, F&& f) {
+  const F32 d;
+  int64_t j = 0;
+  for (; j + kLanes <= count; j += kLanes) hn::StoreU(f(hn::LoadU(d, row + j)), d, row + j);
+  if (j < count) StoreFirst(f(LoadFirst(row + j, count - j)), row + j, count - j);
+}
+
+HWY_NOINLINE void Finish(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+  const F32 d;
+  for (int64_t i = i0; i < i0 + rows; ++i) {
+    float* const row = g.c + i * g.c_row + j0;
+    if (g.bias != nullptr) {
+      const float* const bias = g.bias + j0;
+      int64_t j = 0;
+      for (; j + kLanes <= columns; j += kLanes) {
+        hn::StoreU(hn::Add(hn::LoadU(d, row + j), hn::LoadU(d, bias + j)), d, row + j);
+      }
+      if (j < columns) {
+        StoreFirst(hn::Add(LoadFirst(row + j, columns - j), LoadFirst(bias + j, columns - j)), row + j, columns - j);
+      }
+    }
+    if (g.saved != nullptr) {
+      std::memcpy(g.saved + i * g.c_row + j0, row, static_cast<size_t>(columns) * sizeof(float));
+    }
+    switch (g.activation) {
+      case Activation::none: break;
+      case Activation::relu: MapRow(row, columns, [&](F32Vector x) { return ReluFunction::Value(d, x); }); break;
+      case Activation::gelu: MapRow(row, columns, [&](F32Vector x) { return GeluFunction::Value(d, x); }); break;
+      case Activation::gelu_tanh:
+        MapRow(row, columns, [&](F32Vector x) { return GeluTanhFunction::Value(d, x); });
+        break;
+      case Activation::silu: MapRow(row, columns, [&](F32Vector x) { return SiluFunction::Value(d, x); }); break;
+    }
+  }
+}
+
+// ---- The loops ----
+
+struct Slice {
+  int64_t begin, depth;  // steps of k
+  bool first, last;      // of all of k: start from 0, finish with bias and activation
+};
+
+// The part of A that is packed next, asked for a few lines with each tile: memory answers while the tiles compute.
+struct Upcoming {
+  const float* row = nullptr;
+  int64_t stride = 0, lines = 0;  // cache lines a row
+  int64_t rows = 0, line = 0;
+
+  Upcoming() = default;
+  Upcoming(const Gemm& g, bool transposed, int64_t i0, int64_t count, int64_t k0, int64_t depth)
+      : row(g.a + i0 * g.a_row + k0 * g.a_column),
+        stride(transposed ? g.a_column : g.a_row),
+        lines(((transposed ? count : depth) + 15) / 16),
+        rows(transposed ? depth : count) {}
+  void fetch(int64_t count) {
+    for (; count > 0 && rows > 0; --count) {
+      __builtin_prefetch(row + line * 16, 0, 2);
+      if (++line == lines) {
+        line = 0;
+        row += stride;
+        --rows;
+      }
+    }
+  }
+};
+
+// Rows [i0, i0 + rows), at most kBlockRows and packed in `a`, by the panels [begin, end), packed in `b` one after
+// another. A tile's rows of A stay in L1 while the panels come by from L2, and C is written along its rows.
+template <class Step, bool kTransposedA>
+HWY_INLINE void Block(const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a, const Panels& panels,
+                      int64_t begin, int64_t end, const float* b, Upcoming upcoming) {
+  const int64_t tiles = (rows + Step::kRows - 1) / Step::kRows * (end - begin);
+  const int64_t lines_a_tile = (upcoming.lines * upcoming.rows + tiles - 1) / tiles;
+  const bool finish = s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
+  const int64_t group = std::max<int64_t>(1, kGroupFloats / (s.depth * Step::kVectors * kLanes + 1));
+  const int64_t origin = panels.first(begin);
+  for (int64_t from = begin; from < end; from += group) {
+    const int64_t to = std::min(end, from + group);
+    for (int64_t i = 0; i < rows; i += Step::kRows) {
+      const int64_t count = std::min<int64_t>(Step::kRows, rows - i);
+      const float* const a_tile = a + (kTransposedA ? i / kTileRows * kTileStride : i * kDepthStride);
+      float* const c_row = g.c + (i0 + i) * g.c_row;
+      for (int64_t panel = from; panel < to; ++panel) {
+        const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
+        const int64_t j0 = first * kLanes, columns = std::min(vectors * kLanes, g.n - j0);
+        float* const c = c_row + j0;
+        upcoming.fetch(lines_a_tile);
+        const float* const next_c =
+            panel + 1 < to ? c + columns : c_row + Step::kRows * g.c_row + panels.first(from) * kLanes;
+        Step::template tile<kTransposedA>(vectors, count)(s.depth, a_tile, b + s.depth * (first - origin) * kLanes, c,
+                                                          next_c, g.c_row, columns - (vectors - 1) * kLanes,
+                                                          s.first && !g.accumulate, count);
+        if (finish) Finish(g, i0 + i, count, j0, columns);
+      }
+    }
+  }
+}
+
+template <class Step>
+HWY_INLINE void Block(bool transposed, const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a,
+                      const Panels& panels, int64_t begin, int64_t end, const float* b, const Upcoming& upcoming) {
+  if constexpr (!Step::kTurnsA) {
+    if (transposed) return Block<Step, true>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+  }
+  Block<Step, false>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+}
+
+constexpr int64_t kPackedASize = kBlockRows * kDepthStride;  // enough for either layout
+static_assert(kPackedASize >= kBlockRows / kTileRows * kTileStride);
+
+template <class Step>
+int64_t EvenDepth(int64_t steps) {
+  constexpr int64_t kUnit = std::max<int64_t>(4, Step::kMultiple);
+  const int64_t blocks = std::max<int64_t>(1, (steps + kBlockDepth - 1) / kBlockDepth);
+  return std::clamp<int64_t>(((steps + blocks - 1) / blocks + kUnit - 1) / kUnit * kUnit, kUnit, kBlockDepth);
+}
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+constexpr int64_t kFewestRows = 4;
+
+// kRows rows by 16 columns of a B that is given transposed: turned around in registers, four steps at a time, since
+// each of its numbers is used kRows times only. More columns at a time would crowd the same cache sets where K is a
+// power of two.
+template <int kRows>
+HWY_NOINLINE void RowsByTransposed(const Gemm& g, int64_t j0) {
+  const F32 d;
+  Row16 sum[kRows];
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) sum[i] = g.accumulate ? Load16(g.c + i * g.c_row + j0) : Set16(0.0f);
+  const float* const rows = g.b + j0 * g.b_column;
+  const auto step = [&](int64_t p, const Row16& column) HWY_ATTR {
+#pragma GCC unroll 4
+    for (int i = 0; i < kRows; ++i) {
+      const F32Vector a = hn::Set(d, g.a[i * g.a_row + p * g.a_column]);
+      sum[i] = Map16([&](F32Vector x, F32Vector y) HWY_ATTR { return Fma(a, x, y); }, column, sum[i]);
+    }
+  };
+  int64_t p = 0;
+  for (; p + 4 <= g.k; p += 4) {
+    const float* const next = rows + (16 + p % 16) * g.b_column + p;
+    for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * g.b_column);
+    Row16 column[4];
+#pragma GCC unroll 2
+    for (int part = 0; part < kParts; ++part) {
+      F32Vector t[4];
+      Transpose4(rows + part * kLanes * g.b_column + p, g.b_column, t);
+#pragma GCC unroll 4
+      for (int i = 0; i < 4; ++i) column[i].part[part] = t[i];
+    }
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) step(p + i, column[i]);
+  }
+  for (; p < g.k; ++p) {
+    HWY_ALIGN float column[16];
+    for (int64_t lane = 0; lane < 16; ++lane) column[lane] = rows[lane * g.b_column + p];
+    step(p, Load16(column));
+  }
+#pragma GCC unroll 4
+  for (int i = 0; i < kRows; ++i) Store16(sum[i], g.c + i * g.c_row + j0);
+  Finish(g, 0, kRows, j0, 16);
+}
+#endif
+
+// Up to two tiles of rows. Each panel of B is packed in cache and used at once; threads share the panels.
+template <class Step>
+void FewRowsPacked(const Gemm& g, bool transposed) {
+  const Panels panels(g.n, Step::kVectors);
+  const int64_t steps = steps_of<Step>(g.k), most = EvenDepth<Step>(steps);
+  const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (Step::kVectors * kLanes * std::max<int64_t>(1, g.k)));
+  parallel_for(panels.count, grain, [&](int64_t begin, int64_t end) {
+    [[maybe_unused]] const typename Step::Scope scope;
+    const Buffer<float> scratch(2 * Step::kRows * kDepthStride + kBlockDepth * Step::kVectors * kLanes);
+    float* const a = scratch.data();
+    float* const b = a + 2 * Step::kRows * kDepthStride;  // enough for either layout of A
+    for (int64_t p0 = 0; p0 == 0 || p0 < steps; p0 += most) {
+      const int64_t depth = std::min(most, steps - p0);
+      const Slice slice{p0, depth, p0 == 0, p0 + depth >= steps};
+      Step::pack_a(g, 0, g.m, p0, depth, transposed, a);
+      for (int64_t panel = begin; panel < end; ++panel) {
+        const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
+        Step::pack_b(g, p0, depth, first * kLanes, vectors, b);
+        Block<Step>(transposed, g, slice, 0, g.m, a, panels, panel, panel + 1, b, {});
+      }
+    }
+  });
+}
+
+// Few rows: decoding, where the time goes into reading B.
+template <class Step>
+void FewRows(const Gemm& g, bool transposed) {
+  Gemm rest = g;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  if (Step::kCount == 1 && g.m <= kFewestRows && g.b_row == 1) {
+    constexpr void (*kFunctions[])(const Gemm&, int64_t) = {RowsByTransposed<1>, RowsByTransposed<2>,
+                                                            RowsByTransposed<3>, RowsByTransposed<4>};
+    const auto function = kFunctions[g.m - 1];
+    const int64_t groups = g.n / 16;
+    const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (16 * std::max<int64_t>(1, g.k)));
+    parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
+      for (int64_t group = begin; group < end; ++group) function(g, group * 16);
+    });
+    const int64_t done = groups * 16;
+    rest.n -= done;
+    rest.b += done * g.b_column;
+    rest.c += done;
+    if (g.bias != nullptr) rest.bias += done;
+    if (g.saved != nullptr) rest.saved += done;
+  }
+#endif
+  if (rest.n > 0) FewRowsPacked<Step>(rest, transposed);
+}
+
+// All of B is packed once; threads share the rows (and, where there are few, the columns).
+template <class Step>
+void ManyRows(const Gemm& g, bool transposed, bool first, bool last) {
+  const Panels panels(g.n, Step::kVectors);
+  const int64_t steps = steps_of<Step>(g.k), most = EvenDepth<Step>(steps);
+  const int64_t blocks = std::max<int64_t>(1, (steps + most - 1) / most);
+  const int64_t width = panels.vectors * kLanes;
+  const Buffer<float> packed(std::max<int64_t>(1, steps * width));
+  parallel_for(panels.count * blocks, std::max<int64_t>(1, kPackedGrain / (most * Step::kVectors * kLanes + 1)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t item = begin; item < end; ++item) {
+                   const int64_t block = item / panels.count, panel = item % panels.count;
+                   const int64_t p0 = block * most, depth = std::min(most, steps - p0);
+                   const int64_t from = panels.first(panel), vectors = panels.first(panel + 1) - from;
+                   Step::pack_b(g, p0, depth, from * kLanes, vectors,
+                                packed.data() + p0 * width + depth * from * kLanes);
+                 }
+               });
+  static_assert(kBlockRows % Step::kRows == 0);
+  const int64_t tiles = (g.m + Step::kRows - 1) / Step::kRows;
+  const int threads = num_threads();
+  const int64_t groups = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / tiles, 1, panels.count);
+  const int64_t flops_a_tile = 2 * Step::kRows * steps * g.n / groups + 1;  // of f32: pairs take as long
+  parallel_for(groups * tiles, std::max<int64_t>(1, 500000 / flops_a_tile), [&](int64_t begin, int64_t end) {
+    [[maybe_unused]] const typename Step::Scope scope;
+    const Buffer<float> scratch(kPackedASize);
+    while (begin < end) {
+      const int64_t group = begin / tiles;
+      const int64_t stop = std::min(end, (group + 1) * tiles);
+      const int64_t panel_begin = panels.count * group / groups, panel_end = panels.count * (group + 1) / groups;
+      int64_t i = (begin - group * tiles) * Step::kRows;
+      const int64_t i_end = std::min(g.m, (stop - group * tiles) * Step::kRows);
+      for (; i < i_end; i += kBlockRows) {
+        const int64_t rows = std::min(kBlockRows, i_end - i);
+        for (int64_t block = 0; block < blocks; ++block) {
+          const int64_t p0 = block * most, depth = std::min(most, steps - p0);
+          const Slice slice{p0, depth, first && block == 0, last && block == blocks - 1};
+          Step::pack_a(g, i, rows, p0, depth, transposed, scratch.data());
+          const bool next_rows = block == blocks - 1;
+          const int64_t i_next = next_rows ? i + kBlockRows : i;
+          const int64_t k_next = next_rows ? 0 : (p0 + most) * Step::kCount;
+          const Upcoming upcoming(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
+                                  std::min(most * Step::kCount, g.k - k_next));
+          Block<Step>(transposed, g, slice, i, rows, scratch.data(), panels, panel_begin, panel_end,
+                      packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes, upcoming);
+        }
+      }
+      begin = stop;
+    }
+  });
+}
+
+template <class Step>
+void Product(const Gemm& g) {
+  const bool transposed = g.a_column != 1 && g.a_row == 1;
+  if (g.m <= 2 * Step::kRows) {
+    FewRows<Step>(g, transposed);
+    return;
+  }
+  // Where C is small, as in the gradient of a weight, it is cheaper to read it again than packed B from beyond L2.
+  const bool small_c = g.m <= 2 * kBlockRows;
+  const int64_t most_depth =
+      Step::kCount *
+      (small_c ? std::clamp(kGroupFloats / g.n / kBlockDepth * kBlockDepth, kBlockDepth, kPackedDepth) : kPackedDepth);
+  const int64_t columns = kPackedFloats / std::clamp<int64_t>(g.k, 1, most_depth) / 48 * 48;
+  for (int64_t j0 = 0; j0 < g.n; j0 += columns) {
+    Gemm part = g;
+    part.n = std::min(columns, g.n - j0);
+    part.c += j0;
+    if (g.bias != nullptr) part.bias += j0;
+    if (g.saved != nullptr) part.saved += j0;
+    for (int64_t k0 = 0; k0 == 0 || k0 < g.k; k0 += most_depth) {
+      part.k = std::min(most_depth, g.k - k0);
+      part.a = g.a + k0 * g.a_column;
+      part.b = g.b + k0 * g.b_row + j0 * g.b_column;
+      ManyRows<Step>(part, transposed, k0 == 0, k0 + part.k >= g.k);
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard
