@@ -68,6 +68,7 @@ struct AttentionTaps {
     int64_t query = 0;
   };
   std::vector<Row> rows = {};  // whose weights to return whole, of every sequence; no pair twice
+  bool row_scores = false;     // also the scores of `rows`, as Want::scores has them
 
   [[nodiscard]] bool any() const { return entropy || top_k > 0 || column_sums || map.rows > 0 || !rows.empty(); }
 };
@@ -79,6 +80,7 @@ struct AttentionTapped {
   Tensor column_sums;  // (B, H, S)
   Tensor map;          // (B, H, rows, columns)
   Tensor rows;         // (B, number of rows, S)
+  Tensor row_scores;   // likewise
 };
 
 struct AttentionOptions {
@@ -111,7 +113,9 @@ struct AttentionOptions {
   // What to return beside the output.
   struct Want {
     bool logsumexp = false;
-    bool weights = false;  // (B, H, L, S) f32, after dropout: the one output that is not linear in L + S
+    bool weights = false;  // (B, H, L, S) f32, after dropout; like scores not linear in L + S
+    bool scores = false;   // (B, H, L, S) f32: what enters the softmax, after scale, softcap, score function, bias and
+                           // masks; -inf where not attended
     AttentionTaps taps = {};
     // Where the output goes: (B, H, L, Dv) in the query's type, unit stride along Dv, nothing of it in the memory of an
     // operand. Undefined: into memory of its own.
@@ -124,6 +128,7 @@ struct AttentionResult {
                      // want.output
   Tensor logsumexp;  // (B, H, L): log of the softmax's denominator; -inf for a row that attends to nothing
   Tensor weights;    // (B, H, L, S)
+  Tensor scores;     // (B, H, L, S)
   AttentionTapped taps;
 };
 
@@ -167,7 +172,8 @@ struct AttentionWantGradients {
 // the processor's peak, is appended to the file HEED_EXPLAIN names (1: standard error) at every call of attention(),
 // attention_packed() and their gradients.
 struct AttentionPlan {
-  std::string kernel;  // "tiles of 48 queries" (maybe "... in pairs of bf16"), "few rows", "few rows, keys shared ..."
+  std::string engine;  // "f32 tiles", "bf16 tiles (AVX512-BF16)", "bf16 tiles (AMX)", "decode" or
+                       // "decode, keys shared among threads"
   Isa isa = Isa::portable;
   int threads = 1;
   int64_t blocks = 0;   // of 64 keys for a tile of queries

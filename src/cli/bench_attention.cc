@@ -14,7 +14,7 @@
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 
 namespace heed::cli {
@@ -76,8 +76,8 @@ Line measure(int repeats, double flops, double peak_of_thread, const std::functi
 
 // What bf16 is multiplied by where the machine has something for it; else everything is f32.
 int64_t (*peak_run(DType dtype))(int64_t) {
-  const kernels::AttentionPairs* const pairs = dtype == DType::bf16 ? kernels::attention_pairs() : nullptr;
-  return pairs != nullptr ? pairs->run_peak : kernels::run_peak;
+  const kernels::Engine* const engine = dtype == DType::bf16 ? kernels::bf16_engine() : nullptr;
+  return engine != nullptr ? engine->run_peak : kernels::run_peak;
 }
 
 void measure_shape(const BenchShape& s, const BenchOptions& o, DType dtype, std::vector<Line>& lines) {

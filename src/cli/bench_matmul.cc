@@ -12,7 +12,7 @@
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/ops.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 
 namespace heed::cli {
@@ -132,7 +132,7 @@ std::string bench_matmul(const MatmulBenchOptions& options) {
   }
   const ops::Precision precision = usable_precision(options.precision);
   const ops::MatmulPrecisionScope scope(precision);
-  const auto run_peak = precision == ops::Precision::bf16 ? kernels::attention_pairs()->run_peak : kernels::run_peak;
+  const auto run_peak = precision == ops::Precision::bf16 ? kernels::bf16_engine()->run_peak : kernels::run_peak;
   const int before = num_threads();
   std::vector<Line> lines;
   for (const std::string& name : names) {

@@ -1,8 +1,8 @@
 // Elementwise operations, activations and dropout.
 #include "kernels/rows/elementwise.h"
 #include "heed/ops.h"
-#include "kernels/rows/reduce.h"
 #include "kernels/rows/copy.h"
+#include "kernels/rows/reduce.h"
 #include "ops/checks.h"
 
 namespace heed {
@@ -38,11 +38,11 @@ Tensor binary(kernels::Binary op, std::string_view function, const Tensor& a_ten
   return out;
 }
 
-kernels::Strided strided_pair(const Tensor& out, const Tensor& x, std::string_view function) {
+kernels::StridedCopy strided_pair(const Tensor& out, const Tensor& x, std::string_view function) {
   require_f32(out, function, "out");
   require_f32(x, function, "x");
   require_shape(x, out.shape(), function, "x");
-  kernels::Strided s;
+  kernels::StridedCopy s;
   s.rank = out.rank();
   for (int axis = 0; axis < s.rank; ++axis) {
     const auto i = static_cast<size_t>(axis);
@@ -76,13 +76,13 @@ void scale_into(const Tensor& x, float factor) {
 void add_into(const Tensor& out, const Tensor& x) { axpy_into(out, 1.0f, x); }
 
 void axpy_into(const Tensor& out, float factor, const Tensor& x) {
-  kernels::Strided s = strided_pair(out, x, "axpy");
+  kernels::StridedCopy s = strided_pair(out, x, "axpy");
   s.accumulate = true;
   s.factor = factor;
-  kernels::strided(s);
+  kernels::strided_copy(s);
 }
 
-void copy_into(const Tensor& out, const Tensor& x) { kernels::strided(strided_pair(out, x, "copy")); }
+void copy_into(const Tensor& out, const Tensor& x) { kernels::strided_copy(strided_pair(out, x, "copy")); }
 
 void add_reduced_into(const Tensor& out, const Tensor& x_tensor, float factor) {
   require_dense(out, "add_reduced", "out");

@@ -11,7 +11,7 @@
 #include "heed/attention_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 #include "python/arrays.h"
 #include "python/ops.h"
@@ -449,8 +449,8 @@ PYBIND11_MODULE(_heed, module) {
       "peak_gflops",
       [](const std::string& dtype) {
         require(dtype == "f32" || dtype == "bf16", "peak_gflops", "dtype \"f32\" or \"bf16\"; found \"", dtype, "\"");
-        const kernels::AttentionPairs* const pairs = dtype == "bf16" ? kernels::attention_pairs() : nullptr;
-        return pairs != nullptr ? kernels::peak_gflops(9, pairs->run_peak) : kernels::peak_gflops(9);
+        const kernels::Engine* const engine = dtype == "bf16" ? kernels::bf16_engine() : nullptr;
+        return kernels::peak_gflops(9, engine != nullptr ? engine->run_peak : kernels::run_peak);
       },
       py::arg("dtype") = "f32", py::call_guard<py::gil_scoped_release>());
   module.attr("__version__") = HEED_VERSION;

@@ -36,11 +36,11 @@ void expect_like_oracle(const RandomCase& c) {
   expect_gradients(c, g, oracle::attention(c.oracle), 8e-6);
 }
 
-TEST(AttentionBackward, AgreesWithTheOracleOnRandomProblems) {
+TEST(TileGradients, AgreesWithTheOracleOnRandomProblems) {
   for (uint64_t seed = 0; seed < 250; ++seed) expect_like_oracle(random_case(seed, 150));
 }
 
-TEST(AttentionBackward, AgreesWithTheOracleOnEveryInstructionSet) {
+TEST(TileGradients, AgreesWithTheOracleOnEveryInstructionSet) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
@@ -50,7 +50,7 @@ TEST(AttentionBackward, AgreesWithTheOracleOnEveryInstructionSet) {
 }
 
 // Heads wider than what the products keep in registers at once.
-TEST(AttentionBackward, AgreesWithTheOracleForWideHeads) {
+TEST(TileGradients, AgreesWithTheOracleForWideHeads) {
   for (const int64_t size : {112, 128, 150, 256}) {
     testing::Random random(static_cast<uint64_t>(size));
     RandomCase c;
@@ -64,11 +64,11 @@ TEST(AttentionBackward, AgreesWithTheOracleForWideHeads) {
   }
 }
 
-TEST(AttentionBackward, AgreesWithTheOracleOverManyBlocks) {
+TEST(TileGradients, AgreesWithTheOracleOverManyBlocks) {
   for (uint64_t seed = 2000; seed < 2005; ++seed) expect_like_oracle(random_case(seed, 1300));
 }
 
-TEST(AttentionBackward, AgreesWithTheReference) {
+TEST(TileGradients, AgreesWithTheReference) {
   for (uint64_t seed = 3000; seed < 3060; ++seed) {
     const RandomCase c = random_case(seed, 90);
     const testing::Problem& p = c.problem;
@@ -86,7 +86,7 @@ TEST(AttentionBackward, AgreesWithTheReference) {
 
 // Integer data again: with scale 0 and one key block the weights are 1 / keys, and dV is a sum of integers over a power
 // of two.
-TEST(AttentionBackward, SumsIntegersExactly) {
+TEST(TileGradients, SumsIntegersExactly) {
   const int64_t queries = 150, keys = 128, size = 20;
   Tensor d_out = Tensor::empty({1, 1, queries, size});
   for (int64_t n = 0; n < d_out.numel(); ++n) d_out.data<float>()[n] = static_cast<float>(n % 31 - 15);

@@ -3,7 +3,7 @@
 
 #include "attention/attention_case.h"
 #include "heed/error.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 
 namespace heed {
 namespace {
@@ -270,11 +270,11 @@ TEST(AttentionCache, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { (void)attention(q, memory); }), "[attention] key_scales where key is in i8; found none");
 }
 
-// Half precision without a cache: the f32 result of the same numbers, rounded once; and so are the gradients. (Where
-// there is a unit for bf16, pairs_test.cc looks at what it gives.)
+// Half precision without a cache: the f32 result of the same numbers, rounded once; and so are the gradients. (On a
+// machine with a bf16 engine, bf16_test.cc tests that engine.)
 TEST(AttentionHalf, IsTheRoundedResultOfTheSameNumbers) {
   const KeepSettings keep;
-  if (kernels::attention_pairs() != nullptr) set_isa(Isa::avx512);
+  if (kernels::bf16_engine() != nullptr) set_isa(Isa::avx512);
   Random random(16);
   for (const DType dtype : {DType::bf16, DType::f16}) {
     for (int trial = 0; trial < 20; ++trial) {

@@ -19,11 +19,11 @@ void expect_like_oracle(const RandomCase& c) {
   EXPECT_TRUE(close(to_doubles(r.weights), expected.weights, 4e-6, "weights")) << c.text;
 }
 
-TEST(AttentionForward, AgreesWithTheOracleOnRandomProblems) {
+TEST(TileOutputs, AgreesWithTheOracleOnRandomProblems) {
   for (uint64_t seed = 0; seed < 250; ++seed) expect_like_oracle(random_case(seed, 150));
 }
 
-TEST(AttentionForward, AgreesWithTheOracleOnEveryInstructionSet) {
+TEST(TileOutputs, AgreesWithTheOracleOnEveryInstructionSet) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
@@ -32,12 +32,12 @@ TEST(AttentionForward, AgreesWithTheOracleOnEveryInstructionSet) {
   }
 }
 
-TEST(AttentionForward, MergesChunksOfKeys) {
+TEST(TileOutputs, MergesChunksOfKeys) {
   for (uint64_t seed = 2000; seed < 2006; ++seed) expect_like_oracle(random_case(seed, 1300));
 }
 
 // The error against f64 is no larger than that of the plain formula in f32, up to a rounding of the result.
-TEST(AttentionForward, ErrsNoMoreThanThePlainFormula) {
+TEST(TileOutputs, ErrsNoMoreThanThePlainFormula) {
   testing::Random random(7);
   for (const int64_t size : {16, 64, 128}) {
     Problem p{random.tensor({1, 1, 90, size}, 2),
@@ -62,7 +62,7 @@ TEST(AttentionForward, ErrsNoMoreThanThePlainFormula) {
   }
 }
 
-TEST(AttentionForward, OutputIsLaidOutHeadsLast) {
+TEST(TileOutputs, OutputIsLaidOutHeadsLast) {
   testing::Random random(3);
   const auto r = attention(random.tensor({2, 3, 5, 4}), random.tensor({2, 3, 7, 4}), random.tensor({2, 3, 7, 6}));
   EXPECT_EQ(r.output.shape(), (Shape{2, 3, 5, 6}));
@@ -71,7 +71,7 @@ TEST(AttentionForward, OutputIsLaidOutHeadsLast) {
   EXPECT_FALSE(r.weights.defined());
 }
 
-TEST(AttentionForward, WritesItsOutputWhereItIsWanted) {
+TEST(TileOutputs, WritesItsOutputWhereItIsWanted) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     const RandomCase c = random_case(seed, 100);
     AttentionOptions options = c.problem.options;
@@ -94,7 +94,7 @@ TEST(AttentionForward, WritesItsOutputWhereItIsWanted) {
 }
 
 // Integers whose sums are exact: index errors cannot hide in a tolerance. With scale 0 all weights are 1 / keys.
-TEST(AttentionForward, AveragesIntegersExactly) {
+TEST(TileOutputs, AveragesIntegersExactly) {
   for (const int64_t keys : {1, 2, 64, 512, 1024}) {
     Tensor v = Tensor::empty({1, 1, keys, 20});
     for (int64_t n = 0; n < v.numel(); ++n) v.data<float>()[n] = static_cast<float>(n % 977);
@@ -109,7 +109,7 @@ TEST(AttentionForward, AveragesIntegersExactly) {
   }
 }
 
-TEST(AttentionForward, DropoutKeepsTheShareItShould) {
+TEST(TileOutputs, DropoutKeepsTheShareItShould) {
   for (const float rate : {0.1f, 0.5f, 0.9f}) {
     int64_t kept = 0, total = 0;
     for (int64_t b = 0; b < 2; ++b) {
@@ -124,7 +124,7 @@ TEST(AttentionForward, DropoutKeepsTheShareItShould) {
   }
 }
 
-TEST(AttentionForward, DropoutDependsOnEveryPartOfItsKey) {
+TEST(TileOutputs, DropoutDependsOnEveryPartOfItsKey) {
   const auto differ = [](auto a, auto b) {
     int count = 0;
     for (int64_t j = 0; j < 400; ++j) count += a(j) != b(j);

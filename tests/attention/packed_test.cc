@@ -210,7 +210,7 @@ TEST(AttentionPacked, RefusesLengthsThatDoNotFit) {
   EXPECT_EQ(message({0, 5}, {0, 7}, {.mask = Tensor::zeros({1}, DType::boolean)}),
             "[attention_packed] no mask, bias, key_lengths or documents; found one");
   EXPECT_EQ(message({0, 5}, {0, 7}, {.want = {.weights = true}}),
-            "[attention_packed] no weights, taps or output wanted; found one");
+            "[attention_packed] no weights, scores, taps or output wanted; found one");
   EXPECT_THROW((void)attention_packed(q, k, k, {}), Error);
   EXPECT_THROW((void)attention_packed(q, Tensor::zeros({7, 3, 8}), Tensor::zeros({7, 3, 8}), {}), Error);
 }

@@ -15,7 +15,7 @@ TEST(AttentionPlan, CountsBlocksAndOperations) {
   const Tensor q = random.tensor({2, 4, 200, 16}), k = random.tensor({2, 2, 300, 16}),
                v = random.tensor({2, 2, 300, 8});
   const AttentionPlan all = attention_plan(q, k, v);
-  EXPECT_EQ(all.kernel, "tiles of 48 queries");
+  EXPECT_EQ(all.engine, "f32 tiles");
   EXPECT_EQ(all.blocks, 2 * 4 * 5 * 5);  // 200 rows are 5 tiles, 300 keys 5 blocks
   EXPECT_EQ(all.skipped, 0);
   EXPECT_EQ(all.flops, 2.0 * 2 * 4 * 200 * 300 * (16 + 8));
@@ -31,16 +31,34 @@ TEST(AttentionPlan, CountsBlocksAndOperations) {
   EXPECT_NE(causal.text.find("B 2 H 4/2 L 200 S 300 D 16/8"), std::string::npos) << causal.text;
 }
 
-TEST(AttentionPlan, NamesTheKernelForFewRows) {
+TEST(AttentionPlan, NamesTheDecodeEngine) {
   const testing::KeepSettings keep;
   Random random(32);
   const Tensor q = random.tensor({1, 6, 1, 8}), k = random.tensor({1, 3, 900, 8});
   set_num_threads(1);
-  EXPECT_EQ(attention_plan(q, k, k).kernel, "few rows");
+  EXPECT_EQ(attention_plan(q, k, k).engine, "decode");
   set_num_threads(2);
-  EXPECT_EQ(attention_plan(q, k, k).kernel, "few rows, keys shared among threads");
-  EXPECT_EQ(attention_plan(q, k, k, {.want = {.weights = true}}).kernel, "tiles of 48 queries");
+  EXPECT_EQ(attention_plan(q, k, k).engine, "decode, keys shared among threads");
+  EXPECT_EQ(attention_plan(q, k, k, {.want = {.weights = true}}).engine, "f32 tiles");
+  EXPECT_EQ(attention_plan(q, k, k, {.want = {.scores = true}}).engine, "f32 tiles");
   EXPECT_THROW((void)attention_plan(q, k, random.tensor({1, 3, 899, 8})), Error);
+}
+
+// The backward pass runs tiles, also where the forward pass decodes.
+TEST(AttentionPlan, NamesTheEngineOfTheBackwardPass) {
+  const std::string name = ::testing::TempDir() + "heed_explain_backward.txt";
+  std::remove(name.c_str());
+  Random random(34);
+  const Tensor q = random.tensor({1, 2, 1, 8}), k = random.tensor({1, 2, 40, 8});
+  const AttentionResult r = attention(q, k, k, {.want = {.logsumexp = true}});
+  setenv("HEED_EXPLAIN", name.c_str(), 1);
+  (void)attention_backward(q, q, k, k, r);
+  unsetenv("HEED_EXPLAIN");
+  std::ifstream file(name);
+  std::string line;
+  std::getline(file, line);
+  EXPECT_NE(line.find(", f32 tiles, "), std::string::npos) << line;
+  std::remove(name.c_str());
 }
 
 TEST(AttentionPlan, EveryCallWritesALineWhereAsked) {

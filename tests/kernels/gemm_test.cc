@@ -18,7 +18,7 @@ namespace {
 // The product in tiles of AMX, emulated; false where pairs cannot be rounded as those tiles want them.
 bool TiledProduct([[maybe_unused]] const Gemm& g) {
 #if HWY_TARGET == HWY_AVX3
-  Product<TiledPairs<testing::EmulatedTiles>>(g);
+  run_product<AmxStep<testing::EmulatedTiles>>(g);
   return true;
 #else
   return false;

@@ -15,7 +15,7 @@
 #include "attention/attention_case.h"
 #include "attention/guarded.h"
 #include "heed/attention_cache.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 
 namespace heed {
 namespace {
@@ -57,9 +57,9 @@ class Case {
     const AttentionResult r = attention(p.q, p.k, p.v, p.options);
     const AttentionGradients g = attention_backward(p.d_out, p.q, p.k, p.v, r, p.options, want);
     against_oracle(r, g);
-    const kernels::AttentionPairs* const unit = kernels::attention_pairs();
+    const kernels::Engine* const engine = kernels::bf16_engine();
     settle(true);
-    if (dtype_ == DType::bf16 && kernels::attention_pairs() != unit) {  // bits of another kind
+    if (dtype_ == DType::bf16 && kernels::bf16_engine() != engine) {  // another engine, other bits
       with_cache();
       return said();
     }

@@ -1,29 +1,33 @@
-// attention_backward(): one pass over (query tile, key block) pairs. Threads take groups, or, where there are too few
-// of them, tiles, which add to the gradients of keys and values in their order: the same chains of additions, and
-// therefore the same bits.
+// attention_backward(): one pass over pairs of a query tile and a key block. Threads take groups. Where there are too
+// few groups, threads take tiles, which add to the gradients of keys and values in their order. Both make the same
+// chains of additions, and therefore the same bits.
+#include "attention/backward/backward.h"
+
 #include <algorithm>
 #include <atomic>
 #include <limits>
 #include <optional>
+#include <vector>
 
-#include "attention/backward/shared.h"
-#include "attention/backward/worker.h"
+#include "attention/backward/shared_gradients.h"
 #include "attention/call/explain.h"
+#include "attention/call/group.h"
+#include "attention/schedule/backward_worker.h"
 #include "base/threads.h"
 #include "heed/error.h"
 
 namespace heed {
 namespace {
 
-using kernels::AttentionBackward;
+using kernels::TileGradients;
 
-// Lets the tiles of a group, each on a thread of its own, add to the gradients of its keys and values in their order.
-class TileTurns : public kernels::AttentionTurns {
+// Lets the tiles of a group, which run on several threads, add to the gradients of its keys and values in order.
+class TileTurns : public kernels::KeyTurns {
  public:
   TileTurns(const BackwardCall& call, const GradientSums& sums, InOrder& order, int64_t tiles)
       : call_(call), problem_(call.problem), sums_(sums), order_(order), tiles_(tiles) {}
 
-  // From now on for the n-th tile of a group.
+  // From now on these are the turns of the n-th tile of a group.
   void enter(int64_t group, int64_t n) { group_ = group, n_ = n; }
   [[nodiscard]] static int64_t blocks(const AttentionProblem& problem) {
     return (problem.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
@@ -57,22 +61,22 @@ class TileTurns : public kernels::AttentionTurns {
   int64_t tiles_, group_ = 0, n_ = 0;
 };
 
-// All of a call.
-class Pass {
+// The backward pass of one call.
+class BackwardPass {
  public:
-  explicit Pass(const BackwardCall& backward)
+  explicit BackwardPass(const BackwardCall& backward)
       : call_(backward),
         problem_(call_.problem),
         result_(call_.gradients),
         tiles_(problem_.group(), problem_.queries),
         heads_(problem_.group()),
-        tiles_a_head_(RowTiles(1, problem_.queries).count()) {
+        tiles_a_head_(Tiling(1, problem_.queries).count()) {
     if (result_.bias.defined()) bias_.emplace(call_);
   }
 
-  // Has the heads of the call add up, in by_group(), what they can of this.
+  // Makes by_group() add up these sums too, as far as it can.
   void make_room(std::span<SharedSums> all) {
-    bool table = false;  // a kernel adds to one at a time
+    bool table = false;  // a kernel adds to one table at a time
     for (SharedSums& sums : all) {
       if (!sums.additive() && table) continue;
       double* const room = sums.room(call_);
@@ -82,25 +86,25 @@ class Pass {
     }
   }
 
-  // Every group of heads by itself.
+  // Threads take whole groups.
   void by_group() const {
     const bool biased = bias_ && bias_->in_pass();
     if (biased && bias_->shared()) {
       InOrder order(groups(), bias_->places());
       order.run([&] {
-        BackwardWorker thread(call_);
+        BackwardWorker worker(call_);
         const GradientSums sums(problem_, 1);
         for (int64_t index = order.next(); index >= 0; index = order.next()) {
-          run_group(thread, sums, GroupTask(index, problem_.kv_heads, 1), &order);
+          run_group(worker, sums, Task(index, problem_.kv_heads, 1), &order);
         }
       });
     } else {
       parallel_for(groups(), 1, [&](int64_t begin, int64_t end) {
-        BackwardWorker thread(call_);
+        BackwardWorker worker(call_);
         const GradientSums sums(problem_, 1);
-        GroupTask at(begin, problem_.kv_heads, 1);
-        for (int64_t index = begin; index < end; ++index, at.step(problem_.kv_heads, 1)) {
-          run_group(thread, sums, at, nullptr);
+        Task at(begin, problem_.kv_heads, 1);
+        for (int64_t index = begin; index < end; ++index, at.next(problem_.kv_heads, 1)) {
+          run_group(worker, sums, at, nullptr);
         }
       });
     }
@@ -108,7 +112,7 @@ class Pass {
     if (bias_) bias_->finish();
   }
 
-  // Where there are too few groups for the threads: these share a group's tiles.
+  // Threads share a group's tiles: where there are too few groups for them.
   void by_tile() const {
     const GradientSums sums(problem_, groups());
     InOrder order(groups() * tiles_.count(), groups() * TileTurns::blocks(problem_));
@@ -116,16 +120,16 @@ class Pass {
     std::atomic<int64_t> started = 0;
     const bool biased = bias_ && bias_->in_pass() && !bias_->shared();
     order.run([&] {
-      BackwardWorker thread(call_);
+      BackwardWorker worker(call_);
       TileTurns turns(call_, sums, order, tiles_.count());
-      // A thread stays with a group, whose keys it has packed, as long as there are tiles left in it.
+      // A thread stays with a group as long as there are tiles left in it, because it has prepared the group's keys.
       const int64_t first = started.fetch_add(1) * groups() / num_threads();
       for (int64_t n = 0; n < groups(); ++n) {
         const int64_t group = (first + n) % groups();
         std::atomic<int64_t>& next = taken[static_cast<size_t>(group)];
         for (int64_t tile = next.fetch_add(1); tile < tiles_.count(); tile = next.fetch_add(1)) {
           turns.enter(group, tile);
-          run_tile(thread, turns, GroupTask(group, problem_.kv_heads, 1), nth_tile(tile), biased);
+          run_tile(worker, turns, Task(group, problem_.kv_heads, 1), nth_tile(tile), biased);
         }
       }
     });
@@ -133,8 +137,8 @@ class Pass {
     if (bias_) bias_->finish();
   }
 
-  // Whether whole groups leave no thread idle for long, or so many threads are not worth it. By tiles, what heads add
-  // to together, `sums` and a bias that they share, takes a pass of its own, 1.4 times all.
+  // Whether whole groups leave no thread idle for long, or there is too little work to share. Where threads share
+  // tiles, `sums` and a bias that heads share take a pass of their own, so that everything takes 1.4 times as long.
   [[nodiscard]] bool groups_suffice(bool sums) const {
     const int64_t threads = num_threads(), rounds = (groups() + threads - 1) / threads;
     const int64_t most = sums || (bias_ && bias_->in_pass() && bias_->shared()) ? 14 : 11;  // tenths of an even share
@@ -148,63 +152,63 @@ class Pass {
     double* memory;
   };
 
-  // The order in which the tiles of a group add to its keys: the first of every head, the second of every head, so that
-  // the next group, which adds to the same bias, need not wait for all of this one.
+  // The order in which the tiles of a group run: the first of every head, then the second of every head, and so on. So
+  // the next group, which may add to the same bias, need not wait for all of this one.
   [[nodiscard]] int64_t nth_tile(int64_t n) const {
     return tiles_.count() == heads_ * tiles_a_head_ ? n % heads_ * tiles_a_head_ + n / heads_ : n;
   }
-  // Of a tile that lies in one head.
-  [[nodiscard]] int64_t head_of(const GroupTask& at, int64_t tile) const {
+  // The head of a tile that lies in one head.
+  [[nodiscard]] int64_t head_of(const Task& at, int64_t tile) const {
     return at.kv_head * heads_ + tile / tiles_a_head_;
   }
-  void enter(BackwardWorker& worker, const GroupTask& at) const { worker.enter(at.b, at.kv_head * heads_, heads_); }
-  void want_query(BackwardWorker& worker, const GroupTask& at) const {
+  void enter(BackwardWorker& worker, const Task& at) const { worker.enter(at.b, at.kv_head * heads_, heads_); }
+  void want_query(BackwardWorker& worker, const Task& at) const {
     worker.want_query(result_.query);
     if (call_.d_sinks.defined()) worker.gradients.d_sink = strided<float>(call_.d_sinks, at.b, at.kv_head * heads_);
   }
 
-  // What is written after the tiles of a group, and what the next one reads.
-  void look_ahead(BackwardWorker& worker, GroupTask at) const {
+  // Prefetches what is written after the tiles of a group, and what the next group reads.
+  void prefetch_next_group(BackwardWorker& worker, Task at) const {
     const int64_t blocks = (problem_.keys + kernels::kBlockKeys - 1) / kernels::kBlockKeys;
-    worker.ahead.enter(problem_, problem_.size + problem_.value_size, tiles_.count(),
-                       problem_.keys / 2 + blocks * problem_.size / 8);
+    worker.prefetch.enter(problem_, problem_.size + problem_.value_size, tiles_.count(),
+                          problem_.keys / 2 + blocks * problem_.size / 8);
     if (call_.query.dtype() == DType::f32) {
-      for (const Tensor* tensor : {&call_.query, &call_.d_output, &call_.forward.output}) {
-        worker.ahead.read(strided<const float>(*tensor, at.b, at.kv_head * heads_), tensor->shape()[3]);
+      for (const Tensor* tensor : {&call_.query, &call_.d_output, &call_.result.output}) {
+        worker.prefetch.read(strided<const float>(*tensor, at.b, at.kv_head * heads_), tensor->shape()[3]);
       }
     }
-    if (!worker.ahead.short_group() || call_.key.dtype() != DType::f32) return;
+    if (!worker.prefetch.short_group() || call_.memory.key.dtype() != DType::f32) return;
     const auto after = [&](const Tensor& tensor, int64_t h) {
-      worker.ahead.after(strided<const float>(tensor, at.b, h), tensor.shape()[2], tensor.shape()[3]);
+      worker.prefetch.after(strided<const float>(tensor, at.b, h), tensor.shape()[2], tensor.shape()[3]);
     };
     after(result_.key, at.kv_head);
     after(result_.value, at.kv_head);
-    at.step(problem_.kv_heads, 1);
+    at.next(problem_.kv_heads, 1);
     if (at.b == problem_.batch) return;
-    after(call_.key, at.kv_head);
-    after(call_.value, at.kv_head);
+    after(call_.memory.key, at.kv_head);
+    after(call_.memory.value, at.kv_head);
     after(call_.query, at.kv_head * heads_);
     after(call_.d_output, at.kv_head * heads_);
-    after(call_.forward.output, at.kv_head * heads_);
+    after(call_.result.output, at.kv_head * heads_);
   }
 
-  void run_group(BackwardWorker& worker, const GradientSums& sums, const GroupTask& at, InOrder* order) const {
+  void run_group(BackwardWorker& worker, const GradientSums& sums, const Task& at, InOrder* order) const {
     enter(worker, at);
     want_query(worker, at);
     const GradientRows d_key(result_.key, at.b, at.kv_head, 0, problem_.keys, sums.key.data());
     const GradientRows d_value(result_.value, at.b, at.kv_head, 0, problem_.keys, sums.value.data());
     d_key.clear();
     d_value.clear();
-    AttentionBackward& gradients = worker.gradients;
+    TileGradients& gradients = worker.gradients;
     gradients.d_key = sums.key.data();
     gradients.d_value = sums.value.data();
     gradients.key_end = problem_.keys;
-    look_ahead(worker, at);
+    prefetch_next_group(worker, at);
     for (int64_t n = 0; n < tiles_.count(); ++n) {
       const int64_t tile = nth_tile(n);
-      const RowTiles::Rows next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowTiles::Rows{0, 0};
+      const RowRange next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowRange{0, 0};
       const auto run = [&] { worker.run(n, tiles_[tile], next); };
-      for (const Room& room : rooms_) room.sums->aim(gradients, room.memory, problem_, at.b, head_of(at, tile));
+      for (const Room& room : rooms_) room.sums->direct(gradients, room.memory, problem_, at.b, head_of(at, tile));
       if (bias_ && bias_->in_pass()) {
         bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, order, run);
       } else {
@@ -215,10 +219,10 @@ class Pass {
     d_value.write();
   }
 
-  void run_tile(BackwardWorker& worker, TileTurns& turns, const GroupTask& at, int64_t tile, bool biased) const {
+  void run_tile(BackwardWorker& worker, TileTurns& turns, const Task& at, int64_t tile, bool biased) const {
     enter(worker, at);
     want_query(worker, at);
-    AttentionBackward& gradients = worker.gradients;
+    TileGradients& gradients = worker.gradients;
     gradients.d_key = turns.d_key();
     gradients.d_value = turns.d_value();
     gradients.key_end = problem_.keys;
@@ -234,7 +238,7 @@ class Pass {
   const BackwardCall& call_;
   const AttentionProblem& problem_;
   const AttentionGradients& result_;
-  RowTiles tiles_;
+  Tiling tiles_;
   int64_t heads_;  // of a group
   int64_t tiles_a_head_;
   std::optional<BiasGradient> bias_;
@@ -255,8 +259,8 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
     if (shared.score_table.defined()) add(shared.score_table, any.stage_of_score(), shared.score_table.numel());
   }
   const int64_t threads = num_threads(), count = static_cast<int64_t>(calls.size());
-  if (count >= 4 * threads) {  // sequences enough to share
-    std::vector<Pass> passes;
+  if (count >= 4 * threads) {  // enough sequences to keep the threads busy
+    std::vector<BackwardPass> passes;
     passes.reserve(calls.size());
     for (const BackwardCall& call : calls) passes.emplace_back(call).make_room(sums);
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
@@ -264,7 +268,7 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
     });
   } else {
     for (const BackwardCall& call : calls) {
-      Pass pass(call);
+      BackwardPass pass(call);
       if (pass.groups_suffice(!sums.empty())) {
         pass.make_room(sums);
         pass.by_group();
@@ -328,12 +332,12 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
     result.additive_weight = Tensor::zeros({own, problem.size});
   }
   if (want.score_table) result.score_table = Tensor::zeros(problem.options.score.table().shape());
-  BackwardCall call{problem, d_output, query, key, value, forward, result, {}, nullptr};
+  const kernels::Engine& engine = backward_engine(problem, dtype == DType::bf16);
+  BackwardCall call{{problem, query, {key, value}, &engine, forward}, d_output, result, {}};
   if (problem.options.sinks.defined()) call.d_sinks = Tensor::empty({problem.batch, problem.heads, problem.queries});
   {
-    const ForwardCall same{problem, query, {key, value}, forward, dtype == DType::bf16};
-    if (same.bf16 && !problem.additive.defined()) call.pairs = kernels::attention_pairs();
-    const ExplainScope explain(function, {&same, 1}, 2.5);
+    Explain explain(function, 2.5);
+    explain.add(call);
     run_backward({&call, 1}, result);
   }
   if (problem.options.sinks.defined()) result.sinks = sum_sinks(call.d_sinks);

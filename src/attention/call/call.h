@@ -1,65 +1,36 @@
-// The passes over checked problems: one call, or one a sequence of a packed batch.
+// A checked attention call: what the passes work on. One call, or one for each sequence of a ragged batch.
 #pragma once
 
-#include <span>
+#include <string_view>
 
 #include "attention/call/problem.h"
 #include "heed/attention_cache.h"
-#include "kernels/attention/bf16/bf16.h"
+#include "kernels/attention/engine.h"
 
 namespace heed {
 
-// query (B, H, L, D) f32, bf16 or f16; `result` has memory for what is wanted, its output in the type of query.
-struct ForwardCall {
+// query (B, H, L, D) is f32, bf16 or f16.
+struct AttentionCall {
   AttentionProblem problem;
   Tensor query;
-  KeyValues memory;
+  KeyValues memory;                         // keys and values, or a cache of them
+  const kernels::Engine* engine = nullptr;  // what runs it
+  // In the forward pass: memory for what is wanted, the output in the type of query. In the backward pass: what the
+  // forward pass returned.
   AttentionResult result;
-  bool bf16 = false;  // everything was given in bf16, and may be multiplied as such
 };
-void run_forward(std::span<const ForwardCall> calls);
-
-// Whether it is the kernel for few rows that runs, and whether threads share the keys of its groups.
-[[nodiscard]] bool few_rows(const ForwardCall& call);
-[[nodiscard]] bool shares_keys(std::span<const ForwardCall> calls);
-
-// The kernels that multiply pairs of bf16, where a call can use them; else null.
-[[nodiscard]] const kernels::AttentionPairs* pairs_for(const ForwardCall& call);
-
-// Memory for what is wanted, the passes, the taps.
-[[nodiscard]] AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query,
-                                            const KeyValues& memory, bool bf16 = false);
 
 // d_output, query, key, value, the forward pass's output and their gradients are all f32, all bf16 or all f16.
 // `gradients` has memory for what is wanted of query, key, value and bias, which holds zeros. d_sinks (B, H, L), where
-// sinks are given, gets each row's part of their gradient.
-struct BackwardCall {
-  AttentionProblem problem;
-  Tensor d_output, query, key, value;
-  AttentionResult forward;
+// sinks are given, receives each row's part of their gradient.
+struct BackwardCall : AttentionCall {
+  Tensor d_output;
   AttentionGradients gradients;
   Tensor d_sinks;
-  const kernels::AttentionPairs* pairs = nullptr;  // kernels to use instead of those for f32
 };
-// `shared` has memory for what all calls add to, summed over them in order, in double precision: the ALiBi slopes, the
-// score function's table, the weights of additive scores.
-void run_backward(std::span<const BackwardCall> calls, const AttentionGradients& shared);
 
-// Throws Error, in the name of `function`, where a tensor is not there or is another.
-void require_like(std::string_view function, std::string_view name, const Tensor& tensor, const Shape& shape,
-                  DType dtype);
-// Throws Error, in the name of `function`, where a gradient is wanted of what is not there.
-void check_wanted(std::string_view function, const AttentionOptions& options, const AttentionWantGradients& want);
-
-// What attention_backward() does once the arguments are a problem: in the name of `function` checks the gradient and
-// the forward pass, makes memory for what is wanted, and runs. d_output, query, key and value are of `dtype`.
-[[nodiscard]] AttentionGradients run_attention_backward(std::string_view function, const AttentionProblem& problem,
-                                                        DType dtype, const Tensor& d_output, const Tensor& query,
-                                                        const Tensor& key, const Tensor& value,
-                                                        const AttentionResult& forward,
-                                                        const AttentionWantGradients& want);
-
-// d_sinks (B, H, L) summed into (H), in the order b, i.
-[[nodiscard]] Tensor sum_sinks(const Tensor& d_sinks);
+// The engine for a forward pass, or a backward pass, of the problem. `bf16`: all tensors of the call are bf16.
+[[nodiscard]] const kernels::Engine& forward_engine(const AttentionProblem& problem, bool bf16);
+[[nodiscard]] const kernels::Engine& backward_engine(const AttentionProblem& problem, bool bf16);
 
 }  // namespace heed

@@ -1,14 +1,16 @@
-// Counting what the kernels will do. Blocks that masks and documents empty are found by looking at these.
+// Counts what the engines will do. Blocks that masks or documents leave empty are found by looking at these.
 #include "attention/call/explain.h"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstdlib>
+#include <map>
 #include <mutex>
 #include <string>
 
-#include "attention/schedule/group.h"
+#include "attention/forward/forward.h"
 #include "attention/observe/taps.h"
+#include "attention/schedule/tiling.h"
 #include "kernels/simd/peak.h"
 
 namespace heed {
@@ -16,8 +18,8 @@ namespace {
 
 using kernels::kBlockKeys;
 
-// Whether mask or documents let any pair of these rows (of a group, from head h on) and keys through.
-bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowTiles::Rows rows, int64_t from, int64_t to) {
+// Whether mask and documents leave any pair of these rows (of a group, from head h on) and keys [from, to) attended.
+bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowRange rows, int64_t from, int64_t to) {
   const Tensor &mask = p.mask, &mine = p.options.query_documents, &theirs = p.options.key_documents;
   if (!mask.defined() && !mine.defined()) return true;
   for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
@@ -39,11 +41,11 @@ bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowTiles::Row
 }
 
 void count_blocks(const AttentionProblem& p, AttentionPlan& plan) {
-  const RowTiles tiles(p.group(), p.queries);
+  const Tiling tiles(p.group(), p.queries);
   for (int64_t b = 0; b < p.batch; ++b) {
     for (int64_t h = 0; h < p.heads; h += p.group()) {
       for (int64_t t = 0; t < tiles.count(); ++t) {
-        const RowTiles::Rows rows = tiles[t];
+        const RowRange rows = tiles[t];
         int64_t begin = p.keys, end = 0;
         for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
           const KeyRange seen = p.visible(b, r % p.queries);
@@ -81,103 +83,115 @@ std::string duration(double seconds) {
   return seconds >= 1e-3 ? number(seconds * 1e3, "ms") : number(seconds * 1e6, "us");
 }
 
-std::string shapes_of(std::span<const ForwardCall> calls) {
-  const AttentionProblem& p = calls[0].problem;
-  std::string text =
-      calls.size() > 1 ? std::to_string(calls.size()) + " sequences, H " : "B " + std::to_string(p.batch) + " H ";
+std::string shapes_of(const AttentionCall& call, int64_t calls) {
+  const AttentionProblem& p = call.problem;
+  std::string text = calls > 1 ? std::to_string(calls) + " sequences, H " : "B " + std::to_string(p.batch) + " H ";
   text += std::to_string(p.heads);
   if (p.heads != p.kv_heads) text += "/" + std::to_string(p.kv_heads);
-  if (calls.size() == 1) text += " L " + std::to_string(p.queries) + " S " + std::to_string(p.keys);
+  if (calls == 1) text += " L " + std::to_string(p.queries) + " S " + std::to_string(p.keys);
   text += " D " + std::to_string(p.size);
   if (p.size != p.value_size) text += "/" + std::to_string(p.value_size);
   if (p.additive.defined()) text += ", additive scores";
-  const Tensor& key = calls[0].memory.key;
+  const Tensor& key = call.memory.key;
   if (key.dtype() != DType::f32) text += ", keys in " + std::string(to_string(key.dtype()));
-  if (calls[0].memory.pages.defined()) text += " in pages";
+  if (call.memory.pages.defined()) text += " in pages";
   return text;
 }
 
-}  // namespace
+// Adds what the call does to the counts.
+void count_call(const AttentionCall& call, AttentionPlan& plan) {
+  const AttentionProblem& p = call.problem;
+  count_blocks(p, plan);
+  const auto rows = [&](int64_t heads, int64_t count, int64_t columns, int64_t bytes) {
+    return static_cast<double>(p.batch * heads * count * columns * bytes);
+  };
+  const int64_t width = size_of(call.memory.key.dtype());
+  plan.bytes +=
+      rows(p.heads, p.queries, p.size + p.value_size, 4) + rows(p.kv_heads, p.keys, p.size + p.value_size, width);
+}
 
-AttentionPlan plan_of(std::string_view function, std::span<const ForwardCall> calls) {
+std::string text_of(const AttentionPlan& plan, std::string_view function, std::string_view shapes) {
+  return std::string(function) + ": " + std::string(shapes) + "; " + std::string(to_string(plan.isa)) + ", " +
+         plan.engine + ", " + std::to_string(plan.skipped) + " of " + std::to_string(plan.blocks) + " blocks of " +
+         std::to_string(kernels::kTileQueries) + " x " + std::to_string(kBlockKeys) + " skipped, " +
+         number(plan.flops, "FLOP") + ", " + number(plan.bytes, "B") + ", " + std::to_string(plan.threads) +
+         (plan.threads == 1 ? " thread" : " threads");
+}
+
+AttentionPlan new_plan() {
   AttentionPlan plan;
   plan.isa = active_isa();
   plan.threads = num_threads();
-  plan.text = std::string(function) + ": ";
-  if (calls.empty()) return plan;
-  for (const ForwardCall& call : calls) {
-    const AttentionProblem& p = call.problem;
-    count_blocks(p, plan);
-    const auto rows = [&](int64_t heads, int64_t count, int64_t columns, int64_t bytes) {
-      return static_cast<double>(p.batch * heads * count * columns * bytes);
-    };
-    const int64_t width = size_of(call.memory.key.dtype());
-    plan.bytes +=
-        rows(p.heads, p.queries, p.size + p.value_size, 4) + rows(p.kv_heads, p.keys, p.size + p.value_size, width);
-  }
-  plan.kernel = shares_keys(calls)   ? "few rows, keys shared among threads"
-                : few_rows(calls[0]) ? "few rows"
-                                     : "tiles of " + std::to_string(kernels::kTileRows) + " queries";
-  if (pairs_for(calls[0]) != nullptr) plan.kernel += " in pairs of bf16";
-  plan.text += shapes_of(calls) + "; " + std::string(to_string(plan.isa)) + ", " + plan.kernel + " by " +
-               std::to_string(kBlockKeys) + " keys, " + std::to_string(plan.skipped) + " of " +
-               std::to_string(plan.blocks) + " blocks skipped, " + number(plan.flops, "FLOP") + ", " +
-               number(plan.bytes, "B") + ", " + std::to_string(plan.threads) +
-               (plan.threads == 1 ? " thread" : " threads");
   return plan;
 }
+
+}  // namespace
 
 AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tensor& value,
                              const AttentionOptions& options) {
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
-  ForwardCall call{check_attention("attention_plan", query, key, value, options, dtype),
-                   query,
-                   {key, value},
-                   {},
-                   dtype == DType::bf16};
-  check_taps("attention_plan", call.problem);
-  if (options.want.weights) call.result.weights = Tensor::empty({0});
-  return plan_of("attention", {&call, 1});
+  const AttentionProblem problem = check_attention("attention_plan", query, key, value, options, dtype);
+  check_taps("attention_plan", problem);
+  const kernels::Engine& engine = forward_engine(problem, dtype == DType::bf16);
+  const AttentionCall call{problem, query, {key, value}, &engine, {}};
+  AttentionPlan plan = new_plan();
+  count_call(call, plan);
+  plan.engine = engine.name;
+  if (shares_keys(call)) plan.engine += ", keys shared among threads";
+  plan.text = text_of(plan, "attention", shapes_of(call, 1));
+  return plan;
 }
 
 namespace {
 
-// Measured when it is first needed.
-double peak_of_thread(const kernels::AttentionPairs* pairs) {
-  const auto measured = [](int64_t (*run)(int64_t)) { return kernels::peak_gflops(5, run) * 1e9; };
-  if (pairs == nullptr || pairs->run_peak == nullptr) {
-    static const double f32 = measured(kernels::run_peak);
-    return f32;
-  }
-  static const double bf16 = measured(pairs->run_peak);
-  return bf16;
+// The peak of one thread, measured when it is first needed.
+double peak_of(const kernels::Engine& engine) {
+  static std::mutex mutex;
+  static std::map<int64_t (*)(int64_t), double> measured;
+  const auto run = engine.run_peak == nullptr ? kernels::run_peak : engine.run_peak;
+  const std::lock_guard<std::mutex> lock(mutex);
+  const auto [place, is_new] = measured.try_emplace(run, 0.0);
+  if (is_new) place->second = kernels::peak_gflops(5, run) * 1e9;
+  return place->second;
 }
 
 }  // namespace
 
-ExplainScope::ExplainScope(std::string_view function, std::span<const ForwardCall> calls, double work) : work_(work) {
-  if (std::getenv("HEED_EXPLAIN") == nullptr) return;
-  plan_ = plan_of(function, calls);
-  pairs_ = calls.empty() ? nullptr : pairs_for(calls[0]);
+Explain::Explain(std::string_view function, double work) : function_(function), work_(work) {
+  if (std::getenv("HEED_EXPLAIN") != nullptr) plan_ = new_plan();
+}
+
+void Explain::add(const AttentionCall& call) {
+  if (!plan_) return;
+  count_call(call, *plan_);
+  ++calls_;
+  if (calls_ == 1) {
+    engine_ = call.engine;
+    plan_->engine = engine_->name;
+    if (engine_->whole_groups && shares_keys(call)) plan_->engine += ", keys shared among threads";
+  } else if (call.engine != engine_ && plan_->engine.find(call.engine->name) == std::string::npos) {
+    plan_->engine += std::string(" and ") + call.engine->name;
+  }
+  shapes_ = shapes_of(call, calls_);
   start_ = std::chrono::steady_clock::now();
 }
 
-ExplainScope::~ExplainScope() {
-  if (!plan_) return;
+Explain::~Explain() {
+  const char* const file_name = std::getenv("HEED_EXPLAIN");
+  if (!plan_ || calls_ == 0 || file_name == nullptr) return;
   const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
-  const double peak = peak_of_thread(pairs_);
-  static std::mutex mutex;
   const double speed = plan_->flops * work_ / seconds;
   char share[32];
-  std::snprintf(share, sizeof share, "%.1f %%", 100 * speed / (peak * plan_->threads));
-  const std::string line =
-      plan_->text + "; " + duration(seconds) + ", " + number(speed, "FLOP/s") + ", " + share + " of the peak\n";
-  const std::string name = std::getenv("HEED_EXPLAIN");
+  std::snprintf(share, sizeof share, "%.1f %%", 100 * speed / (peak_of(*engine_) * plan_->threads));
+  const std::string line = text_of(*plan_, function_, shapes_) + "; " + duration(seconds) + ", " +
+                           number(speed, "FLOP/s") + ", " + share + " of the peak\n";
+  static std::mutex mutex;
   const std::lock_guard<std::mutex> lock(mutex);
-  std::FILE* const file = name == "1" ? stderr : std::fopen(name.c_str(), "a");
+  const std::string name = file_name;
+  std::FILE* const file = std::fopen(name == "1" ? "/dev/stderr" : name.c_str(), "a");
   if (file == nullptr) return;  // a destructor has nobody to tell
   std::fputs(line.c_str(), file);
-  if (file != stderr) std::fclose(file);
+  std::fclose(file);
 }
 
 }  // namespace heed

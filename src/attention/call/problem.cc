@@ -1,4 +1,4 @@
-// Checks of an attention call.
+// The checks of an attention call.
 #include "attention/call/problem.h"
 
 #include <algorithm>
@@ -10,7 +10,7 @@
 namespace heed {
 namespace {
 
-// Positions and window extents beyond this are as good as no bound, and sums of a few of them cannot overflow.
+// Positions and window extents beyond this mean no bound, and sums of a few of them cannot overflow.
 constexpr int64_t kFar = int64_t{1} << 60;
 
 int64_t bounded(int64_t value) { return std::clamp(value, -kFar, kFar); }
@@ -181,8 +181,8 @@ uint32_t attention_dropout_threshold(float rate) {
   return static_cast<uint32_t>(std::min(65535.0, std::round(static_cast<double>(rate) * 65536.0)));
 }
 
-// Eight weights of one query share a Philox block: keys 8n .. 8n + 7, 16 bits each, low halves first. Sixteen bits a
-// weight, not 32, because in the fused kernels the generator would otherwise cost more than the exponentials.
+// Eight weights of one query share a Philox block: keys 8n .. 8n + 7, 16 bits each, low halves first. A weight gets 16
+// bits, not 32: in the fused kernels the generator would otherwise cost more than the exponentials.
 bool attention_dropout_keeps(const AttentionOptions::Dropout& dropout, int64_t b, int64_t h, int64_t i, int64_t j) {
   const uint32_t threshold = attention_dropout_threshold(dropout.rate);
   const uint64_t high = (static_cast<uint64_t>(b) << 32) | static_cast<uint32_t>(h);

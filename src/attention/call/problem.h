@@ -1,4 +1,4 @@
-// An attention call, checked once and resolved to numbers: what the fused drivers and the reference share.
+// An attention problem: the shapes and options of a call, checked once. The fused passes and the reference share it.
 #pragma once
 
 #include <algorithm>
@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "heed/attention.h"
-#include "kernels/attention/attention.h"
+#include "kernels/attention/group.h"
 
 namespace heed {
 
@@ -18,7 +18,7 @@ struct KeyRange {
 
 struct AttentionProblem {
   int64_t batch = 0;       // B
-  int64_t sequence = 0;    // what the first of them counts as for dropout
+  int64_t sequence = 0;    // the number of its first sequence, for dropout
   int64_t heads = 0;       // H
   int64_t kv_heads = 0;    // Hkv
   int64_t queries = 0;     // L
@@ -31,8 +31,8 @@ struct AttentionProblem {
   Tensor mask;      // expanded to (B, H, L, S), or undefined
   Tensor bias;      // likewise
 
-  // What scores go through before the bias, in order: each with its table as dense f32 (or none), and compiled for the
-  // instruction set in use.
+  // The score functions that are applied before the bias, in order, each with its table as dense f32 (or none); and the
+  // same compiled for the instruction set in use.
   struct Stage {
     Score function;
     Tensor table;
@@ -46,13 +46,13 @@ struct AttentionProblem {
   [[nodiscard]] int64_t key_length(int64_t b) const;
   // Query i stands at key position i + offset: for causal, window and ALiBi.
   [[nodiscard]] int64_t offset(int64_t b) const;
-  // The same as far as score functions see it: within +-2^30.
+  // The offset that score functions see: within +-2^30.
   [[nodiscard]] int64_t score_offset(int64_t b) const {
     return std::clamp(offset(b), -(int64_t{1} << 30), int64_t{1} << 30);
   }
-  // Queries move the range: [begin, end) is clamp(i + shift) at both ends, within [0, key_length(b)].
+  // The keys of query i: clamp(i + begin) to clamp(i + end) of unclamped_range(), within [0, key_length(b)].
   [[nodiscard]] KeyRange visible(int64_t b, int64_t i) const;
-  // Of a query at position 0, before clamping; far outside where there is no bound.
+  // The keys of a query at position 0, before clamping; far outside where there is no bound.
   [[nodiscard]] KeyRange unclamped_range(int64_t b) const;
 };
 
@@ -61,18 +61,18 @@ struct AttentionProblem {
 [[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionOptions& options, DType dtype);
 
-// Whether rows can be written there: unit stride along the last axis, no stride of 0.
+// Whether rows can be written to it: unit stride along the last axis, and no stride of 0.
 [[nodiscard]] bool has_rows_of_its_own(const Tensor& output);
 
-// The part of it that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv). `dtype` is what
-// the scores are computed in.
+// The part of check_attention() that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv).
+// `dtype` is what the scores are computed in.
 [[nodiscard]] AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key,
                                             const Shape& value, const AttentionOptions& options, DType dtype);
 
-// Kept narrow, computed in f32.
+// Half precision: stored in 16 bits, computed in f32.
 [[nodiscard]] inline bool is_half(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
-// How `shape`, aligned at the right, stands against (B, H, L, S): strides of an expanded view, 0 where it is broadcast.
+// `tensor` broadcast to (B, H, L, S), aligned at the right: a view with strides of 0 where it is broadcast.
 [[nodiscard]] Tensor expand_to_scores(std::string_view function, std::string_view name, const Tensor& tensor,
                                       const Shape& scores);
 

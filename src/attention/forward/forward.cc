@@ -1,34 +1,22 @@
-// attention(): checks, then row tiles shared among the threads.
+// attention(): checks, memory for the results, and the tiles shared among the threads.
+#include "attention/forward/forward.h"
+
 #include <algorithm>
 #include <vector>
 
-#include "attention/forward/worker.h"
 #include "attention/call/explain.h"
+#include "attention/call/group.h"
 #include "attention/observe/taps.h"
+#include "attention/schedule/forward_worker.h"
 #include "base/threads.h"
+#include "kernels/attention/decode/decode.h"
 
 namespace heed {
-
-bool few_rows(const ForwardCall& call) {
-  return call.problem.group() * call.problem.queries <= kernels::kFewRows && !call.result.weights.defined() &&
-         !call.problem.additive.defined();
-}
-
-bool shares_keys(std::span<const ForwardCall> calls) {
-  if (calls.size() != 1 || !few_rows(calls[0]) || calls[0].problem.keys <= kernels::kChunkKeys) return false;
-  const int64_t groups = calls[0].problem.batch * calls[0].problem.kv_heads, threads = num_threads();
-  return groups > 0 && calls[0].problem.queries > 0 && groups < 4 * threads && groups % threads != 0;
-}
-
-const kernels::AttentionPairs* pairs_for(const ForwardCall& call) {
-  return call.bf16 && !few_rows(call) && !call.problem.additive.defined() ? kernels::attention_pairs() : nullptr;
-}
-
 namespace {
 
-// Groups of few rows, too few of them to keep the threads busy: their chunks are shared out, and their states merged in
-// order, as one thread would.
-void run_chunks(const ForwardCall& call) {
+// Decodes groups that are too few to keep the threads busy. Their chunks are shared out, and the chunks' softmax states
+// merged in order, as one thread would do it.
+void run_chunks(const AttentionCall& call) {
   const AttentionProblem& p = call.problem;
   const int64_t groups = p.batch * p.kv_heads, chunks = (p.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
   const Tensor query = call.query.to(DType::f32);  // a few rows, which every chunk reads
@@ -36,73 +24,80 @@ void run_chunks(const ForwardCall& call) {
     return make_group(p, query, call.memory, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
   };
   const kernels::AttentionGroup any = group(0);
-  const int64_t state = kernels::attention_few_state(any);
+  const int64_t state = kernels::decode_state_floats(any);
   const Buffer<float> states(groups * chunks * state);
   const int64_t flops = 2 * p.group() * p.queries * kernels::kChunkKeys * (p.size + p.value_size);
   parallel_for(groups * chunks, grain_for(8 * flops), [&](int64_t begin, int64_t end) {
-    const Buffer<float> scratch(kernels::attention_few_scratch(any));
+    const Buffer<float> scratch(kernels::decode_scratch(any));
     for (int64_t task = begin; task < end; ++task) {
-      kernels::attention_few_chunk(group(task / chunks), task % chunks, states.data() + task * state, scratch.data());
+      kernels::decode_chunk(group(task / chunks), task % chunks, states.data() + task * state, scratch.data());
     }
   });
-  const Buffer<float> scratch(kernels::attention_few_scratch(any));
-  TileRows output_rows;
-  const RowTiles::Rows rows{0, p.group() * p.queries};
+  const Buffer<float> scratch(kernels::decode_scratch(any));
+  HalfRows output_rows;
+  const RowRange rows{0, p.group() * p.queries};
   for (int64_t index = 0; index < groups; ++index) {
     const int64_t b = index / p.kv_heads, h = index % p.kv_heads * p.group();
-    auto outputs = outputs_of(call, b, h);
+    kernels::TileOutputs outputs = outputs_of(call, b, h);
     output_rows.enter(call.result.output, b, h);
-    if (output_rows.narrow()) outputs.output = output_rows.room(rows);
-    kernels::attention_few_merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
-    if (output_rows.narrow()) output_rows.write(rows);
+    if (output_rows.convert()) outputs.output = output_rows.room(rows);
+    kernels::decode_merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
+    if (output_rows.convert()) output_rows.write(rows);
   }
 }
 
 }  // namespace
 
-void run_forward(std::span<const ForwardCall> calls) {
-  if (shares_keys(calls)) {
+bool shares_keys(const AttentionCall& call) {
+  const AttentionProblem& p = call.problem;
+  if (!call.engine->whole_groups || p.keys <= kernels::kChunkKeys) return false;
+  const int64_t groups = p.batch * p.kv_heads, threads = num_threads();
+  return groups > 0 && p.queries > 0 && groups < 4 * threads && groups % threads != 0;
+}
+
+void run_forward(std::span<const AttentionCall> calls) {
+  if (calls.size() == 1 && shares_keys(calls[0])) {
     run_chunks(calls[0]);
     return;
   }
-  // All tasks of all calls in one row.
-  std::vector<ForwardTasks> tasks;
-  std::vector<int64_t> begins;  // and where those of each call begin
+  // The tasks of all calls, numbered one call after the other.
+  std::vector<Tiling> tilings;
+  std::vector<int64_t> begins;  // the first task of each call
   int64_t count = 0, flops = 0;
-  for (const ForwardCall& call : calls) {
+  for (const AttentionCall& call : calls) {
     const AttentionProblem& p = call.problem;
-    tasks.emplace_back(call);
+    tilings.emplace_back(p.group(), p.queries);
     begins.push_back(count);
-    count += p.batch * p.kv_heads * tasks.back().per_group;
-    flops = std::max(flops, 2 * kernels::kTileRows * p.keys * (p.size + p.value_size));
+    count += p.batch * p.kv_heads * tilings.back().count();
+    flops = std::max(flops, 2 * kernels::kTileQueries * p.keys * (p.size + p.value_size));
   }
   parallel_for(count, grain_for(flops), [&](int64_t begin, int64_t end) {
-    ForwardWorker thread;
-    // The call of the first task: the last that begins at or before it.
+    ForwardWorker worker;
+    // The call of the first task: the last one that begins at or before it.
     size_t at = static_cast<size_t>(std::upper_bound(begins.begin(), begins.end(), begin) - begins.begin() - 1);
-    GroupTask task(begin - begins[at], tasks[at].kv_heads, tasks[at].per_group);
+    int64_t kv_heads = calls[at].problem.kv_heads, tiles = tilings[at].count();
+    Task task(begin - begins[at], kv_heads, tiles);
     bool entered = false;
     for (int64_t number = begin; number < end; ++number) {
-      if (at + 1 < tasks.size() && number >= begins[at + 1]) {
+      if (at + 1 < calls.size() && number >= begins[at + 1]) {
         do ++at;
-        while (at + 1 < tasks.size() && number >= begins[at + 1]);
-        task = GroupTask(0, tasks[at].kv_heads, tasks[at].per_group);
+        while (at + 1 < calls.size() && number >= begins[at + 1]);
+        kv_heads = calls[at].problem.kv_heads, tiles = tilings[at].count();
+        task = Task(0, kv_heads, tiles);
       }
-      const ForwardTasks& own = tasks[at];
       if (!entered || task.tile == 0) {
         entered = true;
-        const int64_t last = at + 1 < tasks.size() ? std::min(end, begins[at + 1]) : end;
-        thread.enter(calls[at], own, task, number + 1 < last);
+        const int64_t last = at + 1 < calls.size() ? std::min(end, begins[at + 1]) : end;
+        worker.enter(calls[at], tilings[at], task, number + 1 < last);
       }
-      const int64_t next = task.tile + 1 < own.per_group ? balanced(task.tile + 1, own.per_group) : -1;
-      thread.run(task.tile, balanced(task.tile, own.per_group), next);
-      task.step(own.kv_heads, own.per_group);
+      worker.run(task.tile, balanced(task.tile, tiles), task.tile + 1 < tiles ? balanced(task.tile + 1, tiles) : -1);
+      task.next(kv_heads, tiles);
     }
   });
 }
 
-AttentionResult run_attention(const AttentionProblem& problem, const Tensor& query, const KeyValues& memory,
-                              bool bf16) {
+AttentionResult run_attention(std::string_view function, const AttentionProblem& problem, const Tensor& query,
+                              const KeyValues& memory, bool bf16) {
   const AttentionOptions::Want& want = problem.options.want;
   const bool tapped = want.taps.any();
   AttentionResult result;
@@ -114,11 +109,12 @@ AttentionResult run_attention(const AttentionProblem& problem, const Tensor& que
   if (want.logsumexp || tapped) {
     result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});
   }
-  if (want.weights) {
-    result.weights = Tensor::empty({problem.batch, problem.heads, problem.queries, problem.keys});
-  }
-  const ForwardCall call{problem, query, memory, result, bf16};
-  const ExplainScope explain("attention", {&call, 1}, 1);
+  const Shape scores{problem.batch, problem.heads, problem.queries, problem.keys};
+  if (want.weights) result.weights = Tensor::empty(scores);
+  if (want.scores) result.scores = Tensor::empty(scores);
+  const AttentionCall call{problem, query, memory, &forward_engine(problem, bf16), result};
+  Explain explain(function, 1);
+  explain.add(call);
   if (tapped) {
     result.taps = run_tapped(call);
     if (!want.logsumexp) result.logsumexp = {};
@@ -133,7 +129,7 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
   const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
   const AttentionProblem problem = check_attention("attention", query, key, value, options, dtype);
   check_taps("attention", problem);
-  return run_attention(problem, query, {key, value}, dtype == DType::bf16);
+  return run_attention("attention", problem, query, {key, value}, dtype == DType::bf16);
 }
 
 }  // namespace heed

@@ -150,10 +150,13 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
   const AttentionProblem& p = attention.p;
   check_taps("reference::attention", p);
   const bool want_weights = options.want.weights || options.want.taps.any();
+  const bool want_scores = options.want.scores || options.want.taps.row_scores;
   AttentionResult result;
   result.output = Tensor::zeros({p.batch, p.queries, p.heads, p.value_size}, dtype_of<T>::value).transpose(1, 2);
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({p.batch, p.heads, p.queries}, dtype_of<T>::value);
-  if (want_weights) result.weights = Tensor::empty({p.batch, p.heads, p.queries, p.keys}, dtype_of<T>::value);
+  const Shape scores{p.batch, p.heads, p.queries, p.keys};
+  if (want_weights) result.weights = Tensor::empty(scores, dtype_of<T>::value);
+  if (want_scores) result.scores = Tensor::empty(scores, dtype_of<T>::value);
 
   parallel_for(p.batch * p.heads * p.queries, 1, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
@@ -165,6 +168,7 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
         const bool attended = row.scores[static_cast<size_t>(j)] != -kInfinity<T>;
         const T weight = attended ? row.weights[static_cast<size_t>(j)] * attention.dropout(b, h, i, j) : T{0};
         if (want_weights) View<T>(result.weights)(b, h, i, j) = weight;
+        if (want_scores) View<T>(result.scores)(b, h, i, j) = row.scores[static_cast<size_t>(j)];
         if (!attended) continue;
         for (int64_t d = 0; d < p.value_size; ++d) {
           View<T>(result.output)(b, h, i, d) += weight * attention.v(b, attention.kv_head(h), j, d);
@@ -172,8 +176,9 @@ AttentionResult forward(const Tensor& query, const Tensor& key, const Tensor& va
       }
     }
   });
-  if (options.want.taps.any()) result.taps = taps_of(result.weights, options.want.taps);
+  if (options.want.taps.any()) result.taps = taps_of(result.weights, result.scores, options.want.taps);
   if (!options.want.weights) result.weights = {};
+  if (!options.want.scores) result.scores = {};
   if (options.want.output.defined()) {
     options.want.output.copy_from(result.output);
     result.output = options.want.output;

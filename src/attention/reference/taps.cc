@@ -1,4 +1,4 @@
-// The taps, from the table of all weights, as their definitions read. f32 or f64.
+// The taps, computed from all weights exactly as they are defined. f32 or f64.
 #include <algorithm>
 #include <cmath>
 #include <numeric>
@@ -10,7 +10,7 @@ namespace heed::reference {
 namespace {
 
 template <class T>
-AttentionTapped taps(const Tensor& weights, const AttentionTaps& wanted) {
+AttentionTapped taps(const Tensor& weights, const Tensor& scores, const AttentionTaps& wanted) {
   const int64_t B = weights.size(0), H = weights.size(1), L = weights.size(2), S = weights.size(3);
   const DType dtype = dtype_of<T>::value;
   const T* const all = weights.data<T>();
@@ -62,9 +62,12 @@ AttentionTapped taps(const Tensor& weights, const AttentionTaps& wanted) {
   if (!wanted.rows.empty()) {
     const auto count = static_cast<int64_t>(wanted.rows.size());
     result.rows = Tensor::empty({B, count, S}, dtype);
+    if (wanted.row_scores) result.row_scores = Tensor::empty({B, count, S}, dtype);
     for (int64_t n = 0; n < B * count; ++n) {
       const AttentionTaps::Row& row = wanted.rows[static_cast<size_t>(n % count)];
-      std::copy_n(row_of(n / count, row.head, row.query), S, result.rows.data<T>() + n * S);
+      const T* const from = row_of(n / count, row.head, row.query);
+      std::copy_n(from, S, result.rows.data<T>() + n * S);
+      if (wanted.row_scores) std::copy_n(scores.data<T>() + (from - all), S, result.row_scores.data<T>() + n * S);
     }
   }
   return result;
@@ -72,8 +75,8 @@ AttentionTapped taps(const Tensor& weights, const AttentionTaps& wanted) {
 
 }  // namespace
 
-AttentionTapped taps_of(const Tensor& weights, const AttentionTaps& wanted) {
-  return weights.dtype() == DType::f64 ? taps<double>(weights, wanted) : taps<float>(weights, wanted);
+AttentionTapped taps_of(const Tensor& weights, const Tensor& scores, const AttentionTaps& wanted) {
+  return weights.dtype() == DType::f64 ? taps<double>(weights, scores, wanted) : taps<float>(weights, scores, wanted);
 }
 
 }  // namespace heed::reference

@@ -1,5 +1,6 @@
-// Additive attention: the engine's own passes, with tanh in the place of the dot product.
-#include "attention/call/call.h"
+// Additive attention: the f32 tiles with tanh in place of the dot product.
+#include "attention/backward/backward.h"
+#include "attention/forward/forward.h"
 #include "attention/observe/taps.h"
 #include "heed/attention.h"
 #include "heed/error.h"
@@ -27,7 +28,7 @@ AttentionResult attention_additive(const Tensor& query, const Tensor& key, const
                                    const AttentionOptions& options) {
   const AttentionProblem problem = additive_problem("attention_additive", query, key, value, weight, options);
   check_taps("attention_additive", problem);
-  return run_attention(problem, query, {key, value});
+  return run_attention("attention_additive", problem, query, {key, value});
 }
 
 AttentionGradients attention_additive_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,

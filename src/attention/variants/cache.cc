@@ -3,8 +3,8 @@
 
 #include <algorithm>
 
-#include "attention/schedule/group.h"
-#include "attention/call/call.h"
+#include "attention/call/group.h"
+#include "attention/forward/forward.h"
 #include "attention/observe/taps.h"
 #include "base/memory.h"
 #include "base/threads.h"
@@ -73,7 +73,7 @@ void pack(const Tensor& rows, const Tensor& scales, int64_t page, int64_t h, int
   float* const scale =
       scales.defined() ? scales.data<float>() + page * scales.stride(0) + h * scales.stride(1) + j * scales.stride(2)
                        : nullptr;
-  kernels::attention_pack_row(from, rows.size(3), element_of(rows.dtype()), to, scale);
+  kernels::store_cache_row(from, rows.size(3), element_of(rows.dtype()), to, scale);
 }
 
 }  // namespace
@@ -101,7 +101,7 @@ AttentionResult attention(const Tensor& query, const KeyValues& memory, const At
       check_shapes("attention", query.shape(), {batch, memory.key.size(1), keys, memory.key.size(3)},
                    {batch, memory.value.size(1), keys, memory.value.size(3)}, with_lengths, DType::f32);
   check_taps("attention", problem);
-  return run_attention(problem, query, memory);
+  return run_attention("attention", problem, query, memory);
 }
 
 AttentionResult attention(const Tensor& query, const AttentionCache& cache, const AttentionOptions& options) {

@@ -1,8 +1,9 @@
-// Packed ragged batches: every sequence is a call of its own on views of the packed rows.
+// Ragged batches: every sequence is a call of its own on views of the rows.
 #include <vector>
 
-#include "attention/call/call.h"
+#include "attention/backward/backward.h"
 #include "attention/call/explain.h"
+#include "attention/forward/forward.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -52,8 +53,8 @@ struct Packed {
     require(!options.mask.defined() && !options.bias.defined() && !options.key_lengths.defined() &&
                 !options.query_documents.defined() && !options.key_documents.defined(),
             function, "no mask, bias, key_lengths or documents; found one");
-    require(!options.want.weights && !options.want.taps.any() && !options.want.output.defined(), function,
-            "no weights, taps or output wanted; found one");
+    require(!options.want.weights && !options.want.scores && !options.want.taps.any() && !options.want.output.defined(),
+            function, "no weights, scores, taps or output wanted; found one");
     queries = checked_lengths(function, "lengths.queries", lengths.queries, query.size(0));
     keys = checked_lengths(function, "lengths.keys", lengths.keys, key.size(0));
     require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ", keys.size() - 1,
@@ -80,16 +81,21 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
   AttentionResult result;
   result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)}, packed.dtype);
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({query.size(1), query.size(0)});
-  std::vector<ForwardCall> calls;
+  std::vector<AttentionCall> calls;
+  Explain explain("attention_packed", 1);
   for (size_t b = 0; b < packed.problems.size(); ++b) {
     const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
     AttentionResult part;
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
-    const KeyValues memory{sequence_of(key, k0, k1), sequence_of(value, k0, k1)};
-    calls.push_back({packed.problems[b], sequence_of(query, q0, q1), memory, part, packed.dtype == DType::bf16});
+    const AttentionProblem& problem = packed.problems[b];
+    calls.push_back({problem,
+                     sequence_of(query, q0, q1),
+                     {sequence_of(key, k0, k1), sequence_of(value, k0, k1)},
+                     &forward_engine(problem, packed.dtype == DType::bf16),
+                     part});
+    explain.add(calls.back());
   }
-  const ExplainScope explain("attention_packed", calls, 1);
   run_forward(calls);
   return result;
 }
@@ -106,7 +112,6 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   require_like(kName, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp, rows,
                DType::f32);
   check_wanted(kName, options, want);
-  const kernels::AttentionPairs* const pairs = packed.dtype == DType::bf16 ? kernels::attention_pairs() : nullptr;
   AttentionGradients gradients;
   gradients.query = Tensor::empty(query.shape(), packed.dtype);
   gradients.key = Tensor::empty(key.shape(), packed.dtype);
@@ -116,30 +121,26 @@ AttentionGradients attention_packed_backward(const Tensor& d_output, const Tenso
   std::vector<BackwardCall> calls;
   for (size_t b = 0; b < packed.problems.size(); ++b) {
     const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
-    BackwardCall call{packed.problems[b],
-                      sequence_of(d_output, q0, q1),
-                      sequence_of(query, q0, q1),
-                      sequence_of(key, k0, k1),
-                      sequence_of(value, k0, k1),
-                      {},
-                      {},
-                      {},
-                      pairs};
-    call.forward.output = sequence_of(forward.output, q0, q1);
-    call.forward.logsumexp = columns_of(forward.logsumexp, q0, q1);
+    const AttentionProblem& problem = packed.problems[b];
+    BackwardCall call;
+    call.problem = problem;
+    call.query = sequence_of(query, q0, q1);
+    call.memory = {sequence_of(key, k0, k1), sequence_of(value, k0, k1)};
+    call.engine = &backward_engine(problem, packed.dtype == DType::bf16);
+    call.result.output = sequence_of(forward.output, q0, q1);
+    call.result.logsumexp = columns_of(forward.logsumexp, q0, q1);
+    call.d_output = sequence_of(d_output, q0, q1);
     call.gradients.query = sequence_of(gradients.query, q0, q1);
     call.gradients.key = sequence_of(gradients.key, k0, k1);
     call.gradients.value = sequence_of(gradients.value, k0, k1);
     if (d_sinks.defined()) call.d_sinks = columns_of(d_sinks, q0, q1);
     calls.push_back(std::move(call));
   }
-  std::vector<ForwardCall> same;
-  for (const BackwardCall& call : calls)
-    same.push_back({call.problem, call.query, {call.key, call.value}, call.forward, packed.dtype == DType::bf16});
   if (want.alibi_slopes) gradients.alibi_slopes = Tensor::zeros(options.alibi_slopes.shape());
   if (want.score_table) gradients.score_table = Tensor::zeros(options.score.table().shape());
   {
-    const ExplainScope explain(kName, same, 2.5);
+    Explain explain(kName, 2.5);
+    for (const BackwardCall& call : calls) explain.add(call);
     run_backward(calls, gradients);
   }
   if (d_sinks.defined()) gradients.sinks = sum_sinks(d_sinks.expand({1, rows[0], rows[1]}));

@@ -9,25 +9,25 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd/amx-inl.h"
 #include "kernels/gemm/loops-inl.h"
 #include "kernels/gemm/tile_amx-inl.h"
+#include "kernels/simd/amx-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-void RunGemm(const Gemm& g) {
+void run_gemm(const Gemm& g) {
 #if HWY_TARGET == HWY_AVX3
   if (g.bf16) {
     switch (active_isa()) {
-      case Isa::avx512bf16: return Product<Pairs>(g);
-      case Isa::amx: return Product<TiledPairs<AmxTiles>>(g);
+      case Isa::avx512bf16: return run_product<Bf16Step>(g);
+      case Isa::amx: return run_product<AmxStep<AmxTiles>>(g);
       default: break;
     }
   }
 #endif
-  Product<Numbers>(g);
+  run_product<F32Step>(g);
 }
 
 }  // namespace
@@ -37,12 +37,12 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(RunGemm);
+HWY_EXPORT(run_gemm);
 
 void gemm(const Gemm& g) {
   if (g.m <= 0 || g.n <= 0) return;
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunGemm)(g);
+  HWY_DYNAMIC_DISPATCH(run_gemm)(g);
 }
 
 }  // namespace heed::kernels

@@ -12,7 +12,7 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/gemm/tile-inl.h"
-#include "kernels/simd/math-inl.h"
+#include "kernels/rows/activations-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -25,16 +25,16 @@ int64_t steps_of(int64_t k) {
 
 // ---- Bias and activation, while the tile is in L1 ----
 
-template <class F>
-HWY_INLINE void MapRow(float* row, int64_t count, F&& f) {
-  const F32 d;
+template <class Function>
+HWY_INLINE void map_row(float* row, int64_t count, Function&& f) {
+  const F d;
   int64_t j = 0;
   for (; j + kLanes <= count; j += kLanes) hn::StoreU(f(hn::LoadU(d, row + j)), d, row + j);
-  if (j < count) StoreFirst(f(LoadFirst(row + j, count - j)), row + j, count - j);
+  if (j < count) store_first(f(load_first(row + j, count - j)), row + j, count - j);
 }
 
-HWY_NOINLINE void Finish(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
-  const F32 d;
+HWY_NOINLINE void finish_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+  const F d;
   for (int64_t i = i0; i < i0 + rows; ++i) {
     float* const row = g.c + i * g.c_row + j0;
     if (g.bias != nullptr) {
@@ -44,7 +44,7 @@ HWY_NOINLINE void Finish(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, in
         hn::StoreU(hn::Add(hn::LoadU(d, row + j), hn::LoadU(d, bias + j)), d, row + j);
       }
       if (j < columns) {
-        StoreFirst(hn::Add(LoadFirst(row + j, columns - j), LoadFirst(bias + j, columns - j)), row + j, columns - j);
+        store_first(hn::Add(load_first(row + j, columns - j), load_first(bias + j, columns - j)), row + j, columns - j);
       }
     }
     if (g.saved != nullptr) {
@@ -52,12 +52,10 @@ HWY_NOINLINE void Finish(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, in
     }
     switch (g.activation) {
       case Activation::none: break;
-      case Activation::relu: MapRow(row, columns, [&](F32Vector x) { return ReluFunction::Value(d, x); }); break;
-      case Activation::gelu: MapRow(row, columns, [&](F32Vector x) { return GeluFunction::Value(d, x); }); break;
-      case Activation::gelu_tanh:
-        MapRow(row, columns, [&](F32Vector x) { return GeluTanhFunction::Value(d, x); });
-        break;
-      case Activation::silu: MapRow(row, columns, [&](F32Vector x) { return SiluFunction::Value(d, x); }); break;
+      case Activation::relu: map_row(row, columns, [&](FV x) { return ReluFunction::value(d, x); }); break;
+      case Activation::gelu: map_row(row, columns, [&](FV x) { return GeluFunction::value(d, x); }); break;
+      case Activation::gelu_tanh: map_row(row, columns, [&](FV x) { return GeluTanhFunction::value(d, x); }); break;
+      case Activation::silu: map_row(row, columns, [&](FV x) { return SiluFunction::value(d, x); }); break;
     }
   }
 }
@@ -70,13 +68,13 @@ struct Slice {
 };
 
 // The part of A that is packed next, asked for a few lines with each tile: memory answers while the tiles compute.
-struct Upcoming {
+struct PackPrefetch {
   const float* row = nullptr;
   int64_t stride = 0, lines = 0;  // cache lines a row
   int64_t rows = 0, line = 0;
 
-  Upcoming() = default;
-  Upcoming(const Gemm& g, bool transposed, int64_t i0, int64_t count, int64_t k0, int64_t depth)
+  PackPrefetch() = default;
+  PackPrefetch(const Gemm& g, bool transposed, int64_t i0, int64_t count, int64_t k0, int64_t depth)
       : row(g.a + i0 * g.a_row + k0 * g.a_column),
         stride(transposed ? g.a_column : g.a_row),
         lines(((transposed ? count : depth) + 15) / 16),
@@ -96,8 +94,9 @@ struct Upcoming {
 // Rows [i0, i0 + rows), at most kBlockRows and packed in `a`, by the panels [begin, end), packed in `b` one after
 // another. A tile's rows of A stay in L1 while the panels come by from L2, and C is written along its rows.
 template <class Step, bool kTransposedA>
-HWY_INLINE void Block(const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a, const Panels& panels,
-                      int64_t begin, int64_t end, const float* b, Upcoming upcoming) {
+HWY_INLINE void multiply_rows_block(const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a,
+                                    const Panels& panels, int64_t begin, int64_t end, const float* b,
+                                    PackPrefetch upcoming) {
   const int64_t tiles = (rows + Step::kRows - 1) / Step::kRows * (end - begin);
   const int64_t lines_a_tile = (upcoming.lines * upcoming.rows + tiles - 1) / tiles;
   const bool finish = s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
@@ -119,26 +118,27 @@ HWY_INLINE void Block(const Gemm& g, const Slice& s, int64_t i0, int64_t rows, c
         Step::template tile<kTransposedA>(vectors, count)(s.depth, a_tile, b + s.depth * (first - origin) * kLanes, c,
                                                           next_c, g.c_row, columns - (vectors - 1) * kLanes,
                                                           s.first && !g.accumulate, count);
-        if (finish) Finish(g, i0 + i, count, j0, columns);
+        if (finish) finish_tile(g, i0 + i, count, j0, columns);
       }
     }
   }
 }
 
 template <class Step>
-HWY_INLINE void Block(bool transposed, const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a,
-                      const Panels& panels, int64_t begin, int64_t end, const float* b, const Upcoming& upcoming) {
-  if constexpr (!Step::kTurnsA) {
-    if (transposed) return Block<Step, true>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+HWY_INLINE void multiply_rows_block(bool transposed, const Gemm& g, const Slice& s, int64_t i0, int64_t rows,
+                                    const float* a, const Panels& panels, int64_t begin, int64_t end, const float* b,
+                                    const PackPrefetch& upcoming) {
+  if constexpr (!Step::kTransposesA) {
+    if (transposed) return multiply_rows_block<Step, true>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
   }
-  Block<Step, false>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+  multiply_rows_block<Step, false>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
 }
 
 constexpr int64_t kPackedASize = kBlockRows * kDepthStride;  // enough for either layout
 static_assert(kPackedASize >= kBlockRows / kTileRows * kTileStride);
 
 template <class Step>
-int64_t EvenDepth(int64_t steps) {
+int64_t even_depth(int64_t steps) {
   constexpr int64_t kUnit = std::max<int64_t>(4, Step::kMultiple);
   const int64_t blocks = std::max<int64_t>(1, (steps + kBlockDepth - 1) / kBlockDepth);
   return std::clamp<int64_t>(((steps + blocks - 1) / blocks + kUnit - 1) / kUnit * kUnit, kUnit, kBlockDepth);
@@ -151,17 +151,17 @@ constexpr int64_t kFewestRows = 4;
 // each of its numbers is used kRows times only. More columns at a time would crowd the same cache sets where K is a
 // power of two.
 template <int kRows>
-HWY_NOINLINE void RowsByTransposed(const Gemm& g, int64_t j0) {
-  const F32 d;
+HWY_NOINLINE void rows_by_transposed(const Gemm& g, int64_t j0) {
+  const F d;
   Row16 sum[kRows];
 #pragma GCC unroll 4
-  for (int i = 0; i < kRows; ++i) sum[i] = g.accumulate ? Load16(g.c + i * g.c_row + j0) : Set16(0.0f);
+  for (int i = 0; i < kRows; ++i) sum[i] = g.accumulate ? load16(g.c + i * g.c_row + j0) : set16(0.0f);
   const float* const rows = g.b + j0 * g.b_column;
   const auto step = [&](int64_t p, const Row16& column) HWY_ATTR {
 #pragma GCC unroll 4
     for (int i = 0; i < kRows; ++i) {
-      const F32Vector a = hn::Set(d, g.a[i * g.a_row + p * g.a_column]);
-      sum[i] = Map16([&](F32Vector x, F32Vector y) HWY_ATTR { return Fma(a, x, y); }, column, sum[i]);
+      const FV a = hn::Set(d, g.a[i * g.a_row + p * g.a_column]);
+      sum[i] = map16([&](FV x, FV y) HWY_ATTR { return fma(a, x, y); }, column, sum[i]);
     }
   };
   int64_t p = 0;
@@ -171,8 +171,8 @@ HWY_NOINLINE void RowsByTransposed(const Gemm& g, int64_t j0) {
     Row16 column[4];
 #pragma GCC unroll 2
     for (int part = 0; part < kParts; ++part) {
-      F32Vector t[4];
-      Transpose4(rows + part * kLanes * g.b_column + p, g.b_column, t);
+      FV t[4];
+      transpose4(rows + part * kLanes * g.b_column + p, g.b_column, t);
 #pragma GCC unroll 4
       for (int i = 0; i < 4; ++i) column[i].part[part] = t[i];
     }
@@ -182,19 +182,19 @@ HWY_NOINLINE void RowsByTransposed(const Gemm& g, int64_t j0) {
   for (; p < g.k; ++p) {
     HWY_ALIGN float column[16];
     for (int64_t lane = 0; lane < 16; ++lane) column[lane] = rows[lane * g.b_column + p];
-    step(p, Load16(column));
+    step(p, load16(column));
   }
 #pragma GCC unroll 4
-  for (int i = 0; i < kRows; ++i) Store16(sum[i], g.c + i * g.c_row + j0);
-  Finish(g, 0, kRows, j0, 16);
+  for (int i = 0; i < kRows; ++i) store16(sum[i], g.c + i * g.c_row + j0);
+  finish_tile(g, 0, kRows, j0, 16);
 }
 #endif
 
 // Up to two tiles of rows. Each panel of B is packed in cache and used at once; threads share the panels.
 template <class Step>
-void FewRowsPacked(const Gemm& g, bool transposed) {
+void few_rows_packed(const Gemm& g, bool transposed) {
   const Panels panels(g.n, Step::kVectors);
-  const int64_t steps = steps_of<Step>(g.k), most = EvenDepth<Step>(steps);
+  const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
   const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (Step::kVectors * kLanes * std::max<int64_t>(1, g.k)));
   parallel_for(panels.count, grain, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Step::Scope scope;
@@ -208,7 +208,7 @@ void FewRowsPacked(const Gemm& g, bool transposed) {
       for (int64_t panel = begin; panel < end; ++panel) {
         const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
         Step::pack_b(g, p0, depth, first * kLanes, vectors, b);
-        Block<Step>(transposed, g, slice, 0, g.m, a, panels, panel, panel + 1, b, {});
+        multiply_rows_block<Step>(transposed, g, slice, 0, g.m, a, panels, panel, panel + 1, b, {});
       }
     }
   });
@@ -216,12 +216,12 @@ void FewRowsPacked(const Gemm& g, bool transposed) {
 
 // Few rows: decoding, where the time goes into reading B.
 template <class Step>
-void FewRows(const Gemm& g, bool transposed) {
+void few_rows(const Gemm& g, bool transposed) {
   Gemm rest = g;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   if (Step::kCount == 1 && g.m <= kFewestRows && g.b_row == 1) {
-    constexpr void (*kFunctions[])(const Gemm&, int64_t) = {RowsByTransposed<1>, RowsByTransposed<2>,
-                                                            RowsByTransposed<3>, RowsByTransposed<4>};
+    constexpr void (*kFunctions[])(const Gemm&, int64_t) = {rows_by_transposed<1>, rows_by_transposed<2>,
+                                                            rows_by_transposed<3>, rows_by_transposed<4>};
     const auto function = kFunctions[g.m - 1];
     const int64_t groups = g.n / 16;
     const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (16 * std::max<int64_t>(1, g.k)));
@@ -236,14 +236,14 @@ void FewRows(const Gemm& g, bool transposed) {
     if (g.saved != nullptr) rest.saved += done;
   }
 #endif
-  if (rest.n > 0) FewRowsPacked<Step>(rest, transposed);
+  if (rest.n > 0) few_rows_packed<Step>(rest, transposed);
 }
 
 // All of B is packed once; threads share the rows (and, where there are few, the columns).
 template <class Step>
-void ManyRows(const Gemm& g, bool transposed, bool first, bool last) {
+void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
   const Panels panels(g.n, Step::kVectors);
-  const int64_t steps = steps_of<Step>(g.k), most = EvenDepth<Step>(steps);
+  const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
   const int64_t blocks = std::max<int64_t>(1, (steps + most - 1) / most);
   const int64_t width = panels.vectors * kLanes;
   const Buffer<float> packed(std::max<int64_t>(1, steps * width));
@@ -280,10 +280,10 @@ void ManyRows(const Gemm& g, bool transposed, bool first, bool last) {
           const bool next_rows = block == blocks - 1;
           const int64_t i_next = next_rows ? i + kBlockRows : i;
           const int64_t k_next = next_rows ? 0 : (p0 + most) * Step::kCount;
-          const Upcoming upcoming(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
-                                  std::min(most * Step::kCount, g.k - k_next));
-          Block<Step>(transposed, g, slice, i, rows, scratch.data(), panels, panel_begin, panel_end,
-                      packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes, upcoming);
+          const PackPrefetch upcoming(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
+                                      std::min(most * Step::kCount, g.k - k_next));
+          multiply_rows_block<Step>(transposed, g, slice, i, rows, scratch.data(), panels, panel_begin, panel_end,
+                                    packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes, upcoming);
         }
       }
       begin = stop;
@@ -292,10 +292,10 @@ void ManyRows(const Gemm& g, bool transposed, bool first, bool last) {
 }
 
 template <class Step>
-void Product(const Gemm& g) {
+void run_product(const Gemm& g) {
   const bool transposed = g.a_column != 1 && g.a_row == 1;
   if (g.m <= 2 * Step::kRows) {
-    FewRows<Step>(g, transposed);
+    few_rows<Step>(g, transposed);
     return;
   }
   // Where C is small, as in the gradient of a weight, it is cheaper to read it again than packed B from beyond L2.
@@ -314,7 +314,7 @@ void Product(const Gemm& g) {
       part.k = std::min(most_depth, g.k - k0);
       part.a = g.a + k0 * g.a_column;
       part.b = g.b + k0 * g.b_row + j0 * g.b_column;
-      ManyRows<Step>(part, transposed, k0 == 0, k0 + part.k >= g.k);
+      many_rows<Step>(part, transposed, k0 == 0, k0 + part.k >= g.k);
     }
   }
 }

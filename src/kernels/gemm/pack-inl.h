@@ -32,7 +32,7 @@ constexpr int64_t kBlockRows = 192;   // rows of A packed at a time
 constexpr int64_t kDepthStride = kBlockDepth + 16, kTileStride = kTileRows * kBlockDepth + 16;
 constexpr int64_t kFewRowsGrain = 65536;     // numbers of B below which another thread costs more than it brings
 constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
-constexpr int kAhead = 16;                   // steps of k for which B is asked of L2 before it is needed
+constexpr int kPrefetchSteps = 16;           // steps of k for which B is asked of L2 before it is needed
 constexpr int64_t kPackedGrain = 8192;       // numbers of B below which packing is not worth another thread
 constexpr int64_t kPackedDepth = 4096;       // most of k that is packed at once
 constexpr int64_t kPackedFloats = 1 << 23;   // most of B that is packed at once: 32 MB
@@ -47,12 +47,12 @@ struct Panels {
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 // kLanes rows of 4 floats, `stride` apart, transposed: out[i] holds element i of every row.
-HWY_INLINE void Transpose4(const float* HWY_RESTRICT rows, int64_t stride, F32Vector out[4]) {
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
-  const hn::Repartition<uint64_t, F32> du64;
+HWY_INLINE void transpose4(const float* HWY_RESTRICT rows, int64_t stride, FV out[4]) {
+  const F d;
+  const hn::RebindToUnsigned<F> du;
+  const hn::Repartition<uint64_t, F> du64;
   const hn::CappedTag<float, 4> d4;
-  F32Vector v[4];
+  FV v[4];
 #pragma GCC unroll 4
   for (int q = 0; q < 4; ++q) {
     const float* const row = rows + q * stride;
@@ -65,7 +65,7 @@ HWY_INLINE void Transpose4(const float* HWY_RESTRICT rows, int64_t stride, F32Ve
     v[q] = hn::Combine(d, hn::LoadU(d4, row + 4 * stride), hn::LoadU(d4, row));
 #endif
   }
-  const auto pair = [&](F32Vector x, F32Vector y, bool upper) {
+  const auto pair = [&](FV x, FV y, bool upper) {
     const auto a = hn::BitCast(du, x), b = hn::BitCast(du, y);
     return hn::BitCast(du64, upper ? hn::InterleaveUpper(du, a, b) : hn::InterleaveLower(du, a, b));
   };
@@ -79,17 +79,17 @@ HWY_INLINE void Transpose4(const float* HWY_RESTRICT rows, int64_t stride, F32Ve
 #endif
 
 // out[p * width + lane] = rows[lane * stride + p] of the first `lanes` lanes, zeros in the others.
-HWY_INLINE void Transpose(const float* HWY_RESTRICT rows, int64_t stride, int64_t lanes, int64_t depth,
+HWY_INLINE void transpose(const float* HWY_RESTRICT rows, int64_t stride, int64_t lanes, int64_t depth,
                           float* HWY_RESTRICT out, int64_t width) {
   int64_t p = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const F32 d;
+  const F d;
   for (; lanes == kLanes && p + 4 <= depth; p += 4) {
     // The rows of the next vector: too short for the processor's own prefetching (2.5 times as fast from memory).
     const float* const next = rows + (kLanes + p % kLanes) * stride + p;
     for (int i = 0; i < 4; ++i) __builtin_prefetch(next + i * stride);
-    F32Vector t[4];
-    Transpose4(rows + p, stride, t);
+    FV t[4];
+    transpose4(rows + p, stride, t);
 #pragma GCC unroll 4
     for (int i = 0; i < 4; ++i) hn::Store(t[i], d, out + (p + i) * width);
   }
@@ -102,9 +102,9 @@ HWY_INLINE void Transpose(const float* HWY_RESTRICT rows, int64_t stride, int64_
 }
 
 // Rows [k0, k0 + depth) of the columns of `vectors` vectors from column j0, k after k; zeros beyond column n.
-HWY_NOINLINE void PackNumbersOfB(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, int64_t vectors,
-                                 float* HWY_RESTRICT out) {
-  const F32 d;
+HWY_NOINLINE void pack_f32_b(const Gemm& g, int64_t k0, int64_t depth, int64_t j0, int64_t vectors,
+                             float* HWY_RESTRICT out) {
+  const F d;
   const int64_t width = vectors * kLanes;
   const int64_t valid = std::min(width, g.n - j0);
   const float* const b = g.b + k0 * g.b_row + j0 * g.b_column;
@@ -113,14 +113,14 @@ HWY_NOINLINE void PackNumbersOfB(const Gemm& g, int64_t k0, int64_t depth, int64
       const float* const row = b + p * g.b_row;
       int64_t j = 0;
       for (; j + kLanes <= valid; j += kLanes) hn::Store(hn::LoadU(d, row + j), d, out + p * width + j);
-      if (j < valid) hn::Store(LoadFirst(row + j, valid - j), d, out + p * width + j);
+      if (j < valid) hn::Store(load_first(row + j, valid - j), d, out + p * width + j);
     }
     return;
   }
   if (g.b_row == 1) {
     for (int64_t v = 0; v < vectors; ++v) {
       const int64_t lanes = std::min<int64_t>(kLanes, valid - v * kLanes);
-      Transpose(b + v * kLanes * g.b_column, g.b_column, lanes, depth, out + v * kLanes, width);
+      transpose(b + v * kLanes * g.b_column, g.b_column, lanes, depth, out + v * kLanes, width);
     }
     return;
   }
@@ -131,8 +131,8 @@ HWY_NOINLINE void PackNumbersOfB(const Gemm& g, int64_t k0, int64_t depth, int64
 
 // Row i of the block at out + i * kDepthStride; or, where A is given transposed, the kTileRows elements of step p of
 // tile t at out + t * kTileStride + p * kTileRows.
-HWY_NOINLINE void PackNumbersOfA(const Gemm& g, int64_t i0, int64_t rows, int64_t k0, int64_t depth, bool transposed,
-                                 float* HWY_RESTRICT out) {
+HWY_NOINLINE void pack_f32_a(const Gemm& g, int64_t i0, int64_t rows, int64_t k0, int64_t depth, bool transposed,
+                             float* HWY_RESTRICT out) {
   const float* const a = g.a + i0 * g.a_row + k0 * g.a_column;
   if (transposed) {
     const hn::CappedTag<float, kTileRows> d;
@@ -150,14 +150,14 @@ HWY_NOINLINE void PackNumbersOfA(const Gemm& g, int64_t i0, int64_t rows, int64_
     }
     return;
   }
-  const F32 d;
+  const F d;
   for (int64_t i = 0; i < rows; ++i) {
     const float* const from = a + i * g.a_row;
     float* const to = out + i * kDepthStride;
     if (g.a_column == 1) {
       int64_t p = 0;
       for (; p + kLanes <= depth; p += kLanes) hn::StoreU(hn::LoadU(d, from + p), d, to + p);
-      if (p < depth) StoreFirst(LoadFirst(from + p, depth - p), to + p, depth - p);
+      if (p < depth) store_first(load_first(from + p, depth - p), to + p, depth - p);
     } else {
       for (int64_t p = 0; p < depth; ++p) to[p] = from[p * g.a_column];
     }

@@ -18,16 +18,19 @@ namespace {
 // One tile of C: kRows x (kVectors - 1) vectors and `last` lanes of one more. `fresh`: the chains start from 0.
 // Step::add(sum, a, b) multiplies and adds.
 template <class Step, int kRows, int kVectors, bool kTransposedA>
-HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b, float* HWY_RESTRICT c,
-                       const float* next_c, int64_t c_row, int64_t last, bool fresh, int64_t /*rows*/) {
-  const F32 d;
-  F32Vector sum[kRows][kVectors];
+HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
+                                float* HWY_RESTRICT c, const float* next_c, int64_t c_row, int64_t last, bool fresh,
+                                int64_t /*rows*/) {
+  const F d;
+  FV sum[kRows][kVectors];
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const float* const from = c + i * c_row + v * kLanes;
-      sum[i][v] = fresh ? hn::Zero(d) : v + 1 < kVectors || last == kLanes ? hn::LoadU(d, from) : LoadFirst(from, last);
+      sum[i][v] = fresh                                ? hn::Zero(d)
+                  : v + 1 < kVectors || last == kLanes ? hn::LoadU(d, from)
+                                                       : load_first(from, last);
     }
   }
   constexpr int64_t kRowStride = kTransposedA ? 1 : kDepthStride, kStep = kTransposedA ? kTileRows : 1;
@@ -38,15 +41,15 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
     next_c += c_row;
     const int64_t stop = depth * row / kRows;
     for (; done < stop; ++done) {
-      F32Vector column[kVectors];
+      FV column[kVectors];
 #pragma GCC unroll 4
       for (int v = 0; v < kVectors; ++v) {
         column[v] = hn::Load(d, b + v * kLanes);
-        if (v * kLanes % 16 == 0) __builtin_prefetch(b + (kAhead * kVectors + v) * kLanes);
+        if (v * kLanes % 16 == 0) __builtin_prefetch(b + (kPrefetchSteps * kVectors + v) * kLanes);
       }
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) {
-        const F32Vector x = hn::Set(d, a[i * kRowStride]);
+        const FV x = hn::Set(d, a[i * kRowStride]);
 #pragma GCC unroll 4
         for (int v = 0; v < kVectors; ++v) sum[i][v] = Step::add(sum[i][v], x, column[v]);
       }
@@ -62,7 +65,7 @@ HWY_NOINLINE void Tile(int64_t depth, const float* HWY_RESTRICT a, const float* 
       if (v + 1 < kVectors || last == kLanes) {
         hn::StoreU(sum[i][v], d, to);
       } else {
-        StoreFirst(sum[i][v], to, last);
+        store_first(sum[i][v], to, last);
       }
     }
   }
@@ -73,20 +76,20 @@ using TileFunction = void (*)(int64_t, const float*, const float*, float*, const
                               int64_t);
 
 template <class Step, bool kTransposedA, int kVectors, size_t... kRow>
-constexpr void FillTable(TileFunction (&table)[kTileVectors][kTileRows], std::index_sequence<kRow...>) {
-  ((table[kVectors - 1][kRow] = Tile<Step, static_cast<int>(kRow) + 1, kVectors, kTransposedA>), ...);
+constexpr void fill_table(TileFunction (&table)[kTileVectors][kTileRows], std::index_sequence<kRow...>) {
+  ((table[kVectors - 1][kRow] = multiply_tile<Step, static_cast<int>(kRow) + 1, kVectors, kTransposedA>), ...);
 }
 
 // tile(vectors, rows): the function for that shape.
 template <class Step, bool kTransposedA>
-TileFunction TileFor(int64_t vectors, int64_t rows) {
+TileFunction tile_for(int64_t vectors, int64_t rows) {
   struct Table {
     TileFunction tile[kTileVectors][kTileRows];
     constexpr Table() : tile{} {
       constexpr auto rows_ = std::make_index_sequence<kTileRows>();
-      FillTable<Step, kTransposedA, 1>(tile, rows_);
-      FillTable<Step, kTransposedA, 2>(tile, rows_);
-      if constexpr (kTileVectors > 2) FillTable<Step, kTransposedA, kTileVectors>(tile, rows_);
+      fill_table<Step, kTransposedA, 1>(tile, rows_);
+      fill_table<Step, kTransposedA, 2>(tile, rows_);
+      if constexpr (kTileVectors > 2) fill_table<Step, kTransposedA, kTileVectors>(tile, rows_);
     }
   };
   static constexpr Table table;
@@ -104,32 +107,32 @@ TileFunction TileFor(int64_t vectors, int64_t rows) {
 //   Scope                        open while tiles are computed
 //   tile<kTransposedA>(v, rows)  the function for that many vectors and rows
 
-struct Numbers {
+struct F32Step {
   static constexpr int64_t kCount = 1, kMultiple = 1, kRows = kTileRows, kVectors = kTileVectors;
-  static constexpr bool kTurnsA = false;
+  static constexpr bool kTransposesA = false;
   struct Scope {};
-  static HWY_INLINE F32Vector add(F32Vector sum, F32Vector a, F32Vector b) { return Fma(a, b, sum); }
-  static constexpr auto& pack_a = PackNumbersOfA;
-  static constexpr auto& pack_b = PackNumbersOfB;
+  static HWY_INLINE FV add(FV sum, FV a, FV b) { return fma(a, b, sum); }
+  static constexpr auto& pack_a = pack_f32_a;
+  static constexpr auto& pack_b = pack_f32_b;
   template <bool kTransposedA>
   static TileFunction tile(int64_t vectors, int64_t rows) {
-    return TileFor<Numbers, kTransposedA>(vectors, rows);
+    return tile_for<F32Step, kTransposedA>(vectors, rows);
   }
 };
 
 #if HWY_TARGET == HWY_AVX3
-struct Pairs {
+struct Bf16Step {
   static constexpr int64_t kCount = 2, kMultiple = 1, kRows = kTileRows, kVectors = kTileVectors;
-  static constexpr bool kTurnsA = false;
+  static constexpr bool kTransposesA = false;
   struct Scope {};
-  static HWY_INLINE F32Vector add(F32Vector sum, F32Vector a, F32Vector b) {
-    return F32Vector{bf16_dot(sum.raw, _mm512_castps_si512(a.raw), _mm512_castps_si512(b.raw))};
+  static HWY_INLINE FV add(FV sum, FV a, FV b) {
+    return FV{bf16_dot(sum.raw, _mm512_castps_si512(a.raw), _mm512_castps_si512(b.raw))};
   }
-  static constexpr auto& pack_a = PackPairsOfA;
-  static constexpr auto& pack_b = PackPairsOfB;
+  static constexpr auto& pack_a = pack_bf16_a;
+  static constexpr auto& pack_b = pack_bf16_b;
   template <bool kTransposedA>
   static TileFunction tile(int64_t vectors, int64_t rows) {
-    return TileFor<Pairs, kTransposedA>(vectors, rows);
+    return tile_for<Bf16Step, kTransposedA>(vectors, rows);
   }
 };
 #endif

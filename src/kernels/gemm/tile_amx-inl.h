@@ -17,12 +17,12 @@ namespace {
 
 // Tiles: as in attention_pair_units-inl.h.
 template <class Tiles>
-struct TiledPairs {
+struct AmxStep {
   static constexpr int64_t kCount = 2, kMultiple = 16, kRows = 32, kVectors = 2;
-  static constexpr bool kTurnsA = true;
+  static constexpr bool kTransposesA = true;
   using Scope = typename Tiles::Scope;
-  static constexpr auto& pack_a = PackPairsAsRowsOfA;
-  static constexpr auto& pack_b = PackPairsOfB;
+  static constexpr auto& pack_a = pack_bf16_a_rows;
+  static constexpr auto& pack_b = pack_bf16_b;
   template <bool kTransposedA>
   static TileFunction tile(int64_t vectors, int64_t rows) {
     static_assert(!kTransposedA);

@@ -19,34 +19,34 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-using kernels::Strided;
+using kernels::StridedCopy;
 
 constexpr int64_t kChunk = 8192;  // elements of a row that one thread takes
 constexpr int64_t kSquare = 16;
 
-HWY_INLINE void AddRow(float* out, F32Vector factor, const float* x, int64_t count) {
-  const F32 d;
+HWY_INLINE void add_row(float* out, FV factor, const float* x, int64_t count) {
+  const F d;
   int64_t j = 0;
   for (; j + kLanes <= count; j += kLanes) {
-    hn::StoreU(Fma(factor, hn::LoadU(d, x + j), hn::LoadU(d, out + j)), d, out + j);
+    hn::StoreU(fma(factor, hn::LoadU(d, x + j), hn::LoadU(d, out + j)), d, out + j);
   }
   if (j < count)
-    StoreFirst(Fma(factor, LoadFirst(x + j, count - j), LoadFirst(out + j, count - j)), out + j, count - j);
+    store_first(fma(factor, load_first(x + j, count - j), load_first(out + j, count - j)), out + j, count - j);
 }
 
 // One row of the innermost axis, or `count` elements of it.
-HWY_INLINE void OneRow(const Strided& s, float* out, int64_t out_stride, const float* x, int64_t x_stride,
-                       int64_t count) {
+HWY_INLINE void one_row(const StridedCopy& s, float* out, int64_t out_stride, const float* x, int64_t x_stride,
+                        int64_t count) {
   if (out_stride == 1 && x_stride == 1) {
     if (s.accumulate) {
-      AddRow(out, hn::Set(F32(), s.factor), x, count);
+      add_row(out, hn::Set(F(), s.factor), x, count);
     } else {
       std::memcpy(out, x, static_cast<size_t>(count) * sizeof(float));
     }
   } else if (s.accumulate) {
     const hn::CappedTag<float, 1> d1;
     for (int64_t j = 0; j < count; ++j) {
-      const auto product = Fma(hn::Set(d1, s.factor), hn::Set(d1, x[j * x_stride]), hn::Set(d1, out[j * out_stride]));
+      const auto product = fma(hn::Set(d1, s.factor), hn::Set(d1, x[j * x_stride]), hn::Set(d1, out[j * out_stride]));
       out[j * out_stride] = hn::GetLane(product);
     }
   } else {
@@ -55,7 +55,7 @@ HWY_INLINE void OneRow(const Strided& s, float* out, int64_t out_stride, const f
 }
 
 // Axes of extent 1 dropped, sorted by the stride of `out`, merged where both sides allow it.
-Strided Simplified(const Strided& s) {
+StridedCopy simplified(const StridedCopy& s) {
   std::array<int, 8> order{};
   int rank = 0;
   for (int axis = 0; axis < s.rank; ++axis) {
@@ -64,7 +64,7 @@ Strided Simplified(const Strided& s) {
   std::stable_sort(order.begin(), order.begin() + rank, [&](int a, int b) {
     return std::abs(s.out_strides[static_cast<size_t>(a)]) > std::abs(s.out_strides[static_cast<size_t>(b)]);
   });
-  Strided r = s;
+  StridedCopy r = s;
   r.rank = 0;
   for (int i = 0; i < rank; ++i) {
     const auto axis = static_cast<size_t>(order[static_cast<size_t>(i)]);
@@ -89,7 +89,7 @@ Strided Simplified(const Strided& s) {
 }
 
 // Where the element with this number (row-major over the first `axes`) lies on both sides.
-HWY_INLINE std::pair<int64_t, int64_t> Offsets(const Strided& s, int axes, int64_t number) {
+HWY_INLINE std::pair<int64_t, int64_t> Offsets(const StridedCopy& s, int axes, int64_t number) {
   int64_t out = 0, x = 0;
   for (int axis = axes - 1; axis >= 0; --axis) {
     const auto a = static_cast<size_t>(axis);
@@ -101,8 +101,8 @@ HWY_INLINE std::pair<int64_t, int64_t> Offsets(const Strided& s, int axes, int64
   return {out, x};
 }
 
-void RunStrided(const Strided& given) {
-  Strided s = Simplified(given);
+void run_strided_copy(const StridedCopy& given) {
+  StridedCopy s = simplified(given);
   const auto inner = static_cast<size_t>(s.rank - 1);
   // An axis along which x is contiguous while out is along another: worked on in squares, so that each cache line of
   // either side is used whole.
@@ -130,8 +130,8 @@ void RunStrided(const Strided& given) {
       for (int64_t item = begin; item < end; ++item) {
         const auto [out, x] = Offsets(s, outer_axes, item / chunks);
         const int64_t j = item % chunks * kChunk;
-        OneRow(s, s.out + out + j * s.out_strides[inner], s.out_strides[inner], s.x + x + j * s.x_strides[inner],
-               s.x_strides[inner], std::min(kChunk, count - j));
+        one_row(s, s.out + out + j * s.out_strides[inner], s.out_strides[inner], s.x + x + j * s.x_strides[inner],
+                s.x_strides[inner], std::min(kChunk, count - j));
       }
     });
     return;
@@ -147,17 +147,17 @@ void RunStrided(const Strided& given) {
       for (int64_t j = 0; j < count; j += kSquare) {
         const int64_t some = std::min(kSquare, count - j);
         for (int64_t i = i_begin; i < i_end; ++i) {
-          OneRow(s, s.out + out + i * s.out_strides[second] + j * s.out_strides[inner], s.out_strides[inner],
-                 s.x + x + i * s.x_strides[second] + j * s.x_strides[inner], s.x_strides[inner], some);
+          one_row(s, s.out + out + i * s.out_strides[second] + j * s.out_strides[inner], s.out_strides[inner],
+                  s.x + x + i * s.x_strides[second] + j * s.x_strides[inner], s.x_strides[inner], some);
         }
       }
     }
   });
 }
 
-void RunGatherRows(const float* table, const int32_t* ids, int64_t count, int64_t columns, float scale, int64_t padding,
-                   float* out) {
-  const F32 d;
+void run_gather_rows(const float* table, const int32_t* ids, int64_t count, int64_t columns, float scale,
+                     int64_t padding, float* out) {
+  const F d;
   const auto f = hn::Set(d, scale);
   parallel_for(count, std::max<int64_t>(1, kChunk / std::max<int64_t>(1, columns)), [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i) {
@@ -169,13 +169,13 @@ void RunGatherRows(const float* table, const int32_t* ids, int64_t count, int64_
       const float* const from = table + static_cast<int64_t>(ids[i]) * columns;
       int64_t j = 0;
       for (; j + kLanes <= columns; j += kLanes) hn::StoreU(hn::Mul(f, hn::LoadU(d, from + j)), d, to + j);
-      if (j < columns) StoreFirst(hn::Mul(f, LoadFirst(from + j, columns - j)), to + j, columns - j);
+      if (j < columns) store_first(hn::Mul(f, load_first(from + j, columns - j)), to + j, columns - j);
     }
   });
 }
 
-void RunScatterAddRows(float* table, int64_t table_rows, const int32_t* ids, int64_t count, int64_t columns,
-                       float scale, int64_t padding, const float* rows) {
+void run_scatter_add_rows(float* table, int64_t table_rows, const int32_t* ids, int64_t count, int64_t columns,
+                          float scale, int64_t padding, const float* rows) {
   // Positions sorted by id, those of one id in order; then each id's rows are added by one thread.
   const Buffer<int64_t> first(table_rows + 1), sorted(std::max<int64_t>(1, count)), used(std::max<int64_t>(1, count));
   std::fill(first.data(), first.data() + table_rows + 1, 0);
@@ -188,13 +188,13 @@ void RunScatterAddRows(float* table, int64_t table_rows, const int32_t* ids, int
   const Buffer<int64_t> place(table_rows + 1);
   std::copy(first.data(), first.data() + table_rows + 1, place.data());
   for (int64_t i = 0; i < count; ++i) sorted[place[ids[i]]++] = i;
-  const auto factor = hn::Set(F32(), scale);
+  const auto factor = hn::Set(F(), scale);
   const int64_t grain = std::max<int64_t>(1, kChunk / std::max<int64_t>(1, columns));
   parallel_for(distinct, grain, [&](int64_t begin, int64_t end) {
     for (int64_t u = begin; u < end; ++u) {
       const int64_t id = used[u];
       for (int64_t k = first[id]; k < first[id + 1]; ++k) {
-        AddRow(table + id * columns, factor, rows + sorted[k] * columns, columns);
+        add_row(table + id * columns, factor, rows + sorted[k] * columns, columns);
       }
     }
   });
@@ -207,26 +207,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(RunStrided);
-HWY_EXPORT(RunGatherRows);
-HWY_EXPORT(RunScatterAddRows);
+HWY_EXPORT(run_strided_copy);
+HWY_EXPORT(run_gather_rows);
+HWY_EXPORT(run_scatter_add_rows);
 
-void strided(const Strided& s) {
+void strided_copy(const StridedCopy& s) {
   for (int axis = 0; axis < s.rank; ++axis) {
     if (s.extents[static_cast<size_t>(axis)] == 0) return;
   }
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunStrided)(s);
+  HWY_DYNAMIC_DISPATCH(run_strided_copy)(s);
 }
 void gather_rows(const float* table, const int32_t* ids, int64_t count, int64_t columns, float scale, int64_t padding,
                  float* out) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunGatherRows)(table, ids, count, columns, scale, padding, out);
+  HWY_DYNAMIC_DISPATCH(run_gather_rows)(table, ids, count, columns, scale, padding, out);
 }
 void scatter_add_rows(float* table, int64_t table_rows, const int32_t* ids, int64_t count, int64_t columns, float scale,
                       int64_t padding, const float* rows) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunScatterAddRows)(table, table_rows, ids, count, columns, scale, padding, rows);
+  HWY_DYNAMIC_DISPATCH(run_scatter_add_rows)(table, table_rows, ids, count, columns, scale, padding, rows);
 }
 
 }  // namespace heed::kernels

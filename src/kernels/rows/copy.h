@@ -8,7 +8,7 @@ namespace heed::kernels {
 
 // out = x, or out += factor * x, over `extents`. Strides in elements; x's may be zero or negative, out's elements are
 // distinct.
-struct Strided {
+struct StridedCopy {
   int rank = 0;
   std::array<int64_t, 8> extents{}, out_strides{}, x_strides{};
   float* out = nullptr;
@@ -16,7 +16,7 @@ struct Strided {
   bool accumulate = false;
   float factor = 1.0f;  // with accumulate only
 };
-void strided(const Strided& s);
+void strided_copy(const StridedCopy& s);
 
 // out[i] = scale * table[ids[i]], rows of `columns`; the row of `padding` reads as zeros. ids have been checked.
 void gather_rows(const float* table, const int32_t* ids, int64_t count, int64_t columns, float scale, int64_t padding,

@@ -25,12 +25,12 @@ struct DropoutStream {
 };
 
 // Elements 64 * block .. 64 * block + 63.
-HWY_INLINE void DropoutBlock(const DropoutStream& s, int64_t block, float* HWY_RESTRICT out) {
+HWY_INLINE void dropout_block(const DropoutStream& s, int64_t block, float* HWY_RESTRICT out) {
   const uint64_t counter = static_cast<uint64_t>(block) * 16;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  const F32 d;
-  const hn::RebindToUnsigned<F32> du;
-  const hn::Repartition<uint64_t, F32> du64;
+  const F d;
+  const hn::RebindToUnsigned<F> du;
+  const hn::Repartition<uint64_t, F> du64;
   const auto factor = hn::Set(d, s.factor);
   const auto threshold = hn::Set(du, s.threshold);
   const auto m0 = hn::Set(du, 0xD2511F53u), m1 = hn::Set(du, 0xCD9E8D57u);
@@ -75,17 +75,17 @@ HWY_INLINE void DropoutBlock(const DropoutStream& s, int64_t block, float* HWY_R
 }
 
 // Elements first .. first + count - 1.
-HWY_INLINE void DropoutFactors(const DropoutStream& s, int64_t first, int64_t count, float* HWY_RESTRICT out) {
+HWY_INLINE void dropout_factors(const DropoutStream& s, int64_t first, int64_t count, float* HWY_RESTRICT out) {
   int64_t i = 0;
   while (i < count) {
     const int64_t block = (first + i) / 64, skip = (first + i) % 64;
     if (skip == 0 && count - i >= 64) {
-      DropoutBlock(s, block, out + i);
+      dropout_block(s, block, out + i);
       i += 64;
       continue;
     }
     float factors[64];
-    DropoutBlock(s, block, factors);
+    dropout_block(s, block, factors);
     const int64_t some = std::min<int64_t>(64 - skip, count - i);
     std::memcpy(out + i, factors + skip, static_cast<size_t>(some) * sizeof(float));
     i += some;
@@ -93,8 +93,8 @@ HWY_INLINE void DropoutFactors(const DropoutStream& s, int64_t first, int64_t co
 }
 
 // x * factor, and 0 where the factor is 0 even if x is NaN or infinite.
-HWY_INLINE F32Vector Drop(F32Vector x, F32Vector factor) {
-  const F32 d;
+HWY_INLINE FV drop(FV x, FV factor) {
+  const F d;
   return hn::IfThenElse(hn::Eq(factor, hn::Zero(d)), hn::Zero(d), hn::Mul(x, factor));
 }
 

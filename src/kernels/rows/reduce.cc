@@ -20,11 +20,11 @@ namespace {
 constexpr int64_t kBlock = 16384;  // elements summed by one thread in one go
 
 // to[j] = sum of rows [begin, end); the lanes run over columns, each a chain over the rows.
-HWY_INLINE void SumRows(const float* x, int64_t begin, int64_t end, int64_t columns, int64_t stride, float* to) {
-  const F32 d;
+HWY_INLINE void sum_rows(const float* x, int64_t begin, int64_t end, int64_t columns, int64_t stride, float* to) {
+  const F d;
   int64_t j = 0;
   for (; j + 4 * kLanes <= columns; j += 4 * kLanes) {
-    F32Vector sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
+    FV sum[4] = {hn::Zero(d), hn::Zero(d), hn::Zero(d), hn::Zero(d)};
     for (int64_t i = begin; i < end; ++i) {
       const float* const row = x + i * stride + j;
       for (int v = 0; v < 4; ++v) sum[v] = hn::Add(sum[v], hn::LoadU(d, row + v * kLanes));
@@ -33,36 +33,36 @@ HWY_INLINE void SumRows(const float* x, int64_t begin, int64_t end, int64_t colu
   }
   for (; j < columns; j += kLanes) {
     const int64_t lanes = std::min<int64_t>(kLanes, columns - j);
-    F32Vector sum = hn::Zero(d);
-    for (int64_t i = begin; i < end; ++i) sum = hn::Add(sum, LoadFirst(x + i * stride + j, lanes));
-    StoreFirst(sum, to + j, lanes);
+    FV sum = hn::Zero(d);
+    for (int64_t i = begin; i < end; ++i) sum = hn::Add(sum, load_first(x + i * stride + j, lanes));
+    store_first(sum, to + j, lanes);
   }
 }
 
-void RunAddPartials(const float* partials, int64_t blocks, int64_t columns, float factor, float* out) {
-  const F32 d;
+void run_add_partials(const float* partials, int64_t blocks, int64_t columns, float factor, float* out) {
+  const F d;
   const auto f = hn::Set(d, factor);
   const int64_t groups = (columns + 15) / 16;
   parallel_for(groups, std::max<int64_t>(1, 1024 / std::max<int64_t>(1, blocks)), [&](int64_t begin, int64_t end) {
     for (int64_t j = begin * 16; j < std::min(columns, end * 16); j += kLanes) {
       const int64_t lanes = std::min<int64_t>(kLanes, columns - j);
-      F32Vector sum = hn::Zero(d);
-      for (int64_t b = 0; b < blocks; ++b) sum = hn::Add(sum, LoadFirst(partials + b * columns + j, lanes));
-      StoreFirst(Fma(f, sum, LoadFirst(out + j, lanes)), out + j, lanes);
+      FV sum = hn::Zero(d);
+      for (int64_t b = 0; b < blocks; ++b) sum = hn::Add(sum, load_first(partials + b * columns + j, lanes));
+      store_first(fma(f, sum, load_first(out + j, lanes)), out + j, lanes);
     }
   });
 }
 
-void RunAddColumnSums(const float* x, int64_t rows, int64_t columns, int64_t stride, float factor, float* out) {
+void run_add_column_sums(const float* x, int64_t rows, int64_t columns, int64_t stride, float factor, float* out) {
   const int64_t blocks = (rows + kernels::kBlockOfRows - 1) / kernels::kBlockOfRows;
   const Buffer<float> partials(std::max<int64_t>(1, blocks * columns));
   parallel_for(blocks, 1, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      SumRows(x, b * kernels::kBlockOfRows, std::min(rows, (b + 1) * kernels::kBlockOfRows), columns, stride,
-              partials.data() + b * columns);
+      sum_rows(x, b * kernels::kBlockOfRows, std::min(rows, (b + 1) * kernels::kBlockOfRows), columns, stride,
+               partials.data() + b * columns);
     }
   });
-  RunAddPartials(partials.data(), blocks, columns, factor, out);
+  run_add_partials(partials.data(), blocks, columns, factor, out);
 }
 
 #if HWY_TARGET == HWY_AVX3
@@ -75,7 +75,7 @@ using F64 = hn::CappedTag<double, 1>;
 
 // Sixteen chains in double, folded in a fixed tree. The square of a float is exact in double.
 template <bool kSquares>
-HWY_INLINE double SumBlock(const float* x, int64_t count) {
+HWY_INLINE double sum_block(const float* x, int64_t count) {
   const F64 d;
   const hn::Rebind<float, F64> df;
   constexpr int kDoubles = static_cast<int>(hn::MaxLanes(F64())), kVectors = 16 / kDoubles;
@@ -103,12 +103,12 @@ HWY_INLINE double SumBlock(const float* x, int64_t count) {
 }
 
 template <bool kSquares>
-double SumBlocks(const float* x, int64_t count) {
+double sum_blocks(const float* x, int64_t count) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
   const Buffer<double> partials(std::max<int64_t>(1, blocks));
   parallel_for(blocks, 2, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
-      partials[b] = SumBlock<kSquares>(x + b * kBlock, std::min(kBlock, count - b * kBlock));
+      partials[b] = sum_block<kSquares>(x + b * kBlock, std::min(kBlock, count - b * kBlock));
     }
   });
   double total = 0;
@@ -116,8 +116,8 @@ double SumBlocks(const float* x, int64_t count) {
   return total;
 }
 
-double RunSum(const float* x, int64_t count) { return SumBlocks<false>(x, count); }
-double RunSumOfSquares(const float* x, int64_t count) { return SumBlocks<true>(x, count); }
+double run_sum(const float* x, int64_t count) { return sum_blocks<false>(x, count); }
+double run_sum_of_squares(const float* x, int64_t count) { return sum_blocks<true>(x, count); }
 
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
@@ -126,26 +126,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(RunAddColumnSums);
-HWY_EXPORT(RunAddPartials);
-HWY_EXPORT(RunSum);
-HWY_EXPORT(RunSumOfSquares);
+HWY_EXPORT(run_add_column_sums);
+HWY_EXPORT(run_add_partials);
+HWY_EXPORT(run_sum);
+HWY_EXPORT(run_sum_of_squares);
 
 void add_column_sums(const float* x, int64_t rows, int64_t columns, int64_t stride, float factor, float* out) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunAddColumnSums)(x, rows, columns, stride, factor, out);
+  HWY_DYNAMIC_DISPATCH(run_add_column_sums)(x, rows, columns, stride, factor, out);
 }
 void add_partials(const float* partials, int64_t blocks, int64_t columns, float factor, float* out) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(RunAddPartials)(partials, blocks, columns, factor, out);
+  HWY_DYNAMIC_DISPATCH(run_add_partials)(partials, blocks, columns, factor, out);
 }
 double sum(const float* x, int64_t count) {
   dispatch_ready();
-  return HWY_DYNAMIC_DISPATCH(RunSum)(x, count);
+  return HWY_DYNAMIC_DISPATCH(run_sum)(x, count);
 }
 double sum_of_squares(const float* x, int64_t count) {
   dispatch_ready();
-  return HWY_DYNAMIC_DISPATCH(RunSumOfSquares)(x, count);
+  return HWY_DYNAMIC_DISPATCH(run_sum_of_squares)(x, count);
 }
 
 }  // namespace heed::kernels

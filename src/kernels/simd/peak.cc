@@ -19,7 +19,7 @@ constexpr int kChains = HWY_TARGET <= HWY_AVX3 ? 20 : 10;
 constexpr int64_t kSteps = 64;  // of every chain, in a round
 
 // The compiler may not see through the sums (they converge to 1), nor keep them anywhere but in registers.
-float RunPeak(int64_t rounds) {
+float run_peak_body(int64_t rounds) {
   const hn::ScalableTag<float> d;
   using V = hn::Vec<decltype(d)>;
   V half = hn::Set(d, 0.5f);
@@ -28,7 +28,7 @@ float RunPeak(int64_t rounds) {
   for (int n = 0; n < kChains; ++n) sums[n] = hn::Set(d, 1.0f + static_cast<float>(n) * 0x1p-20f);
   for (int64_t step = 0; step < rounds * kSteps; ++step) {
     HWY_UNROLL(20)
-    for (int n = 0; n < kChains; ++n) sums[n] = Fma(sums[n], half, half);
+    for (int n = 0; n < kChains; ++n) sums[n] = fma(sums[n], half, half);
   }
   V total = hn::Zero(d);
   HWY_UNROLL(20)
@@ -37,7 +37,7 @@ float RunPeak(int64_t rounds) {
 }
 
 // Four chains of additions, so that memory is what they wait for.
-float ReadFloats(const float* from, int64_t count) {
+float run_read_floats(const float* from, int64_t count) {
   const hn::ScalableTag<float> d;
   const int64_t lanes = static_cast<int64_t>(hn::Lanes(d));
   auto a = hn::Zero(d), b = hn::Zero(d), c = hn::Zero(d), e = hn::Zero(d);
@@ -50,7 +50,7 @@ float ReadFloats(const float* from, int64_t count) {
   return hn::GetLane(hn::Add(hn::Add(a, b), hn::Add(c, e)));
 }
 
-int64_t FlopsOfRound() { return 2 * kChains * kSteps * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
+int64_t flops_of_round() { return 2 * kChains * kSteps * static_cast<int64_t>(hn::Lanes(hn::ScalableTag<float>())); }
 
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
@@ -59,20 +59,20 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(RunPeak);
-HWY_EXPORT(FlopsOfRound);
-HWY_EXPORT(ReadFloats);
+HWY_EXPORT(run_peak_body);
+HWY_EXPORT(flops_of_round);
+HWY_EXPORT(run_read_floats);
 
 int64_t run_peak(int64_t rounds) {
   dispatch_ready();
-  volatile float sink = HWY_DYNAMIC_DISPATCH(RunPeak)(rounds);
+  volatile float sink = HWY_DYNAMIC_DISPATCH(run_peak_body)(rounds);
   (void)sink;
-  return rounds * HWY_DYNAMIC_DISPATCH(FlopsOfRound)();
+  return rounds * HWY_DYNAMIC_DISPATCH(flops_of_round)();
 }
 
 void read_floats(const float* from, int64_t count) {
   dispatch_ready();
-  volatile float sink = HWY_DYNAMIC_DISPATCH(ReadFloats)(from, count);
+  volatile float sink = HWY_DYNAMIC_DISPATCH(run_read_floats)(from, count);
   (void)sink;
 }
 

@@ -1,5 +1,5 @@
-// The fused backward pass of one tile, whatever multiplies. The weights are computed again from logsumexp; nothing of
-// size L * S is stored.
+// The fused backward pass of one tile. The weights are computed again from logsumexp, so nothing of size L * S is
+// stored. The unit that multiplies is a parameter.
 //   dP = dO V^T, dS = P * (dP - rowsum(dO * O)), dV += P^T dO, dK += dS^T Q, dQ += dS K (all scaled as in forward).
 #if defined(HEED_KERNELS_ATTENTION_BACKWARD_BACKWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_BACKWARD_BACKWARD_INL_H_
@@ -10,34 +10,35 @@
 
 #include <algorithm>
 
+#include "kernels/attention/backward/backward.h"
 #include "kernels/attention/tile/scores-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-using kernels::AttentionBackward;
-using kernels::Strided;
+using kernels::StridedRows;
+using kernels::TileGradients;
 
 // Scratch of a tile; each row of it starts on a cache line.
-struct Workspace {
+struct BackwardScratch {
   float *query_columns, *d_output_columns;  // pack_queries(), and (Dv, width)
   float *query_rows, *d_output_rows;        // (rows, padded(D)), scaled, and (rows, padded(Dv))
   float* d_query;                           // (D, width); of additive scores first (rows, padded(D))
   float* spare;                             // (max(64, Dv), width): a bias tile, before that the output's columns
   float *scores, *d_scores;                 // (64, width)
-  StageSlopes slopes;                       // where the group has stages
-  HWY_ALIGN float origin[kTileRows];        // logsumexp
-  HWY_ALIGN float mean[kTileRows];          // rowsum(dO * O)
+  ScoreSlopes slopes;                       // where the group has score functions
+  HWY_ALIGN float origin[kTileQueries];     // logsumexp
+  HWY_ALIGN float mean[kTileQueries];       // rowsum(dO * O)
 
-  Workspace(const Tile& tile, const AttentionBackward& gradients, float* memory) {
+  BackwardScratch(const Tile& tile, const TileGradients& gradients, float* memory) {
     const int64_t d = tile.group.size, dv = tile.group.value_size, width = tile.width;
     query_columns = memory;
     d_output_columns = query_columns + packed_queries(tile.group, width);
     query_rows = d_output_columns + dv * width;
-    d_output_rows = query_rows + kTileRows * padded(d);
-    d_query = d_output_rows + kTileRows * padded(dv);
-    spare = d_query + kTileRows * padded(d);
+    d_output_rows = query_rows + kTileQueries * padded(d);
+    d_query = d_output_rows + kTileQueries * padded(dv);
+    spare = d_query + kTileQueries * padded(d);
     scores = spare + std::max(kBlockKeys, dv) * width;
     d_scores = scores + kBlockKeys * width;
     if (tile.group.stage_count == 0) return;
@@ -50,8 +51,8 @@ struct Workspace {
   }
 };
 
-// rows of the tile, scaled, one after the other, padded with zeros.
-inline void copy_tile_rows(const Tile& tile, const Strided<const float>& source, int64_t columns, float scale,
+// The tile's rows, scaled and contiguous, padded with zeros.
+inline void copy_tile_rows(const Tile& tile, const StridedRows<const float>& source, int64_t columns, float scale,
                            float* to) {
   const int64_t stride = padded(columns);
   for (int64_t r = 0; r < tile.rows; ++r, to += stride) {
@@ -65,8 +66,8 @@ inline void copy_tile_rows(const Tile& tile, const Strided<const float>& source,
   }
 }
 
-// Packs the tile; `scale` goes into the queries.
-inline void prepare(const Tile& tile, const AttentionBackward& gradients, float scale, Workspace& w) {
+// Packs the tile's operands; `scale` goes into the queries.
+inline void prepare(const Tile& tile, const TileGradients& gradients, float scale, BackwardScratch& w) {
   const AttentionGroup& g = tile.group;
   pack_queries(tile, scale, w.query_columns);
   pack_columns(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_columns);
@@ -81,7 +82,7 @@ inline void prepare(const Tile& tile, const AttentionBackward& gradients, float 
     FV sum = hn::Zero(kF);
     for (int64_t d = 0; d < g.value_size; ++d) {
       const int64_t at = d * tile.width + lane;
-      sum = Fma(hn::Load(kF, w.d_output_columns + at), hn::Load(kF, w.spare + at), sum);
+      sum = fma(hn::Load(kF, w.d_output_columns + at), hn::Load(kF, w.spare + at), sum);
     }
     hn::Store(sum, kF, w.mean + lane);
   }
@@ -89,7 +90,8 @@ inline void prepare(const Tile& tile, const AttentionBackward& gradients, float 
 
 // differentiate() for the vector of lanes at `lane` and kKeys keys from j on.
 template <bool kRounds, bool kDropout, int kKeys>
-HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Workspace& w, int64_t lane, int64_t j) {
+HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const BackwardScratch& w, int64_t lane,
+                                   int64_t j) {
   const FV dropout_scale = all(tile.group.dropout_scale);
   const FV origin = hn::Load(kF, w.origin + lane), mean = hn::Load(kF, w.mean + lane);
   float* const scores = w.scores + j * tile.width + lane;
@@ -106,7 +108,7 @@ HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Wor
   for (int n = 0; n < kKeys; ++n) {
     float* const s = scores + n * tile.width;
     float* const d = d_scores + n * tile.width;
-    // Selected, not multiplied: where nothing is attended, NaN may be behind the mask or in the row.
+    // Selected, not multiplied: behind a mask there may be a NaN.
     const auto masked = hn::Eq(hn::Load(kF, s), all(kMinusInfinity));
     FV weight = hn::IfThenZeroElse(masked, weights[n]);
     FV d_weight = hn::Load(kF, d);
@@ -117,57 +119,57 @@ HWY_INLINE void differentiate_keys(const Tile& tile, const Bits& kept, const Wor
   }
 }
 
-// scores become weights (after dropout), d_scores from the gradient of the weights that of the scores.
+// The scores become weights after dropout, and the gradient of the weights in d_scores becomes that of the scores.
 template <bool kRounds, bool kDropout>
-void differentiate(const Tile& tile, const Block& block, const Bits& kept, const Workspace& w) {
+void differentiate(const Tile& tile, const Block& block, const Bits& kept, const BackwardScratch& w) {
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     int64_t j = 0;
-    for (; j + kInStep <= block.count; j += kInStep) {
-      differentiate_keys<kRounds, kDropout, kInStep>(tile, kept, w, lane, j);
+    for (; j + kExpsInStep <= block.count; j += kExpsInStep) {
+      differentiate_keys<kRounds, kDropout, kExpsInStep>(tile, kept, w, lane, j);
     }
     for (; j < block.count; ++j) differentiate_keys<kRounds, kDropout, 1>(tile, kept, w, lane, j);
   }
 }
 
-// Adds to the table, in double precision, what sixteen rows pass on to entries `entry`, next to each other or all the
-// same, as in tables by position or by head. What goes to one entry is first added up row by row in `sums`, all 0 in
-// the beginning, until another comes up.
+// Adds the gradients of sixteen rows to the table of a score function, in double precision. The rows often use
+// neighbouring entries (tables by position) or all the same one (tables by head). What goes to one entry is first added
+// up row by row in `sums`, until another entry is used.
 struct TableSums {
   double* table;
-  int32_t open = -1;  // the entry of `sums`
-  HWY_ALIGN double sums[kernels::kColumns] = {};
+  int32_t open = -1;  // the entry that `sums` belongs to
+  HWY_ALIGN double sums[kernels::kStripe] = {};
 
-  // In one fixed tree, whatever the vectors.
+  // Adds `sums` in one fixed tree, whatever the vector width.
   void close() {
     if (open < 0) return;
-    for (int64_t half = kernels::kColumns / 2; half > 0; half /= 2) {
+    for (int64_t half = kernels::kStripe / 2; half > 0; half /= 2) {
       for (int64_t n = 0; n < half; ++n) sums[n] += sums[n + half];
     }
     table[open] += sums[0];
-    std::fill_n(sums, kernels::kColumns, 0.0);
+    std::fill_n(sums, kernels::kStripe, 0.0);
     open = -1;
   }
 
   void add(const float* d_scores, const float* slopes, const int32_t* entry, int64_t rows) {
     constexpr int64_t kStep = static_cast<int64_t>(hn::MaxLanes(kD));
-    HWY_ALIGN double products[kernels::kColumns];
-    for (int64_t n = 0; n < kernels::kColumns; n += kStep) {
+    HWY_ALIGN double products[kernels::kStripe];
+    for (int64_t n = 0; n < kernels::kStripe; n += kStep) {
       const auto d = hn::PromoteTo(kD, hn::Load(kHalf, d_scores + n));
       const auto product = hn::Mul(d, hn::PromoteTo(kD, hn::Load(kHalf, slopes + n)));
       hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kD)), product), kD,
                 products + n);  // masked: its slope may be NaN
     }
     bool same = true, next = true;
-    for (int64_t n = 0; n < kernels::kColumns; n += kLanes) {
+    for (int64_t n = 0; n < kernels::kStripe; n += kLanes) {
       const auto here = hn::Load(kI, entry + n), first = hn::Set(kI, entry[0]);
       same = same && hn::AllTrue(kI, hn::Eq(here, first));
       next = next && hn::AllTrue(kI, hn::Eq(here, hn::Add(first, hn::Iota(kI, static_cast<int32_t>(n)))));
     }
-    if (rows == kernels::kColumns && same) {
+    if (rows == kernels::kStripe && same) {
       if (entry[0] != open) close();
       open = entry[0];
       add_to(sums, products);
-    } else if (rows == kernels::kColumns && next) {
+    } else if (rows == kernels::kStripe && next) {
       add_to(table + entry[0], products);
     } else {
       for (int64_t n = 0; n < rows; ++n) table[entry[n]] += products[n];
@@ -179,65 +181,65 @@ struct TableSums {
   static constexpr hn::Rebind<float, hn::ScalableTag<double>> kHalf{};
 
   static void add_to(double* to, const double* products) {
-    for (int64_t n = 0; n < kernels::kColumns; n += static_cast<int64_t>(hn::MaxLanes(kD))) {
+    for (int64_t n = 0; n < kernels::kStripe; n += static_cast<int64_t>(hn::MaxLanes(kD))) {
       hn::StoreU(hn::Add(hn::LoadU(kD, to + n), hn::Load(kD, products + n)), kD, to + n);
     }
   }
 };
 
-inline void add_to_table(const Tile& tile, const Block& block, const Workspace& w, double* d_table) {
-  for (int64_t lane = 0; lane < tile.rows; lane += kernels::kColumns) {
+inline void add_to_table(const Tile& tile, const Block& block, const BackwardScratch& w, double* d_table) {
+  for (int64_t lane = 0; lane < tile.rows; lane += kernels::kStripe) {
     TableSums sums{d_table};
     for (int64_t j = 0; j < block.count; ++j) {
       const int64_t at = j * tile.width + lane;
       sums.add(w.d_scores + at, w.slopes.by_entry + at, w.slopes.entry + at,
-               std::min(kernels::kColumns, tile.rows - lane));
+               std::min(kernels::kStripe, tile.rows - lane));
     }
     sums.close();
   }
 }
 
-inline void write_query_gradient(const Tile& tile, const AttentionBackward& gradients, const Workspace& w) {
+inline void write_query_gradient(const Tile& tile, const TileGradients& gradients, const BackwardScratch& w) {
   const AttentionGroup& g = tile.group;
-  float* rows[kTileRows];
+  float* rows[kTileQueries];
   for (int64_t r = 0; r < tile.rows; ++r) rows[r] = gradients.d_query.at(tile.head[r], tile.query[r]);
   if (g.additive.data != nullptr) {
-    HWY_ALIGN float tidied[kLanes];
+    HWY_ALIGN float lanes[kLanes];
     for (int64_t r = 0; r < tile.rows; ++r) {
       for (int64_t d = 0; d < g.size; d += kLanes) {
-        hn::Store(tidy(hn::Load(kF, w.d_query + r * padded(g.size) + d)), kF, tidied);
-        std::copy_n(tidied, std::min(kLanes, g.size - d), rows[r] + d);
+        hn::Store(canonical(hn::Load(kF, w.d_query + r * padded(g.size) + d)), kF, lanes);
+        std::copy_n(lanes, std::min(kLanes, g.size - d), rows[r] + d);
       }
     }
   } else {
     unpack_columns(tile, w.d_query, g.size, rows,
-                   [&](FV d, int64_t) HWY_ATTR { return tidy(hn::Mul(d, all(g.scale))); });
+                   [&](FV d, int64_t) HWY_ATTR { return canonical(hn::Mul(d, all(g.scale))); });
   }
   if (gradients.d_sink.data == nullptr) return;
-  HWY_ALIGN float sinks[kTileRows];
+  HWY_ALIGN float sinks[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) sinks[r] = *g.sinks.at(tile.head[r], 0);
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     const FV sink = hn::Load(kF, sinks + lane);
-    const FV weight = exponential(hn::Sub(sink, hn::Load(kF, w.origin + lane)));
+    const FV weight = attention_exp(hn::Sub(sink, hn::Load(kF, w.origin + lane)));
     const FV d_sink = hn::Neg(hn::Mul(weight, hn::Load(kF, w.mean + lane)));
     hn::Store(hn::IfThenZeroElse(hn::Eq(sink, all(kMinusInfinity)), d_sink), kF, sinks + lane);
   }
   for (int64_t r = 0; r < tile.rows; ++r) *gradients.d_sink.at(tile.head[r], tile.query[r]) = sinks[r];
 }
 
-// Unit holds the tile's queries and output gradients and does the products:
+// The unit holds the tile's queries and output gradients and does the products:
 //   multiply_keys(tile, block, scores)       scores (64, width) = keys of the block times the scaled queries
 //   multiply_values(tile, block, d_weights)  d_weights (64, width) = values of the block times the output's gradient
-//   add_to_queries(tile, block, partial, bits)       d_query of the workspace += dS K
+//   add_to_queries(tile, block, partial, bits)       d_query of the scratch += dS K
 //   add_to_keys(tile, gradients, block, partial, bits)  what is wanted of dV += P^T dO and dK += dS^T Q
-//     P in scores and dS in d_scores of the workspace; where `partial`, only of the pairs in `bits`
-//   kRounds                                  whether those are rounded to bf16 for that
+//     P in scores and dS in d_scores of the scratch; where `partial`, only of the pairs in `bits`
+//   kRounds                                  whether it rounds those to bf16 before it multiplies them
 template <class Unit>
-HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const AttentionBackward& gradients,
-                              const Workspace& w) {
+HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const TileGradients& gradients,
+                              const BackwardScratch& w) {
   const AttentionGroup& group = tile.group;
   if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, tile.width * padded(group.size), 0.0f);
-  float* score_rows[kTileRows];
+  float* score_rows[kTileQueries];
   if (gradients.d_scores.data != nullptr) {
     for (int64_t r = 0; r < tile.rows; ++r) {
       score_rows[r] = gradients.d_scores.data + r * gradients.d_scores.row;
@@ -245,7 +247,7 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
     }
   }
 
-  kernels::AttentionTurns* const turns = gradients.turns;
+  kernels::KeyTurns* const turns = gradients.turns;
   const int64_t first = std::max(tile.begin / kBlockKeys * kBlockKeys, gradients.key_begin);
   const int64_t end = std::min(tile.end, gradients.key_end);
   const auto skip = [&](int64_t from, int64_t to) {
@@ -264,7 +266,7 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
       continue;
     }
     unit.multiply_keys(tile, block, w.scores);
-    const bool partial = apply_rules(tile, block, coverage, w.scores, w.spare, w.slopes, bits);
+    const bool partial = modify_scores(tile, block, coverage, w.scores, w.spare, w.slopes, bits);
     unit.multiply_values(tile, block, w.d_scores);
     if (group.dropout_threshold > 0) {
       find_kept(tile, block, kept);
@@ -273,14 +275,14 @@ HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const Attentio
       differentiate<Unit::kRounds, false>(tile, block, kept, w);
     }
     if (gradients.d_scores.data != nullptr) {
-      float* to[kTileRows];
+      float* to[kTileQueries];
       for (int64_t r = 0; r < tile.rows; ++r) to[r] = score_rows[r] + (block.from - gradients.key_begin);
-      unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return tidy(d); });
+      unpack_columns(tile, w.d_scores, block.count, to, [](FV d, int64_t) HWY_ATTR { return canonical(d); });
     }
     if (gradients.d_table != nullptr) add_to_table(tile, block, w, gradients.d_table);
     if (group.stage_count > 0) {
       for (int64_t n = 0; n < block.count * tile.width; n += kLanes) {
-        // Masked pairs hold 0 already; the slope of a NaN behind a mask must not bring it back.
+        // Masked pairs hold 0 already; a slope that is NaN must not change that.
         const FV d = hn::Load(kF, w.d_scores + n);
         const FV scaled = hn::Mul(d, hn::Load(kF, w.slopes.by_score + n));
         hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);

@@ -1,5 +1,5 @@
 // The fused backward pass in f32.
-#include "kernels/attention/attention.h"
+#include "kernels/attention/backward/backward.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/backward/backward.cc"
@@ -12,25 +12,25 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The products by multiply-adds on vectors.
-struct Vectors {
+// The products in f32.
+struct F32Backward {
   static constexpr bool kRounds = false;
 
-  const Workspace& w;
-  kernels::Ahead* const ahead;
-  const bool own_ahead;                // it is this tile's: for its bias
+  const BackwardScratch& w;
+  kernels::Prefetch* const prefetch;
+  const bool own_prefetch;             // it is this tile's: for its bias
   bool query_finite, d_output_finite;  // of this tile
 
-  Vectors(const Tile& tile, const Workspace& workspace, kernels::Ahead* rows_ahead, bool own)
+  F32Backward(const Tile& tile, const BackwardScratch& workspace, kernels::Prefetch* group_prefetch, bool own)
       : w(workspace),
-        ahead(rows_ahead),
-        own_ahead(own),
+        prefetch(group_prefetch),
+        own_prefetch(own),
         query_finite(all_finite(w.query_columns, tile.width, 1, tile.group.size, tile.width)),
         d_output_finite(all_finite(w.d_output_columns, tile.width, 1, tile.group.value_size, tile.width)) {}
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
-    if (own_ahead) ask_for_bias(tile, block, block.count / 2 + tile.group.size / 8, *ahead);
-    HWY_NAMESPACE::multiply_keys(tile, block, w.query_columns, scores, ahead);
+    if (own_prefetch) prefetch_bias(tile, block, block.count / 2 + tile.group.size / 8, *prefetch);
+    key_products(tile, block, w.query_columns, scores, prefetch);
   }
 
   void multiply_values(const Tile& tile, const Block& block, float* d_weights) const {
@@ -45,12 +45,12 @@ struct Vectors {
                            .rows = block.count,
                            .depth = g.value_size,
                            .n = tile.width,
-                           .ahead = ahead});
+                           .prefetch = prefetch});
   }
 
   // Of s = sum_d a_d tanh(q_d + k_d): with t = tanh(q_d + k_d) and g = ds a_d (1 - t^2), dq_d += g, dk_d += g and
   // da_d += ds t. Lanes run over d, so that no sum crosses them.
-  void add_additive_gradients(const Tile& tile, const AttentionBackward& gradients, const Block& block) const {
+  void add_additive_gradients(const Tile& tile, const TileGradients& gradients, const Block& block) const {
     const AttentionGroup& g = tile.group;
     const int64_t stride = padded(g.size);
     HWY_ALIGN float key[kLanes], weight[kLanes], product[kLanes];
@@ -72,12 +72,12 @@ struct Vectors {
             for (int64_t n = 0; n < kLanes; ++n) weight[n] = n < count ? from[(d + n) * g.additive.column] : 0;
             a = hn::Load(kF, weight);
           }
-          const FV t = hyperbolic_tangent(hn::Add(hn::Load(kF, w.query_rows + r * stride + d), k));
-          const FV slope = hn::Mul(hn::Mul(all(ds), a), FmaNegated(t, t, all(1.0f)));
+          const FV t = attention_tanh(hn::Add(hn::Load(kF, w.query_rows + r * stride + d), k));
+          const FV slope = hn::Mul(hn::Mul(all(ds), a), fma_negated(t, t, all(1.0f)));
           d_key = hn::Add(d_key, slope);
           float* const d_query = w.d_query + r * stride + d;
           if (gradients.d_query.data != nullptr) hn::Store(hn::Add(hn::Load(kF, d_query), slope), kF, d_query);
-          d_additive = Fma(all(ds), t, d_additive);
+          d_additive = fma(all(ds), t, d_additive);
         }
         if (gradients.d_additive != nullptr) {  // one head then
           hn::Store(d_additive, kF, product);
@@ -92,7 +92,7 @@ struct Vectors {
 
   void add_to_queries(const Tile& tile, const Block& block, bool partial, const Bits& bits) const {
     const AttentionGroup& g = tile.group;
-    if (g.additive.data != nullptr) return;  // with the keys
+    if (g.additive.data != nullptr) return;  // add_to_keys() does both
     const Product product{.c = w.d_query,
                           .c_row = tile.width,
                           .a = g.key.data + block.from * g.key.row,
@@ -103,7 +103,7 @@ struct Vectors {
                           .rows = g.size,
                           .depth = block.count,
                           .n = tile.width,
-                          .ahead = ahead};
+                          .prefetch = prefetch};
     if (partial && !all_finite(product.a, g.key.row, g.key.column, block.count, g.size)) {
       multiply_attended_lanes<Into::added>(product, bits);
     } else {
@@ -111,7 +111,7 @@ struct Vectors {
     }
   }
 
-  void add_to_keys(const Tile& tile, const AttentionBackward& gradients, const Block& block, bool partial,
+  void add_to_keys(const Tile& tile, const TileGradients& gradients, const Block& block, bool partial,
                    const Bits& bits) const {
     const AttentionGroup& g = tile.group;
     if (gradients.d_value != nullptr) {
@@ -126,7 +126,7 @@ struct Vectors {
                             .rows = block.count,
                             .depth = tile.rows,
                             .n = stride,
-                            .ahead = ahead};
+                            .prefetch = prefetch};
       if (partial && !d_output_finite) {
         multiply_attended_depth(product, bits);
       } else {
@@ -146,7 +146,7 @@ struct Vectors {
                             .rows = block.count,
                             .depth = tile.rows,
                             .n = stride,
-                            .ahead = ahead};
+                            .prefetch = prefetch};
       if (partial && !query_finite) {
         multiply_attended_depth(product, bits);
       } else {
@@ -156,25 +156,14 @@ struct Vectors {
   }
 };
 
-void BackwardTile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first, int64_t rows,
-                  float* scratch) {
+void run_backward_tile(const AttentionGroup& group, const TileGradients& gradients, int64_t first, int64_t rows,
+                       float* scratch) {
   const Tile tile(group, first, rows);
-  Workspace w(tile, gradients, scratch);
+  BackwardScratch w(tile, gradients, scratch);
   prepare(tile, gradients, group.scale, w);
   const bool own = group.bias.data != nullptr;
-  kernels::Ahead ahead;
-  backward_tile(tile, Vectors(tile, w, own ? &ahead : gradients.ahead, own), gradients, w);
-}
-
-void CopyRows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride, int64_t rows,
-              int64_t columns) {
-  for (int64_t r = 0; r < rows; ++r, source += source_stride, destination += destination_stride) {
-    int64_t c = 0;
-    for (; c + kLanes <= columns; c += kLanes) hn::StoreU(tidy(hn::LoadU(kF, source + c)), kF, destination + c);
-    for (; c < columns; ++c) {
-      destination[c] = source[c] == source[c] ? source[c] + 0.0f : std::numeric_limits<float>::quiet_NaN();
-    }
-  }
+  kernels::Prefetch prefetch;
+  backward_tile(tile, F32Backward(tile, w, own ? &prefetch : gradients.prefetch, own), gradients, w);
 }
 
 }  // namespace
@@ -184,24 +173,17 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(BackwardTile);
-HWY_EXPORT(CopyRows);
+HWY_EXPORT(run_backward_tile);
 
-int64_t attention_backward_scratch(const AttentionGroup& group) {
+int64_t backward_scratch(const AttentionGroup& group) {
   const int64_t d = padded(group.size), dv = padded(group.value_size);
-  return kTileRows * (4 * d + 2 * dv + std::max(kBlockKeys, dv) + 6 * kBlockKeys);
+  return kTileQueries * (4 * d + 2 * dv + std::max(kBlockKeys, dv) + 6 * kBlockKeys);
 }
 
-void attention_backward_tile(const AttentionGroup& group, const AttentionBackward& gradients, int64_t first,
-                             int64_t rows, float* scratch) {
+void backward_tile(const AttentionGroup& group, const TileGradients& gradients, int64_t first, int64_t rows,
+                   float* scratch) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(BackwardTile)(group, gradients, first, rows, scratch);
-}
-
-void attention_copy_rows(const float* source, int64_t source_stride, float* destination, int64_t destination_stride,
-                         int64_t rows, int64_t columns) {
-  dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(CopyRows)(source, source_stride, destination, destination_stride, rows, columns);
+  HWY_DYNAMIC_DISPATCH(run_backward_tile)(group, gradients, first, rows, scratch);
 }
 
 }  // namespace heed::kernels

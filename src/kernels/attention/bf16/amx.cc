@@ -1,14 +1,14 @@
-// Attention in bf16 by AMX: 16 x 16 sums over a depth of 32 in one instruction.
-#include "kernels/attention/bf16/bf16.h"
+// The engine of AMX: 16 x 16 sums over a depth of 32 in one instruction.
+#include "kernels/attention/engine.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/bf16/amx.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/simd/amx-inl.h"
 #include "kernels/attention/bf16/round-inl.h"
 #include "kernels/attention/bf16/units-inl.h"
+#include "kernels/simd/amx-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 
@@ -18,7 +18,7 @@ namespace {
 
 struct AmxPairs : AmxTiles, Bf16Pack {};
 
-int64_t RunAmxPeak(int64_t rounds) {
+int64_t run_amx_peak(int64_t rounds) {
   const AmxTiles::Scope scope;
   AmxTiles::clear<0>(), AmxTiles::clear<1>(), AmxTiles::clear<2>(), AmxTiles::clear<3>();
   AmxTiles::clear<4>(), AmxTiles::clear<5>(), AmxTiles::clear<6>(), AmxTiles::clear<7>();
@@ -32,15 +32,25 @@ int64_t RunAmxPeak(int64_t rounds) {
   return rounds * kSteps * 4 * 16 * 16 * 32 * 2;
 }
 
-constexpr kernels::AttentionPairs kAmxKernels = {
-    .forward_tile = forward_pairs_tile<TilePairs<AmxPairs>>,
-    .backward_tile = backward_pairs_tile<TilePairs<AmxPairs>>,
-    .whole_tiles = true,
-    .run_peak = RunAmxPeak,
+constexpr kernels::Engine kEngine = {
+    .name = "bf16 tiles (AMX)",
+    .accepts =
+        [](const kernels::EngineRequest& request) {
+          return active_isa() == Isa::amx && kernels::suits_bf16_tiles(request);
+        },
+    .whole_groups = false,
+    .bf16_in_place = true,
+    .forward_scratch = kernels::bf16_forward_scratch,
+    .backward_scratch = kernels::bf16_backward_scratch,
+    .bind = [](AttentionGroup& group, kernels::Operands& operands,
+               bool backward) { kernels::bind_bf16(group, true, backward, operands.bf16); },
+    .forward = forward_bf16_tile<TilePairs<AmxPairs>>,
+    .backward = backward_bf16_tile<TilePairs<AmxPairs>>,
+    .run_peak = run_amx_peak,
 };
 
 }  // namespace
-const kernels::AttentionPairs* AmxKernels() { return &kAmxKernels; }
+const kernels::Engine* amx_engine() { return &kEngine; }
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
@@ -48,9 +58,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-const AttentionPairs* attention_amx() {
+const Engine* amx_engine() {
 #if HWY_TARGETS & HWY_AVX3
-  return N_AVX3::AmxKernels();
+  return N_AVX3::amx_engine();
 #else
   return nullptr;
 #endif

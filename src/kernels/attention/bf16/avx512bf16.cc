@@ -1,5 +1,5 @@
-// Attention in bf16 by vdpbf16ps: two products a lane and instruction, twice the f32 peak.
-#include "kernels/attention/bf16/bf16.h"
+// The engine of vdpbf16ps: two products a lane and instruction, twice the f32 peak.
+#include "kernels/attention/engine.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/bf16/avx512bf16.cc"
@@ -19,7 +19,7 @@ struct Bf16Dot : Bf16Pack {
   static HWY_INLINE FV add(FV sum, UV a, UV x) { return FV{bf16_dot(sum.raw, a.raw, x.raw)}; }
 };
 
-int64_t RunBf16Peak(int64_t rounds) {
+int64_t run_bf16_peak(int64_t rounds) {
   constexpr int kChains = 20;
   constexpr int64_t kSteps = 64;
   FV sums[kChains];
@@ -38,15 +38,25 @@ int64_t RunBf16Peak(int64_t rounds) {
   return rounds * kSteps * kChains * kLanes * 4;
 }
 
-constexpr kernels::AttentionPairs kBf16Kernels = {
-    .forward_tile = forward_pairs_tile<VectorPairs<Bf16Dot>>,
-    .backward_tile = backward_pairs_tile<VectorPairs<Bf16Dot>>,
-    .whole_tiles = false,
-    .run_peak = RunBf16Peak,
+constexpr kernels::Engine kEngine = {
+    .name = "bf16 tiles (AVX512-BF16)",
+    .accepts =
+        [](const kernels::EngineRequest& request) {
+          return active_isa() == Isa::avx512bf16 && kernels::suits_bf16_tiles(request);
+        },
+    .whole_groups = false,
+    .bf16_in_place = true,
+    .forward_scratch = kernels::bf16_forward_scratch,
+    .backward_scratch = kernels::bf16_backward_scratch,
+    .bind = [](AttentionGroup& group, kernels::Operands& operands,
+               bool backward) { kernels::bind_bf16(group, false, backward, operands.bf16); },
+    .forward = forward_bf16_tile<VectorPairs<Bf16Dot>>,
+    .backward = backward_bf16_tile<VectorPairs<Bf16Dot>>,
+    .run_peak = run_bf16_peak,
 };
 
 }  // namespace
-const kernels::AttentionPairs* Bf16Kernels() { return &kBf16Kernels; }
+const kernels::Engine* avx512bf16_engine() { return &kEngine; }
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif
@@ -54,9 +64,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-const AttentionPairs* attention_avx512bf16() {
+const Engine* avx512bf16_engine() {
 #if HWY_TARGETS & HWY_AVX3
-  return N_AVX3::Bf16Kernels();
+  return N_AVX3::avx512bf16_engine();
 #else
   return nullptr;
 #endif

@@ -1,19 +1,22 @@
-// Which unit multiplies pairs, and the packing that all of them share.
-#include "kernels/attention/bf16/bf16.h"
+// Packing keys and values as bf16 panels.
+#include <algorithm>
+
+#include "base/half.h"
+#include "kernels/attention/engine.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/bf16/pack.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention/bf16/tile-inl.h"
+#include "kernels/attention/bf16/pairs-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-void PackBlock(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows, uint16_t* turned,
-               float* spare) {
+void run_pack_block(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
+                    uint16_t* transposed, float* spare) {
   const int64_t stride = padded_depth(columns);
   if (rows != nullptr) {
     for (int64_t j = 0; j < count; ++j) {
@@ -26,7 +29,7 @@ void PackBlock(const float* from, int64_t from_row, int64_t count, int64_t colum
     }
     std::fill_n(rows + count * stride, (kBlockKeys - count) * stride, uint16_t{0});
   }
-  if (turned == nullptr) return;
+  if (transposed == nullptr) return;
   const float* lines[kBlockKeys];
   std::fill_n(spare, columns, 0.0f);
   for (int64_t j = 0; j < kBlockKeys; ++j) lines[j] = j < count ? from + j * from_row : spare;
@@ -39,14 +42,14 @@ void PackBlock(const float* from, int64_t from_row, int64_t count, int64_t colum
       for (int n = 0; n < 4; ++n) v[n] = load_blocks(lines + j + n, c);
       transpose_blocks(v);
       HWY_UNROLL(4)
-      for (int n = 0; n < 4; ++n) store_rounded(v[n], turned + (c + n) * kBlockKeys + j);
+      for (int n = 0; n < 4; ++n) store_rounded(v[n], transposed + (c + n) * kBlockKeys + j);
     }
   }
 #endif
   for (; c < columns; ++c) {
-    for (int64_t j = 0; j < kBlockKeys; ++j) turned[c * kBlockKeys + j] = f32_to_bf16(lines[j][c]);
+    for (int64_t j = 0; j < kBlockKeys; ++j) transposed[c * kBlockKeys + j] = f32_to_bf16(lines[j][c]);
   }
-  std::fill_n(turned + columns * kBlockKeys, (padded(columns) - columns) * kBlockKeys, uint16_t{0});
+  std::fill_n(transposed + columns * kBlockKeys, (padded(columns) - columns) * kBlockKeys, uint16_t{0});
 }
 
 // Whether every bf16 number of a row is finite.
@@ -67,9 +70,9 @@ HWY_INLINE bool finite_row(const uint16_t* row, int64_t columns) {
   return finite;
 }
 
-// Two columns at a time, side by side as they are, are turned over as if they were one f32.
-bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
-                     uint16_t* rows, uint16_t* turned, [[maybe_unused]] float* spare) {
+// Two contiguous columns are transposed together, as if they were one f32.
+bool run_repack_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
+                      uint16_t* rows, uint16_t* transposed, [[maybe_unused]] float* spare) {
   const int64_t stride = padded_depth(columns);
   bool finite = true;
   for (int64_t j = 0; j < count; ++j) finite &= finite_row(from + j * from_row, columns);
@@ -80,7 +83,7 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
     }
     std::fill_n(rows + count * stride, (keys - count) * stride, uint16_t{0});
   }
-  if (turned == nullptr) return finite;
+  if (transposed == nullptr) return finite;
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   const float* lines[kBlockKeys];
@@ -98,7 +101,7 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
       HWY_UNROLL(4)
       for (int n = 0; n < 4; ++n) {
         const UV pair = hn::BitCast(kU, v[n]);
-        uint16_t* const to = turned + (c + 2 * n) * kBlockKeys + j;
+        uint16_t* const to = transposed + (c + 2 * n) * kBlockKeys + j;
         hn::StoreU(hn::TruncateTo(d16, pair), d16, to);
         hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(pair)), d16, to + kBlockKeys);
       }
@@ -106,9 +109,10 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
   }
 #endif
   for (; c < columns; ++c) {
-    for (int64_t j = 0; j < keys; ++j) turned[c * kBlockKeys + j] = j < count ? from[j * from_row + c] : uint16_t{0};
+    for (int64_t j = 0; j < keys; ++j)
+      transposed[c * kBlockKeys + j] = j < count ? from[j * from_row + c] : uint16_t{0};
   }
-  std::fill_n(turned + columns * kBlockKeys, (padded(columns) - columns) * kBlockKeys, uint16_t{0});
+  std::fill_n(transposed + columns * kBlockKeys, (padded(columns) - columns) * kBlockKeys, uint16_t{0});
   return finite;
 }
 
@@ -117,49 +121,32 @@ bool PackNarrowBlock(const uint16_t* from, int64_t from_row, int64_t count, int6
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include <atomic>
-
 namespace heed::kernels {
 
-HWY_EXPORT(PackBlock);
-HWY_EXPORT(PackNarrowBlock);
+HWY_EXPORT(run_pack_block);
+HWY_EXPORT(run_repack_block);
 
-void attention_pack_block(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
-                          uint16_t* turned, float* spare) {
+void pack_bf16_block(const float* from, int64_t from_row, int64_t count, int64_t columns, uint16_t* rows,
+                     uint16_t* transposed, float* spare) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(PackBlock)(from, from_row, count, columns, rows, turned, spare);
+  HWY_DYNAMIC_DISPATCH(run_pack_block)(from, from_row, count, columns, rows, transposed, spare);
 }
 
-bool attention_pack_narrow_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
-                                 uint16_t* rows, uint16_t* turned, float* spare) {
+bool repack_bf16_block(const uint16_t* from, int64_t from_row, int64_t count, int64_t keys, int64_t columns,
+                       uint16_t* rows, uint16_t* transposed, float* spare) {
   dispatch_ready();
-  return HWY_DYNAMIC_DISPATCH(PackNarrowBlock)(from, from_row, count, keys, columns, rows, turned, spare);
+  return HWY_DYNAMIC_DISPATCH(run_repack_block)(from, from_row, count, keys, columns, rows, transposed, spare);
 }
 
-int64_t attention_pairs_forward_scratch(const AttentionGroup& group) {
+int64_t bf16_forward_scratch(const AttentionGroup& group) {
   const int64_t packed = padded_depth(group.size) / 2 + kBlockKeys / 2;
-  return attention_forward_scratch(group) + kTileRows * packed;
+  return forward_scratch(group) + kTileQueries * packed;
 }
 
-int64_t attention_pairs_backward_scratch(const AttentionGroup& group) {
+int64_t bf16_backward_scratch(const AttentionGroup& group) {
   const int64_t d = padded_depth(group.size), dv = padded_depth(group.value_size);
-  const int64_t columns = kTileRows * (d + dv + kBlockKeys) / 2, rows = kBlockKeys * (d + dv + kBlockKeys) / 2;
-  return attention_backward_scratch(group) + columns + rows + kTileRows * std::max(d, dv);
-}
-
-namespace {
-std::atomic<const AttentionPairs*> chosen{nullptr};
-}  // namespace
-
-void use_attention_pairs(const AttentionPairs* pairs) { chosen.store(pairs); }
-
-const AttentionPairs* attention_pairs() {
-  if (const AttentionPairs* const pairs = chosen.load()) return pairs;
-  switch (active_isa()) {
-    case Isa::avx512bf16: return attention_avx512bf16();
-    case Isa::amx: return attention_amx();
-    default: return nullptr;
-  }
+  const int64_t columns = kTileQueries * (d + dv + kBlockKeys) / 2, rows = kBlockKeys * (d + dv + kBlockKeys) / 2;
+  return backward_scratch(group) + columns + rows + kTileQueries * std::max(d, dv);
 }
 
 }  // namespace heed::kernels

@@ -1,4 +1,4 @@
-// Rounding to bf16 by the instructions of AVX512-BF16, in attention's vectors.
+// Rounding to bf16 by the instructions of AVX512-BF16, on attention's vectors.
 #if defined(HEED_KERNELS_ATTENTION_BF16_ROUND_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_BF16_ROUND_INL_H_
 #undef HEED_KERNELS_ATTENTION_BF16_ROUND_INL_H_
@@ -6,8 +6,8 @@
 #define HEED_KERNELS_ATTENTION_BF16_ROUND_INL_H_
 #endif
 
-#include "kernels/simd/attention_math-inl.h"
 #include "kernels/simd/bf16-inl.h"
+#include "kernels/simd/math-inl.h"
 
 #if HWY_TARGET == HWY_AVX3
 HWY_BEFORE_NAMESPACE();

@@ -1,5 +1,5 @@
-// The product of attention_pairs.h in vector registers, and in tiles; who multiplies is a parameter, so that tests can
-// run the same loops where the processor has no such instruction.
+// The product of bf16.h in vector registers, and in tiles. The multiplying instruction is a parameter, so that tests
+// run the same loops on processors without it.
 #if defined(HEED_KERNELS_ATTENTION_BF16_UNITS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_BF16_UNITS_INL_H_
 #undef HEED_KERNELS_ATTENTION_BF16_UNITS_INL_H_
@@ -27,26 +27,19 @@ struct VectorPairs {
 
   template <Into kInto>
   static HWY_NOINLINE void multiply(const PairProduct& p) {
-    cut_into_registers(p.rows, p.n, Blocks<kInto>{p});
+    cut_into_registers(p.rows, p.n, [&p]<int kRows, int kVectors>(int64_t row, int64_t lane) HWY_ATTR {
+      multiply_registers<kRows, kVectors, kInto>(p, row, lane);
+    });
   }
 
  private:
-  template <Into kInto>
-  struct Blocks {
-    const PairProduct& product;
-    template <int kRows, int kVectors>
-    HWY_INLINE void multiply(int64_t row, int64_t lane) const {
-      registers<kRows, kVectors, kInto>(product, row, lane);
-    }
-  };
-
   template <int kRows, int kVectors, Into kInto>
-  static HWY_INLINE void registers(const PairProduct& p, int64_t row, int64_t lane) {
+  static HWY_INLINE void multiply_registers(const PairProduct& p, int64_t row, int64_t lane) {
     const int64_t depth = p.depth, c_row = p.c_row, a_row = p.a_row, x_row = p.x_row;
     float* const c = p.c + row * c_row + lane;
     const uint16_t* a = p.a + row * a_row;
     const uint32_t* x = p.x + lane;
-    if (p.ahead != nullptr) p.ahead->ask();
+    if (p.prefetch != nullptr) p.prefetch->issue();
     FV sum[kRows][kVectors];
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
@@ -81,12 +74,12 @@ struct VectorPairs {
   }
 };
 
-// Eight tiles of 16 rows of 64 bytes. Tiles:
-//   Scope                        sets them up, and gives them back
+// Eight tiles of 16 rows of 64 bytes. Tiles has:
+//   Scope                        sets the tiles up, and releases them
 //   load<T>(from, row_bytes), store<T>(to, row_bytes), clear<T>()
 //   dot<C, A, B>()               C (16, 16) f32 += A (16, 32) bf16 times B (16, 16) pairs
 //   pair(low, high)              as in VectorPairs
-// Four tiles hold sums of 32 rows and 32 lanes, two each their operands: as many products as loads.
+// Four tiles hold sums of 32 rows and 32 lanes, and two tiles each operand: as many products as loads.
 template <class Tiles>
 struct TilePairs {
   static constexpr int64_t kStep = kPairDepth;
@@ -118,13 +111,13 @@ struct TilePairs {
   }
 
  private:
-  template <int kRows, int kColumns, bool kFresh>
+  template <int kRows, int kStripe, bool kFresh>
   static HWY_INLINE void tiles(const PairProduct& p, int64_t row, int64_t lane) {
-    if (p.ahead != nullptr) p.ahead->ask();
+    if (p.prefetch != nullptr) p.prefetch->issue();
     begin<0, kFresh>(p, row, lane);
-    if constexpr (kColumns > 1) begin<1, kFresh>(p, row, lane + 16);
+    if constexpr (kStripe > 1) begin<1, kFresh>(p, row, lane + 16);
     if constexpr (kRows > 1) begin<2, kFresh>(p, row + 16, lane);
-    if constexpr (kRows > 1 && kColumns > 1) begin<3, kFresh>(p, row + 16, lane + 16);
+    if constexpr (kRows > 1 && kStripe > 1) begin<3, kFresh>(p, row + 16, lane + 16);
     const int64_t a_bytes = p.a_row * 2, x_bytes = p.x_row * 4;
     const uint16_t* a = p.a + row * p.a_row;
     const uint32_t* x = p.x + lane;
@@ -132,7 +125,7 @@ struct TilePairs {
       Tiles::template load<4>(a, a_bytes);
       Tiles::template load<6>(x, x_bytes);
       Tiles::template dot<0, 4, 6>();
-      if constexpr (kColumns > 1) {
+      if constexpr (kStripe > 1) {
         Tiles::template load<7>(x + 16, x_bytes);
         Tiles::template dot<1, 4, 7>();
       }
@@ -140,15 +133,15 @@ struct TilePairs {
         Tiles::template load<5>(a + 16 * p.a_row, a_bytes);
         Tiles::template dot<2, 5, 6>();
       }
-      if constexpr (kRows > 1 && kColumns > 1) Tiles::template dot<3, 5, 7>();
+      if constexpr (kRows > 1 && kStripe > 1) Tiles::template dot<3, 5, 7>();
     }
     end<0>(p, row, lane);
-    if constexpr (kColumns > 1) end<1>(p, row, lane + 16);
+    if constexpr (kStripe > 1) end<1>(p, row, lane + 16);
     if constexpr (kRows > 1) end<2>(p, row + 16, lane);
-    if constexpr (kRows > 1 && kColumns > 1) end<3>(p, row + 16, lane + 16);
+    if constexpr (kRows > 1 && kStripe > 1) end<3>(p, row + 16, lane + 16);
   }
 
-  // C has memory for `rows` rows only: a tile that reaches beyond them goes through memory of its own.
+  // C has memory for `rows` rows only. A tile that reaches beyond them goes through a buffer.
   template <int kTile, bool kFresh>
   static HWY_INLINE void begin(const PairProduct& p, int64_t row, int64_t lane) {
     if (kFresh) {

@@ -1,4 +1,4 @@
-// The fused forward pass of one tile, whatever multiplies: scores, online softmax, output.
+// The fused forward pass of one tile: scores, online softmax, output. The unit that multiplies is a parameter.
 #if defined(HEED_KERNELS_ATTENTION_FORWARD_FORWARD_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_FORWARD_FORWARD_INL_H_
 #undef HEED_KERNELS_ATTENTION_FORWARD_FORWARD_INL_H_
@@ -14,11 +14,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The weights of kKeys keys, for kVectors vectors of lanes side by side, added to `sum`: in place of their scores, or,
-// where kPairs, as pairs of keys in `pairs`.
+// Turns the scores of kKeys keys into weights, for kVectors adjacent vectors of lanes, and adds these to `sum`. The
+// weights replace the scores; where kPairs they go to `pairs` instead, as pairs of keys.
 template <class Unit, int kKeys, bool kPairs, int kVectors>
-HWY_INLINE void weigh(float* HWY_RESTRICT scores, int64_t width, const FV (&from)[kVectors], FV (&sum)[kVectors],
-                      [[maybe_unused]] uint32_t* HWY_RESTRICT pairs) {
+HWY_INLINE void to_weights(float* HWY_RESTRICT scores, int64_t width, const FV (&from)[kVectors], FV (&sum)[kVectors],
+                           [[maybe_unused]] uint32_t* HWY_RESTRICT pairs) {
   FV weight[kKeys * kVectors];
   HWY_UNROLL(8)
   for (int n = 0; n < kKeys * kVectors; ++n) {
@@ -46,23 +46,23 @@ HWY_INLINE void weigh(float* HWY_RESTRICT scores, int64_t width, const FV (&from
 
 // The same for all keys.
 template <class Unit, bool kPairs, int kVectors>
-HWY_INLINE void weigh_keys(float* HWY_RESTRICT scores, int64_t width, int64_t count, const FV (&from)[kVectors],
-                           FV (&sum)[kVectors], uint32_t* HWY_RESTRICT pairs) {
-  constexpr int kKeys = !kPairs ? kInStep / kVectors : kVectors == 3 ? 2 : 4;
+HWY_INLINE void keys_to_weights(float* HWY_RESTRICT scores, int64_t width, int64_t count, const FV (&from)[kVectors],
+                                FV (&sum)[kVectors], uint32_t* HWY_RESTRICT pairs) {
+  constexpr int kKeys = !kPairs ? kExpsInStep / kVectors : kVectors == 3 ? 2 : 4;
   int64_t j = 0;
   for (; j + kKeys <= count; j += kKeys) {
-    weigh<Unit, kKeys, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
+    to_weights<Unit, kKeys, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
   }
   if constexpr (kPairs) {
     for (; j + 2 <= count; j += 2) {
-      weigh<Unit, 2, true>(scores + j * width, width, from, sum, pairs + j / 2 * width);
+      to_weights<Unit, 2, true>(scores + j * width, width, from, sum, pairs + j / 2 * width);
     }
   }
-  for (; j < count; ++j) weigh<Unit, 1, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
+  for (; j < count; ++j) to_weights<Unit, 1, kPairs>(scores + j * width, width, from, sum, pairs + j / 2 * width);
 }
 
-// The part of update() for kVectors vectors of lanes side by side: chains of additions and of maxima enough to hide
-// their latency. Returns whether a larger score has come up; `factors` is what that multiplies what was there before.
+// update() for kVectors adjacent vectors of lanes: enough chains of additions and of maxima to hide their latency.
+// Returns whether some maximum grew; `factors` is what the earlier sums must then be multiplied by.
 template <class Unit, int kVectors>
 HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t count, float* largest_of, float* sum_of,
                              float* factors, uint32_t* pairs) {
@@ -87,12 +87,12 @@ HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t 
     sum[v] = hn::Load(kF, sum_of + v * kLanes);
     grew = grew || !hn::AllFalse(kF, hn::Gt(largest[v], before[v]));
   }
-  // Lanes that keep their maximum are multiplied by exactly 1, so skipping that for all of them changes no bits.
+  // Lanes that keep their maximum are multiplied by exactly 1, so skipping the product for all of them changes no bits.
   if (grew) {
     FV factor[kVectors];
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) factor[v] = hn::Sub(before[v], from[v]);
-    exponentials(factor, kLeastNormalExponent);
+    attention_exps(factor, kLeastNormalExponent);
     HWY_UNROLL(3)
     for (int v = 0; v < kVectors; ++v) {
       hn::Store(factor[v], kF, factors + v * kLanes);
@@ -103,17 +103,18 @@ HWY_INLINE bool update_lanes(float* HWY_RESTRICT scores, int64_t width, int64_t 
     for (int v = 0; v < kVectors; ++v) hn::Store(all(1.0f), kF, factors + v * kLanes);
   }
   if (Unit::kRounds && pairs != nullptr) {
-    weigh_keys<Unit, Unit::kRounds>(scores, width, count, from, sum, pairs);
+    keys_to_weights<Unit, Unit::kRounds>(scores, width, count, from, sum, pairs);
   } else {
-    weigh_keys<Unit, false>(scores, width, count, from, sum, nullptr);
+    keys_to_weights<Unit, false>(scores, width, count, from, sum, nullptr);
   }
   HWY_UNROLL(3)
   for (int v = 0; v < kVectors; ++v) hn::Store(sum[v], kF, sum_of + v * kLanes);
   return grew;
 }
 
-// scores become weights exp(score - largest), as pairs of keys in `pairs` unless that is null. `factors` is what the
-// state's output must be multiplied by, because a larger score has come up; returns whether any is not 1.
+// The scores of a block become weights exp(score - largest), as pairs of keys in `pairs` unless that is null. The state
+// takes in the largest score and the sum. `factors` is what the state's output must be multiplied by; returns whether
+// any of them is not 1.
 template <class Unit>
 inline bool update(const Tile& tile, const Block& block, float* scores, State& state, float* factors, uint32_t* pairs) {
   const int64_t width = tile.width;
@@ -130,7 +131,7 @@ inline bool update(const Tile& tile, const Block& block, float* scores, State& s
   return grew;
 }
 
-inline void drop(const Tile& tile, const Block& block, float* weights) {
+inline void drop_weights(const Tile& tile, const Block& block, float* weights) {
   Bits kept;
   find_kept(tile, block, kept);
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
@@ -141,23 +142,23 @@ inline void drop(const Tile& tile, const Block& block, float* weights) {
   }
 }
 
-// `total` takes in `next`, the state of the keys after its own; what `next` holds after that is of no use.
+// Merges `next`, the state of the following keys, into `total`. `next` holds nothing of use afterwards.
 inline void merge(const Tile& tile, State& next, State& total) {
-  HWY_ALIGN float old_factors[kTileRows], new_factors[kTileRows];
+  HWY_ALIGN float old_factors[kTileQueries], new_factors[kTileQueries];
   if (!merge_sums(tile, next, total, old_factors, new_factors)) return;
   for (int64_t d = 0; d < tile.group.value_size; ++d) {
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
       float* const o = total.output + d * tile.width + lane;
       const FV scaled = hn::Mul(hn::Load(kF, o), hn::Load(kF, old_factors + lane));
       const FV added = hn::Load(kF, next.output + d * tile.width + lane);
-      hn::Store(Fma(added, hn::Load(kF, new_factors + lane), scaled), kF, o);
+      hn::Store(fma(added, hn::Load(kF, new_factors + lane), scaled), kF, o);
     }
   }
 }
 
-inline void write_output(const Tile& tile, const AttentionForward& result, const State& total, const float* factors) {
-  float* rows[kTileRows];
-  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = result.output.at(tile.head[r], tile.query[r]);
+inline void write_output(const Tile& tile, const TileOutputs& outputs, const State& total, const float* factors) {
+  float* rows[kTileQueries];
+  for (int64_t r = 0; r < tile.rows; ++r) rows[r] = outputs.output.at(tile.head[r], tile.query[r]);
   if (total.empty) {  // no key at all: 0, unless a NaN sink makes the row NaN
     for (int64_t r = 0; r < tile.rows; ++r) {
       std::fill_n(rows[r], tile.group.value_size, factors[r] == factors[r] ? 0.0f : factors[r]);
@@ -165,57 +166,65 @@ inline void write_output(const Tile& tile, const AttentionForward& result, const
     return;
   }
   unpack_columns(tile, total.output, tile.group.value_size, rows,
-                 [&](FV o, int64_t lane) HWY_ATTR { return tidy(hn::Mul(o, hn::Load(kF, factors + lane))); });
+                 [&](FV o, int64_t lane) HWY_ATTR { return canonical(hn::Mul(o, hn::Load(kF, factors + lane))); });
 }
 
-// Where the scores of a block are kept.
-inline float* kept_block(const Tile& tile, const Block& block, const AttentionForward& result) {
-  return result.kept + block.from / kBlockKeys * kBlockKeys * tile.width;
+// Where the tile leaves the scores of a block.
+inline float* kept_block(const Tile& tile, const Block& block, const TileOutputs& outputs) {
+  return outputs.kept + block.from / kBlockKeys * kBlockKeys * tile.width;
 }
 
-// A second pass over the keys, now that the sums are known.
+// A second pass over the keys, now that the sums are known: writes the scores and the weights that are wanted.
 template <class Unit>
-void write_weights(const Tile& tile, const Unit& unit, const AttentionForward& result, const State& total,
+void write_weights(const Tile& tile, const Unit& unit, const TileOutputs& outputs, const State& total,
                    const float* factors, float* scores, float* spare) {
+  const bool want_scores = outputs.scores.data != nullptr, want_weights = outputs.weights.data != nullptr;
   for (int64_t r = 0; r < tile.rows; ++r) {
-    std::fill_n(result.weights.at(tile.head[r], tile.query[r]), result.all_keys, 0.0f);
+    const int64_t h = tile.head[r], i = tile.query[r];
+    if (want_weights) std::fill_n(outputs.weights.at(h, i), outputs.all_keys, 0.0f);
+    if (want_scores) std::fill_n(outputs.scores.at(h, i), outputs.all_keys, kMinusInfinity);
   }
   for (int64_t begin = tile.begin / kBlockKeys * kBlockKeys; begin < tile.end; begin += kBlockKeys) {
     const Block block = clip(tile, begin, 0, tile.group.keys);
     Bits bits;
     const Coverage coverage = find_attended(tile, block, bits);
     if (coverage == Coverage::none) continue;
-    if (result.kept != nullptr) {
-      std::copy_n(kept_block(tile, block, result), block.count * tile.width, scores);
+    if (outputs.kept != nullptr) {
+      std::copy_n(kept_block(tile, block, outputs), block.count * tile.width, scores);
     } else {
       unit.multiply_keys(tile, block, scores);
-      (void)apply_rules(tile, block, coverage, scores, spare, {}, bits);
+      (void)modify_scores(tile, block, coverage, scores, spare, {}, bits);
     }
+    float* rows[kTileQueries];
+    if (want_scores) {
+      for (int64_t r = 0; r < tile.rows; ++r) rows[r] = outputs.scores.at(tile.head[r], tile.query[r]) + block.from;
+      unpack_columns(tile, scores, block.count, rows, [](FV s, int64_t) HWY_ATTR { return canonical_nan(s); });
+    }
+    if (!want_weights) continue;
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
       const FV from = origin(hn::Load(kF, total.largest + lane)), factor = hn::Load(kF, factors + lane);
       for (int64_t j = 0; j < block.count; ++j) {
         float* const s = scores + j * tile.width + lane;
         const FV score = hn::Load(kF, s);
         const FV weight = hn::Mul(weight_of(hn::Sub(score, from)), factor);
-        hn::Store(hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), one_nan(weight)), kF, s);
+        hn::Store(hn::IfThenZeroElse(hn::Eq(score, all(kMinusInfinity)), canonical_nan(weight)), kF, s);
       }
     }
-    if (tile.group.dropout_threshold > 0) drop(tile, block, scores);
-    float* rows[kTileRows];
-    for (int64_t r = 0; r < tile.rows; ++r) rows[r] = result.weights.at(tile.head[r], tile.query[r]) + block.from;
+    if (tile.group.dropout_threshold > 0) drop_weights(tile, block, scores);
+    for (int64_t r = 0; r < tile.rows; ++r) rows[r] = outputs.weights.at(tile.head[r], tile.query[r]) + block.from;
     unpack_columns(tile, scores, block.count, rows, [](FV w, int64_t) HWY_ATTR { return w; });
   }
 }
 
-// Unit holds the tile's queries and does the two products:
+// The unit holds the tile's queries and does the two products:
 //   multiply_keys(tile, block, scores)  scores (64, width) = keys of the block times the scaled queries
-//   add_values(tile, block, partial, bits, weights, factors, grew, state)  state.output (Dv, width) times the factors,
-//     plus values of the block times weights (64, width); where `partial`, only of the pairs in `bits`
-//   write(tile, result, total, factors)  the output, total.output (Dv, width) times the factors
-//   kRounds                             whether weights are rounded to bf16 for that
+//   add_values(tile, block, partial, bits, weights, factors, grew, state)  state.output (Dv, width) = itself times the
+//     factors, plus values of the block times weights (64, width); where `partial`, only of the pairs in `bits`
+//   write(tile, outputs, total, factors)  the output: total.output (Dv, width) times the factors
+//   kRounds                             whether it rounds weights to bf16 before it multiplies them
 //   weights_as_pairs(tile, block)       where add_values() wants them as pairs of keys, made by Unit::pair(); or null
 template <class Unit>
-HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const AttentionForward& result, float* scratch) {
+HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const TileOutputs& outputs, float* scratch) {
   const AttentionGroup& group = tile.group;
   float* const scores = scratch;  // (64, width)
   float* const spare = scores + kBlockKeys * tile.width;
@@ -224,23 +233,24 @@ HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const Attention
   chunk.output = total.output + group.value_size * tile.width;
   total.clear(tile.width);
 
-  add_keys(
+  for_chunks(
       tile, total, chunk,
       [&](const Block& block, Coverage coverage, Bits& bits, State& state) HWY_ATTR {
         unit.multiply_keys(tile, block, scores);
-        const bool partial = apply_rules(tile, block, coverage, scores, spare, {}, bits);
-        if (result.kept != nullptr) std::copy_n(scores, block.count * tile.width, kept_block(tile, block, result));
-        HWY_ALIGN float factors[kTileRows];
+        const bool partial = modify_scores(tile, block, coverage, scores, spare, {}, bits);
+        if (outputs.kept != nullptr) std::copy_n(scores, block.count * tile.width, kept_block(tile, block, outputs));
+        HWY_ALIGN float factors[kTileQueries];
         const bool grew = update<Unit>(tile, block, scores, state, factors, unit.weights_as_pairs(tile, block));
-        if (group.dropout_threshold > 0) drop(tile, block, scores);
+        if (group.dropout_threshold > 0) drop_weights(tile, block, scores);
         unit.add_values(tile, block, partial, bits, scores, factors, grew, state);
       },
       [&](State& next) HWY_ATTR { merge(tile, next, total); });
 
-  HWY_ALIGN float factors[kTileRows];
-  finish(tile, result, total, factors);
-  unit.write(tile, result, total, factors);
-  if (result.weights.data != nullptr) write_weights(tile, unit, result, total, factors, scores, spare);
+  HWY_ALIGN float factors[kTileQueries];
+  finish(tile, outputs, total, factors);
+  unit.write(tile, outputs, total, factors);
+  const bool second_pass = outputs.weights.data != nullptr || outputs.scores.data != nullptr;
+  if (second_pass) write_weights(tile, unit, outputs, total, factors, scores, spare);
 }
 
 }  // namespace

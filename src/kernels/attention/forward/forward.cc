@@ -1,5 +1,5 @@
 // The fused forward pass in f32.
-#include "kernels/attention/attention.h"
+#include "kernels/attention/forward/forward.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/forward/forward.cc"
@@ -12,16 +12,16 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The products by multiply-adds on vectors.
-struct Vectors {
+// The products in f32.
+struct F32Forward {
   static constexpr bool kRounds = false;
   const float* columns;  // (D, width): the scaled queries
-  kernels::Ahead* ahead;
-  bool own_ahead;  // it is this tile's: for its bias
+  kernels::Prefetch* prefetch;
+  bool own_prefetch;  // `prefetch` is this tile's own, for its bias
 
   void multiply_keys(const Tile& tile, const Block& block, float* scores) const {
-    if (own_ahead) ask_for_bias(tile, block, block.count / 8 + tile.group.value_size / 8, *ahead);
-    HWY_NAMESPACE::multiply_keys(tile, block, columns, scores, ahead);
+    if (own_prefetch) prefetch_bias(tile, block, block.count / 8 + tile.group.value_size / 8, *prefetch);
+    key_products(tile, block, columns, scores, prefetch);
   }
 
   static uint32_t* weights_as_pairs(const Tile&, const Block&) { return nullptr; }
@@ -40,7 +40,7 @@ struct Vectors {
                           .depth = block.count,
                           .n = tile.width,
                           .factors = factors,
-                          .ahead = ahead};
+                          .prefetch = prefetch};
     if (partial && !all_finite(product.a, g.value.row, g.value.column, block.count, g.value_size)) {
       if (state.empty) std::fill_n(state.output, g.value_size * tile.width, 0.0f);
       multiply_attended_lanes<Into::scaled>(product, bits);
@@ -54,18 +54,18 @@ struct Vectors {
     state.empty = false;
   }
 
-  static void write(const Tile& tile, const AttentionForward& result, const State& total, const float* factors) {
-    write_output(tile, result, total, factors);
+  static void write(const Tile& tile, const TileOutputs& outputs, const State& total, const float* factors) {
+    write_output(tile, outputs, total, factors);
   }
 };
 
-void ForwardTile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
-                 float* scratch) {
+void run_forward_tile(const AttentionGroup& group, const TileOutputs& outputs, int64_t first, int64_t rows,
+                      float* scratch) {
   const Tile tile(group, first, rows);
   pack_queries(tile, group.scale, scratch);
   const bool own = group.bias.data != nullptr;
-  kernels::Ahead ahead;
-  forward_tile(tile, Vectors{scratch, own ? &ahead : result.ahead, own}, result,
+  kernels::Prefetch prefetch;
+  forward_tile(tile, F32Forward{scratch, own ? &prefetch : outputs.prefetch, own}, outputs,
                scratch + packed_queries(group, tile.width));
 }
 
@@ -76,16 +76,16 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(ForwardTile);
+HWY_EXPORT(run_forward_tile);
 
-int64_t attention_forward_scratch(const AttentionGroup& group) {
-  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * group.value_size);
+int64_t forward_scratch(const AttentionGroup& group) {
+  return kTileQueries * (2 * group.size + 2 * kBlockKeys + 2 * group.value_size);
 }
 
-void attention_forward_tile(const AttentionGroup& group, const AttentionForward& result, int64_t first, int64_t rows,
-                            float* scratch) {
+void forward_tile(const AttentionGroup& group, const TileOutputs& outputs, int64_t first, int64_t rows,
+                  float* scratch) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(ForwardTile)(group, result, first, rows, scratch);
+  HWY_DYNAMIC_DISPATCH(run_forward_tile)(group, outputs, first, rows, scratch);
 }
 
 }  // namespace heed::kernels

@@ -1,6 +1,5 @@
-// What is told of the weights of one tile: they are computed again, from its scores and logsumexp, looked at, and
-// forgotten.
-#include "kernels/attention/attention.h"
+// Taps of one tile: the weights are computed again, block by block, and looked at.
+#include "kernels/attention/taps/taps.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/attention/taps/taps.cc"
@@ -15,42 +14,44 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-using kernels::AttentionTaps;
+using kernels::TileTaps;
 
-// What a tap gathers for each lane while the blocks of keys go by.
-struct Gathered {
-  HWY_ALIGN float origin[kTileRows];  // logsumexp
-  HWY_ALIGN float entropy[kTileRows];
-  HWY_ALIGN float threshold[kTileRows];   // the smallest of the top weights: what another must exceed
-  HWY_ALIGN float cell[kTileRows];        // of the column of cells that is open
-  int64_t cell_column = 0, cell_end = 0;  // and where it ends
-  int64_t top_row;                        // the top weights, descending, and their keys: rows so far apart, each after
-  float* top_weights;                     // an infinity that nothing displaces
+// What is gathered for each lane over the blocks of keys.
+struct RowTaps {
+  HWY_ALIGN float origin[kTileQueries];  // logsumexp
+  HWY_ALIGN float entropy[kTileQueries];
+  HWY_ALIGN float threshold[kTileQueries];  // a weight must exceed it to be one of the top weights
+  HWY_ALIGN float cell[kTileQueries];       // of the column of cells that is open
+  int64_t cell_column = 0, cell_end = 0;    // that column, and where it ends
+  // The top weights, descending, and their keys: rows of `top_row` numbers, each after a sentinel, an infinity that no
+  // weight replaces.
+  int64_t top_row;
+  float* top_weights;
   int32_t* top_keys;
 
-  Gathered(const Tile& tile, const AttentionTaps& taps, float* memory)
+  RowTaps(const Tile& tile, const TileTaps& taps, float* memory)
       : top_row(kernels::top_row_of(taps.top)),
         top_weights(memory),
-        top_keys(reinterpret_cast<int32_t*>(memory + kTileRows * top_row)) {
+        top_keys(reinterpret_cast<int32_t*>(memory + kTileQueries * top_row)) {
     for (int64_t r = 0; r < tile.width; ++r) {
       origin[r] = r < tile.rows ? *taps.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
     }
-    std::fill_n(entropy, kTileRows, 0.0f);
-    std::fill_n(threshold, kTileRows, 0.0f);
-    std::fill_n(cell, kTileRows, 0.0f);
-    std::fill_n(top_weights, kTileRows * top_row, 0.0f);
-    std::fill_n(top_keys, kTileRows * top_row, -1);
+    std::fill_n(entropy, kTileQueries, 0.0f);
+    std::fill_n(threshold, kTileQueries, 0.0f);
+    std::fill_n(cell, kTileQueries, 0.0f);
+    std::fill_n(top_weights, kTileQueries * top_row, 0.0f);
+    std::fill_n(top_keys, kTileQueries * top_row, -1);
     if (taps.top == 0) return;
-    for (int64_t r = 0; r < kTileRows; ++r) weights_of(r)[-1] = -kMinusInfinity;
+    for (int64_t r = 0; r < kTileQueries; ++r) weights_of(r)[-1] = -kMinusInfinity;
   }
-  [[nodiscard]] float* weights_of(int64_t r) const { return top_weights + r * top_row + kernels::kColumns; }
-  [[nodiscard]] int32_t* keys_of(int64_t r) const { return top_keys + r * top_row + kernels::kColumns; }
+  [[nodiscard]] float* weights_of(int64_t r) const { return top_weights + r * top_row + kernels::kStripe; }
+  [[nodiscard]] int32_t* keys_of(int64_t r) const { return top_keys + r * top_row + kernels::kStripe; }
 };
 
-// weigh() for the vector of lanes at `lane` and kKeys keys from j on.
+// to_weights() for the vector of lanes at `lane` and kKeys keys from j on.
 template <int kKeys>
-HWY_INLINE void weigh_keys(const Tile& tile, const AttentionTaps& taps, const Bits& kept, float* scores, int64_t lane,
-                           int64_t j, Gathered& g) {
+HWY_INLINE void keys_to_weights(const Tile& tile, const TileTaps& taps, const Bits& kept, float* scores, int64_t lane,
+                                int64_t j, RowTaps& g) {
   const FV origin = hn::Load(kF, g.origin + lane);
   const FV scale = all(tile.group.dropout_scale);
   float* const s = scores + j * tile.width + lane;
@@ -65,40 +66,42 @@ HWY_INLINE void weigh_keys(const Tile& tile, const AttentionTaps& taps, const Bi
     FV w = hn::IfThenZeroElse(masked, weight[n]), log = below[n];
     if (tile.group.dropout_threshold > 0) {
       w = hn::IfThenElseZero(test_bit(kept.word, j + n, lane), hn::Mul(w, scale));
-      log = hn::Add(log, logarithm(scale));
+      log = hn::Add(log, attention_log(scale));
     }
     hn::Store(w, kF, s + n * tile.width);
     if (taps.entropy.data != nullptr) {
-      entropy = hn::IfThenElse(hn::Eq(w, hn::Zero(kF)), entropy, FmaNegated(w, log, entropy));
+      entropy = hn::IfThenElse(hn::Eq(w, hn::Zero(kF)), entropy, fma_negated(w, log, entropy));
     }
   }
   hn::Store(entropy, kF, g.entropy + lane);
 }
 
-// scores become weights, and their entropy is added up: log w is the score less logsumexp.
-void weigh(const Tile& tile, const Block& block, const AttentionTaps& taps, float* scores, Gathered& g) {
+// The scores become weights, and their entropy is added up: log w = score - logsumexp.
+void to_weights(const Tile& tile, const Block& block, const TileTaps& taps, float* scores, RowTaps& g) {
   Bits kept;
   if (tile.group.dropout_threshold > 0) find_kept(tile, block, kept);
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     int64_t j = 0;
-    for (; j + kInStep <= block.count; j += kInStep) weigh_keys<kInStep>(tile, taps, kept, scores, lane, j, g);
-    for (; j < block.count; ++j) weigh_keys<1>(tile, taps, kept, scores, lane, j, g);
+    for (; j + kExpsInStep <= block.count; j += kExpsInStep)
+      keys_to_weights<kExpsInStep>(tile, taps, kept, scores, lane, j, g);
+    for (; j < block.count; ++j) keys_to_weights<1>(tile, taps, kept, scores, lane, j, g);
   }
 }
 
-void copy_rows(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights) {
+// Copies the block's column of each row that has a place in `rows`.
+void copy_rows(const Tile& tile, const Block& block, const TileTaps& taps, const float* columns, float* const* rows) {
   for (int64_t r = 0; r < tile.rows; ++r) {
-    if (taps.rows[r] == nullptr) continue;
-    float* const to = taps.rows[r] + (block.from - taps.key_begin);
+    if (rows[r] == nullptr) continue;
+    float* const to = rows[r] + (block.from - taps.key_begin);
     for (int64_t j = 0; j < block.count; ++j) {
-      const float w = weights[j * tile.width + r];
-      to[j] = w == w ? w : std::numeric_limits<float>::quiet_NaN();
+      const float x = columns[j * tile.width + r];
+      to[j] = x == x ? x : std::numeric_limits<float>::quiet_NaN();
     }
   }
 }
 
-// Keys come in ascending order and only a larger weight displaces another, so of equals the smaller key stays ahead.
-// Without a branch: each place takes what stands there, or what stood before it, or the new one.
+// Keys come in ascending order and only a larger weight replaces another, so of equal weights the smaller key comes
+// first. There is no branch: each place keeps its weight, or takes that of the place before it, or the new one.
 inline void insert(float* best, int32_t* keys, int64_t places, float weight, int32_t key) {
   const FV w = all(weight);
   for (int64_t at = places - kLanes; at >= 0; at -= kLanes) {
@@ -111,11 +114,11 @@ inline void insert(float* best, int32_t* keys, int64_t places, float weight, int
   }
 }
 
-// What the top weights of a row cannot be smaller than: there are as many sixteens of keys whose largest weights reach
-// it. Without that a row of 1,024 keys takes in 39 weights for its top 8, with it about ten.
-struct LowerBound {
-  static constexpr int64_t kMost = 16;  // of a top that has one
-  HWY_ALIGN float largest[kMost][kTileRows] = {};
+// A lower bound of the top weights of a row: the k-th largest among the maxima of sixteen keys each. With it a row of
+// 1,024 keys inserts about ten weights for its top 8, without it 39.
+struct TopBound {
+  static constexpr int64_t kMost = 16;  // the largest k that has a bound
+  HWY_ALIGN float largest[kMost][kTileQueries] = {};
 
   void add(const Tile& tile, const Block& block, int64_t top, const float* weights) {
     for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
@@ -133,7 +136,7 @@ struct LowerBound {
     }
   }
 
-  // The numbers right below the bounds, which weights must exceed.
+  // The numbers next below the bounds: a weight must exceed them.
   void write(const Tile& tile, int64_t top, float* thresholds) const {
     for (int64_t r = 0; r < tile.rows; ++r) {
       const float bound = largest[top - 1][r];
@@ -142,7 +145,7 @@ struct LowerBound {
   }
 };
 
-void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
+void rank(const Tile& tile, const Block& block, const TileTaps& taps, const float* weights, RowTaps& g) {
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     FV threshold = hn::Load(kF, g.threshold + lane);
     for (int64_t j = 0; j < block.count; ++j) {
@@ -162,7 +165,7 @@ void rank(const Tile& tile, const Block& block, const AttentionTaps& taps, const
   }
 }
 
-// The upper half of 2 * kHalf numbers is added to the lower.
+// Adds the upper half of 2 * kHalf numbers to the lower half.
 template <size_t kHalf>
 HWY_INLINE void fold(float* lanes) {
   const hn::CappedTag<float, kHalf> d;
@@ -171,13 +174,13 @@ HWY_INLINE void fold(float* lanes) {
   }
 }
 
-// Sixteen lanes are folded in one fixed tree, after the sixteens of the tile were added, whatever the vector width.
-void add_columns(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights) {
+// Stripes of sixteen lanes are added, and the sixteen sums folded in one fixed tree, whatever the vector width.
+void add_columns(const Tile& tile, const Block& block, const TileTaps& taps, const float* weights) {
   for (int64_t j = 0; j < block.count; ++j) {
-    HWY_ALIGN float lanes[kernels::kColumns];
-    for (int64_t part = 0; part < kernels::kColumns; part += kLanes) {
+    HWY_ALIGN float lanes[kernels::kStripe];
+    for (int64_t part = 0; part < kernels::kStripe; part += kLanes) {
       FV sum = hn::Zero(kF);
-      for (int64_t lane = part; lane < tile.rows; lane += kernels::kColumns) {
+      for (int64_t lane = part; lane < tile.rows; lane += kernels::kStripe) {
         const auto live = hn::FirstN(kF, static_cast<size_t>(std::min(kLanes, tile.rows - lane)));
         sum = hn::Add(sum, hn::IfThenElseZero(live, hn::Load(kF, weights + j * tile.width + lane)));
       }
@@ -189,8 +192,8 @@ void add_columns(const Tile& tile, const Block& block, const AttentionTaps& taps
   }
 }
 
-// The column of cells that is open is added to the picture.
-void close_cells(const Tile& tile, const AttentionTaps& taps, Gathered& g) {
+// Adds the open column of cells to the map.
+void close_cells(const Tile& tile, const TileTaps& taps, RowTaps& g) {
   if (g.cell_end == 0) return;
   for (int64_t r = 0; r < tile.rows; ++r) {
     float& cell = taps.cells[r][g.cell_column];
@@ -200,10 +203,10 @@ void close_cells(const Tile& tile, const AttentionTaps& taps, Gathered& g) {
       cell = g.cell[r];
     }
   }
-  std::fill_n(g.cell, kTileRows, 0.0f);
+  std::fill_n(g.cell, kTileQueries, 0.0f);
 }
 
-void add_cells(const Tile& tile, const Block& block, const AttentionTaps& taps, const float* weights, Gathered& g) {
+void add_cells(const Tile& tile, const Block& block, const TileTaps& taps, const float* weights, RowTaps& g) {
   for (int64_t j = 0; j < block.count;) {
     const int64_t key = block.from + j;
     if (key >= g.cell_end) {
@@ -231,18 +234,21 @@ void add_cells(const Tile& tile, const Block& block, const AttentionTaps& taps, 
   }
 }
 
-void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows, float* scratch) {
+void run_taps_tile(const AttentionGroup& group, const TileTaps& taps, int64_t first, int64_t rows, float* scratch) {
   const Tile tile(group, first, rows);
   float* const columns = scratch;  // pack_queries()
   float* const scores = columns + packed_queries(group, tile.width);
   float* const spare = scores + kBlockKeys * tile.width;
-  Gathered gathered(tile, taps, spare + kBlockKeys * tile.width);
+  RowTaps row_taps(tile, taps, spare + kBlockKeys * tile.width);
   if (taps.kept == nullptr) pack_queries(tile, group.scale, columns);
   for (int64_t r = 0; taps.rows != nullptr && r < rows; ++r) {
     if (taps.rows[r] != nullptr) std::fill_n(taps.rows[r], taps.key_end - taps.key_begin, 0.0f);
   }
+  for (int64_t r = 0; taps.row_scores != nullptr && r < rows; ++r) {
+    if (taps.row_scores[r] != nullptr) std::fill_n(taps.row_scores[r], taps.key_end - taps.key_begin, kMinusInfinity);
+  }
 
-  const auto for_blocks = [&](const auto& f) HWY_ATTR {
+  const auto each_block = [&](const auto& f) HWY_ATTR {
     const int64_t end = std::min(tile.end, taps.key_end);
     for (int64_t begin = std::max(tile.begin / kBlockKeys * kBlockKeys, taps.key_begin); begin < end;
          begin += kBlockKeys) {
@@ -254,39 +260,41 @@ void TapsTile(const AttentionGroup& group, const AttentionTaps& taps, int64_t fi
     }
   };
   const auto look_at = [&](const Block& block, const float* weights) HWY_ATTR {
-    if (taps.rows != nullptr) copy_rows(tile, block, taps, weights);
-    if (taps.top > 0) rank(tile, block, taps, weights, gathered);
+    if (taps.rows != nullptr) copy_rows(tile, block, taps, weights, taps.rows);
+    if (taps.top > 0) rank(tile, block, taps, weights, row_taps);
     if (taps.column_sums != nullptr) add_columns(tile, block, taps, weights);
-    if (taps.cells != nullptr) add_cells(tile, block, taps, weights, gathered);
+    if (taps.cells != nullptr) add_cells(tile, block, taps, weights, row_taps);
   };
-  if (taps.kept != nullptr && taps.top > 0 && taps.top <= LowerBound::kMost) {
-    LowerBound bound;
-    for_blocks([&](const Block& block, Coverage, const Bits&, float* kept) HWY_ATTR {
-      weigh(tile, block, taps, kept, gathered);
+  if (taps.kept != nullptr && taps.top > 0 && taps.top <= TopBound::kMost) {
+    TopBound bound;
+    each_block([&](const Block& block, Coverage, const Bits&, float* kept) HWY_ATTR {
+      if (taps.row_scores != nullptr) copy_rows(tile, block, taps, kept, taps.row_scores);
+      to_weights(tile, block, taps, kept, row_taps);
       bound.add(tile, block, taps.top, kept);
     });
-    bound.write(tile, taps.top, gathered.threshold);
-    for_blocks([&](const Block& block, Coverage, const Bits&, const float* kept) HWY_ATTR { look_at(block, kept); });
+    bound.write(tile, taps.top, row_taps.threshold);
+    each_block([&](const Block& block, Coverage, const Bits&, const float* kept) HWY_ATTR { look_at(block, kept); });
   } else {
-    for_blocks([&](const Block& block, Coverage coverage, Bits& bits, float* block_scores) HWY_ATTR {
+    each_block([&](const Block& block, Coverage coverage, Bits& bits, float* block_scores) HWY_ATTR {
       if (taps.kept == nullptr) {
-        multiply_keys(tile, block, columns, block_scores);
-        (void)apply_rules(tile, block, coverage, block_scores, spare, {}, bits);
+        key_products(tile, block, columns, block_scores);
+        (void)modify_scores(tile, block, coverage, block_scores, spare, {}, bits);
       }
-      weigh(tile, block, taps, block_scores, gathered);
+      if (taps.row_scores != nullptr) copy_rows(tile, block, taps, block_scores, taps.row_scores);
+      to_weights(tile, block, taps, block_scores, row_taps);
       look_at(block, block_scores);
     });
   }
-  if (taps.cells != nullptr) close_cells(tile, taps, gathered);
+  if (taps.cells != nullptr) close_cells(tile, taps, row_taps);
   for (int64_t r = 0; r < rows; ++r) {
     const int64_t h = tile.head[r], i = tile.query[r];
     if (taps.entropy.data != nullptr) {
-      const float entropy = gathered.entropy[r];
+      const float entropy = row_taps.entropy[r];
       *taps.entropy.at(h, i) = entropy == entropy ? entropy : std::numeric_limits<float>::quiet_NaN();
     }
     if (taps.top > 0) {
-      std::copy_n(gathered.weights_of(r), taps.top, taps.top_weights.at(h, i));
-      std::copy_n(gathered.keys_of(r), taps.top, taps.top_keys.at(h, i));
+      std::copy_n(row_taps.weights_of(r), taps.top, taps.top_weights.at(h, i));
+      std::copy_n(row_taps.keys_of(r), taps.top, taps.top_keys.at(h, i));
     }
   }
 }
@@ -298,16 +306,15 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace heed::kernels {
 
-HWY_EXPORT(TapsTile);
+HWY_EXPORT(run_taps_tile);
 
-int64_t attention_taps_scratch(const AttentionGroup& group, int64_t top) {
-  return kTileRows * (2 * group.size + 2 * kBlockKeys + 2 * top_row_of(top));
+int64_t taps_scratch(const AttentionGroup& group, int64_t top) {
+  return kTileQueries * (2 * group.size + 2 * kBlockKeys + 2 * top_row_of(top));
 }
 
-void attention_taps_tile(const AttentionGroup& group, const AttentionTaps& taps, int64_t first, int64_t rows,
-                         float* scratch) {
+void taps_tile(const AttentionGroup& group, const TileTaps& taps, int64_t first, int64_t rows, float* scratch) {
   dispatch_ready();
-  HWY_DYNAMIC_DISPATCH(TapsTile)(group, taps, first, rows, scratch);
+  HWY_DYNAMIC_DISPATCH(run_taps_tile)(group, taps, first, rows, scratch);
 }
 
 }  // namespace heed::kernels

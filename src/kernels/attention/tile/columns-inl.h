@@ -1,4 +1,4 @@
-// Rows of a tile turned into columns, a lane a row, and back.
+// Rows of a tile transposed into columns, one lane a row, and back.
 #if defined(HEED_KERNELS_ATTENTION_TILE_COLUMNS_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_TILE_COLUMNS_INL_H_
 #undef HEED_KERNELS_ATTENTION_TILE_COLUMNS_INL_H_
@@ -30,8 +30,8 @@ HWY_INLINE void transpose_blocks(FV (&v)[4]) {
   v[3] = hn::InterleaveUpper(kF, ac_high, bd_high);
 }
 
-// Four floats at column c of rows[0], rows[4], ... as the blocks of one vector: in registers, because a load across
-// several just written stores would wait for them all to reach the cache.
+// Four floats at column c of rows[0], rows[4], ... as the 128-bit blocks of one vector. It is put together in
+// registers: a load across several recent stores would wait until all of them reach the cache.
 HWY_INLINE FV load_blocks(const float* const* rows, int64_t c) {
 #if HWY_TARGET <= HWY_AVX3
   const hn::Half<F> half;
@@ -44,7 +44,7 @@ HWY_INLINE FV load_blocks(const float* const* rows, int64_t c) {
 #endif
 }
 
-// The other way round.
+// The inverse of load_blocks().
 HWY_INLINE void store_blocks(FV v, float* const* rows, int64_t c) {
 #if HWY_TARGET <= HWY_AVX3
   const hn::Half<F> half;
@@ -61,19 +61,19 @@ HWY_INLINE void store_blocks(FV v, float* const* rows, int64_t c) {
 #endif
 }
 
-// Columns of rows that are far apart, beside each other. Rows some power of two apart share a few sets of the L1 cache;
-// 48 of them, walked over four columns at a time, would be fetched again for every step (16 heads forward: 1.5 %
-// slower; with a bias: 4 %).
+// A copy of some columns of rows that are far apart. Rows a power of two apart share a few sets of the L1 cache. 48 of
+// them, read four columns at a time, would be fetched again at every step (16 heads forward: 1.5 % slower; with a bias:
+// 4 %).
 constexpr int64_t kNear = 64;
-struct Near {
-  HWY_ALIGN float memory[kTileRows * kNear];
-  float* rows[kTileRows];
+struct NearRows {
+  HWY_ALIGN float memory[kTileQueries * kNear];
+  float* rows[kTileQueries];
   void prepare(int64_t width) {
     for (int64_t r = 0; r < width; ++r) rows[r] = memory + r * kNear;
   }
 };
-// Whether more of these rows share a set than a cache of 8 ways and 4 KB a way holds.
-HWY_INLINE bool crowd(const float* const* rows, int64_t count) {
+// Whether more of these rows share a set than a cache with 8 ways of 4 KB can hold.
+HWY_INLINE bool share_cache_sets(const float* const* rows, int64_t count) {
   if (count <= 8) return false;
   const int64_t stride = (rows[1] - rows[0]) * 4, power_of_two = stride & -stride;
   return count * std::min<int64_t>(power_of_two, 4096) > 8 * 4096;
@@ -88,17 +88,17 @@ HWY_INLINE void pack_rows(const Tile& tile, const float* const* rows, int64_t co
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
   if (column == 1) {
-    Near near;
-    const bool crowded = crowd(rows, tile.rows);
-    if (crowded) near.prepare(width);
+    NearRows near_rows;
+    const bool share_sets = share_cache_sets(rows, tile.rows);
+    if (share_sets) near_rows.prepare(width);
     const int64_t whole = columns / 4 * 4;
     for (; c < whole; c += std::min(kNear, whole - c)) {
-      const int64_t count = std::min(kNear, whole - c), first = crowded ? 0 : c;
-      const float* const* const lines = crowded ? near.rows : rows;
-      for (int64_t r = 0; crowded && r < width; ++r) {
+      const int64_t count = std::min(kNear, whole - c), first = share_sets ? 0 : c;
+      const float* const* const lines = share_sets ? near_rows.rows : rows;
+      for (int64_t r = 0; share_sets && r < width; ++r) {
         int64_t n = 0;
-        for (; n + kLanes <= count; n += kLanes) hn::Store(hn::LoadU(kF, rows[r] + c + n), kF, near.rows[r] + n);
-        for (; n < count; n += 4) hn::Store(hn::LoadU(kQuad, rows[r] + c + n), kQuad, near.rows[r] + n);
+        for (; n + kLanes <= count; n += kLanes) hn::Store(hn::LoadU(kF, rows[r] + c + n), kF, near_rows.rows[r] + n);
+        for (; n < count; n += 4) hn::Store(hn::LoadU(kQuad, rows[r] + c + n), kQuad, near_rows.rows[r] + n);
       }
       for (int64_t at = 0; at < count; at += 4) {
         for (int64_t lane = 0; lane < width; lane += kLanes) {
@@ -122,28 +122,28 @@ HWY_INLINE void pack_rows(const Tile& tile, const float* const* rows, int64_t co
   }
 }
 
-// destination[c][r] = scale * source row r, column c. Lanes beyond the tile's rows repeat row 0.
-inline void pack_columns(const Tile& tile, const kernels::Strided<const float>& source, int64_t columns, float scale,
-                         float* HWY_RESTRICT destination) {
-  const float* rows[kTileRows];
+// destination[c][r] = scale * source[r][c]. Lanes beyond the tile's rows repeat row 0.
+inline void pack_columns(const Tile& tile, const kernels::StridedRows<const float>& source, int64_t columns,
+                         float scale, float* HWY_RESTRICT destination) {
+  const float* rows[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) rows[r] = source.at(tile.head[r], tile.query[r]);
   pack_rows(tile, rows, source.column, columns, destination, [scale](FV x) HWY_ATTR { return hn::Mul(x, all(scale)); });
 }
 
-// destination row r, column c = f(source[c][r], r): f maps a vector of lanes. Unit column stride.
+// destination[r][c] = f(source[c][r], r), where f maps a vector of lanes. Unit column stride.
 template <class Map>
 HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT source, int64_t columns,
                                float* const* destination, const Map& f) {
   const int64_t width = tile.width;
   int64_t c = 0;
 #if HWY_TARGET != HWY_SCALAR
-  Near near;
-  const bool direct = tile.rows == width && !crowd(destination, tile.rows);
-  if (!direct) near.prepare(width);
+  NearRows near_rows;
+  const bool direct = tile.rows == width && !share_cache_sets(destination, tile.rows);
+  if (!direct) near_rows.prepare(width);
   const int64_t whole = columns / 4 * 4;
   for (; c < whole; c += std::min(kNear, whole - c)) {
     const int64_t count = std::min(kNear, whole - c), first = direct ? c : 0;
-    float* const* const lines = direct ? destination : near.rows;
+    float* const* const lines = direct ? destination : near_rows.rows;
     for (int64_t at = 0; at < count; at += 4) {
       for (int64_t lane = 0; lane < width; lane += kLanes) {
         FV v[4];
@@ -156,8 +156,9 @@ HWY_INLINE void unpack_columns(const Tile& tile, const float* HWY_RESTRICT sourc
     }
     for (int64_t r = 0; !direct && r < tile.rows; ++r) {
       int64_t n = 0;
-      for (; n + kLanes <= count; n += kLanes) hn::StoreU(hn::Load(kF, near.rows[r] + n), kF, destination[r] + c + n);
-      for (; n < count; n += 4) hn::StoreU(hn::Load(kQuad, near.rows[r] + n), kQuad, destination[r] + c + n);
+      for (; n + kLanes <= count; n += kLanes)
+        hn::StoreU(hn::Load(kF, near_rows.rows[r] + n), kF, destination[r] + c + n);
+      for (; n < count; n += 4) hn::StoreU(hn::Load(kQuad, near_rows.rows[r] + n), kQuad, destination[r] + c + n);
     }
   }
 #endif

@@ -1,4 +1,4 @@
-// The scores of a tile against a block of keys, and the rules that act on them: stages, bias, masks, dropout.
+// The scores of a tile against a block of keys, and what modifies them: score functions, bias and masks; and dropout.
 #if defined(HEED_KERNELS_ATTENTION_TILE_SCORES_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_TILE_SCORES_INL_H_
 #undef HEED_KERNELS_ATTENTION_TILE_SCORES_INL_H_
@@ -16,17 +16,17 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// The derivatives of the stages, as far as they are wanted, each (64, width).
-struct StageSlopes {
-  float* by_score = nullptr;  // of what leaves the last stage, by what enters the first
+// The derivatives of the score functions, as far as they are wanted, each (64, width).
+struct ScoreSlopes {
+  float* by_score = nullptr;  // of the last function's result by the first one's argument
   float* spare = nullptr;
-  float* by_entry = nullptr;  // by the entry of stage `stage`'s table
-  int32_t* entry = nullptr;   // which that is
+  float* by_entry = nullptr;  // by the entry of the table of function `stage`
+  int32_t* entry = nullptr;   // which entry that is
   int64_t stage = -1;
 };
 
-// `block` is filled but for the stage's own fields; `count` numbers.
-inline void run_stages(const AttentionGroup& g, score::Block block, int64_t count, const StageSlopes& slopes) {
+// Runs the group's score functions on `count` scores. `block` is filled but for what belongs to one function.
+inline void run_score_functions(const AttentionGroup& g, score::Block block, int64_t count, const ScoreSlopes& slopes) {
   for (int64_t n = 0; n < g.stage_count; ++n) {
     const kernels::ScoreStage& stage = g.stages[n];
     block.table = stage.table;
@@ -38,7 +38,7 @@ inline void run_stages(const AttentionGroup& g, score::Block block, int64_t coun
     }
     stage.run(stage.function, block);
     if (slopes.by_score == nullptr || n == 0) continue;
-    const bool after = slopes.stage >= 0 && n > slopes.stage;  // the entry's way to the result leads through this stage
+    const bool after = slopes.stage >= 0 && n > slopes.stage;  // the entry acts on the result through this function
     for (int64_t at = 0; at < count; at += kLanes) {
       const FV slope = hn::LoadU(kF, slopes.spare + at);
       hn::StoreU(hn::Mul(hn::LoadU(kF, slopes.by_score + at), slope), kF, slopes.by_score + at);
@@ -47,9 +47,9 @@ inline void run_stages(const AttentionGroup& g, score::Block block, int64_t coun
   }
 }
 
-inline void apply_stages(const Tile& tile, const Block& block, float* scores, const StageSlopes& slopes) {
+inline void apply_score_functions(const Tile& tile, const Block& block, float* scores, const ScoreSlopes& slopes) {
   const AttentionGroup& g = tile.group;
-  HWY_ALIGN int32_t head[kTileRows], query[kTileRows], key[kTileRows];
+  HWY_ALIGN int32_t head[kTileQueries], query[kTileQueries], key[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) {
     head[r] = static_cast<int32_t>(g.first_head) + static_cast<int32_t>(tile.head[r]);
     query[r] = static_cast<int32_t>(tile.query[r]);
@@ -61,12 +61,13 @@ inline void apply_stages(const Tile& tile, const Block& block, float* scores, co
   b.head = head, b.query = query, b.key = key;
   b.key_step = 1;
   b.sequence = g.sequence, b.offset = g.offset;
-  run_stages(g, b, block.count * tile.width, slopes);
+  run_score_functions(g, b, block.count * tile.width, slopes);
 }
 
-// Adds the bias; where it is -inf the score is exactly that, whatever it was, and the bit is cleared.
+// Adds the bias. Where it is -inf the score becomes -inf, whatever it was, and the bit is cleared. Returns whether a
+// bit was cleared.
 inline bool apply_bias(const Tile& tile, const Block& block, float* scores, float* bias, Bits& bits) {
-  kernels::Strided<const float> source = tile.group.bias;
+  kernels::StridedRows<const float> source = tile.group.bias;
   source.data += block.from * source.column;
   pack_columns(tile, source, block.count, 1.0f, bias);
   bool cleared = false;
@@ -98,19 +99,20 @@ inline void apply_bits(const Tile& tile, const Block& block, const Bits& bits, f
   }
 }
 
-// From products of queries and keys to scores: scores[j][r], -inf where not attended. `spare` is room for a bias tile.
-// Returns whether some pair of the block is not attended; `bits` is then valid.
-inline bool apply_rules(const Tile& tile, const Block& block, Coverage coverage, float* scores, float* spare,
-                        const StageSlopes& slopes, Bits& bits) {
+// From products of queries and keys to scores: applies score functions, bias and masks. scores[j][r] is -inf where not
+// attended. `spare` has room for a bias tile. Returns whether some pair of the block is not attended; `bits` is then
+// valid.
+inline bool modify_scores(const Tile& tile, const Block& block, Coverage coverage, float* scores, float* spare,
+                          const ScoreSlopes& slopes, Bits& bits) {
   const AttentionGroup& g = tile.group;
-  if (g.stage_count > 0) apply_stages(tile, block, scores, slopes);
+  if (g.stage_count > 0) apply_score_functions(tile, block, scores, slopes);
   bool partial = coverage == Coverage::part;
   if (g.bias.data != nullptr) partial = apply_bias(tile, block, scores, spare, bits) || partial;
   if (coverage == Coverage::part) apply_bits(tile, block, bits, scores);
   return partial;
 }
 
-// Floats of the packed queries, and behind them of the weights of additive scores.
+// Floats of the packed queries and, after them, of the weights of additive scores.
 [[nodiscard]] inline int64_t packed_queries(const AttentionGroup& g, int64_t width) {
   return (g.additive.data == nullptr ? 1 : 2) * g.size * width;
 }
@@ -123,7 +125,7 @@ inline void pack_queries(const Tile& tile, float scale, float* columns) {
 }
 
 // scores (64, width) = sum_d weight_d tanh(query_d + key_d) of the block's keys.
-inline void add_tangents(const Tile& tile, const Block& block, const float* columns, float* scores) {
+inline void additive_scores(const Tile& tile, const Block& block, const float* columns, float* scores) {
   const AttentionGroup& g = tile.group;
   const float* const weights = columns + g.size * tile.width;
   for (int64_t j = 0; j < block.count; ++j) {
@@ -132,30 +134,31 @@ inline void add_tangents(const Tile& tile, const Block& block, const float* colu
       FV sum = hn::Zero(kF);
       for (int64_t d = 0; d < g.size; ++d) {
         const int64_t at = d * tile.width + lane;
-        const FV tangent = hyperbolic_tangent(hn::Add(hn::Load(kF, columns + at), all(key[d * g.key.column])));
-        sum = Fma(hn::Load(kF, weights + at), tangent, sum);
+        const FV tangent = attention_tanh(hn::Add(hn::Load(kF, columns + at), all(key[d * g.key.column])));
+        sum = fma(hn::Load(kF, weights + at), tangent, sum);
       }
       hn::Store(sum, kF, scores + j * tile.width + lane);
     }
   }
 }
 
-// Has the next block's bias asked for while this one is multiplied: its rows lie far apart, where no processor looks by
-// itself. A bias (L, S) of 4 MB: 1.38 times plain attention, without this 1.45. `calls`: as Ahead::spread() wants it.
-HWY_INLINE void ask_for_bias(const Tile& tile, const Block& block, int64_t calls, kernels::Ahead& ahead) {
+// Prefetches the next block's bias while this block is multiplied. Its rows are far apart, so no processor prefetches
+// them by itself. A bias (L, S) of 4 MB costs 1.38 times plain attention, without this 1.45. `calls`: of
+// Prefetch::issue() until then.
+HWY_INLINE void prefetch_bias(const Tile& tile, const Block& block, int64_t calls, kernels::Prefetch& prefetch) {
   const AttentionGroup& g = tile.group;
   const int64_t from = block.from + block.count, count = std::min(kBlockKeys, tile.end - from);
-  ahead.clear();
+  prefetch.clear();
   if (count <= 0 || g.bias.column != 1 || tile.head[0] != tile.head[tile.rows - 1]) return;
-  ahead.add(g.bias.at(tile.head[0], tile.query[0]) + from, g.bias.row, count, g.bias.row == 0 ? 1 : tile.rows);
-  ahead.spread(calls);
+  prefetch.add(g.bias.at(tile.head[0], tile.query[0]) + from, g.bias.row, count, g.bias.row == 0 ? 1 : tile.rows);
+  prefetch.spread(calls);
 }
 
-// The block's keys against the packed queries: scores before any rule.
-inline void multiply_keys(const Tile& tile, const Block& block, const float* columns, float* scores,
-                          kernels::Ahead* ahead = nullptr) {
+// The block's keys times the packed queries: scores before anything modifies them.
+inline void key_products(const Tile& tile, const Block& block, const float* columns, float* scores,
+                         kernels::Prefetch* prefetch = nullptr) {
   const AttentionGroup& g = tile.group;
-  if (g.additive.data != nullptr) return add_tangents(tile, block, columns, scores);
+  if (g.additive.data != nullptr) return additive_scores(tile, block, columns, scores);
   multiply<Into::fresh>({.c = scores,
                          .c_row = tile.width,
                          .a = g.key.data + block.from * g.key.row,
@@ -166,7 +169,7 @@ inline void multiply_keys(const Tile& tile, const Block& block, const float* col
                          .rows = block.count,
                          .depth = g.size,
                          .n = tile.width,
-                         .ahead = ahead});
+                         .prefetch = prefetch});
 }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -198,7 +201,7 @@ inline void find_kept(const Tile& tile, const Block& block, Bits& kept) {
     kept.set(r, bits);
   }
 #else
-  HWY_ALIGN uint32_t queries[kTileRows], heads[kTileRows];
+  HWY_ALIGN uint32_t queries[kTileQueries], heads[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) {
     queries[r] = static_cast<uint32_t>(tile.query[r]);
     heads[r] = g.first_head + static_cast<uint32_t>(tile.head[r]);
@@ -234,7 +237,7 @@ inline void find_kept(const Tile& tile, const Block& block, Bits& kept) {
 #endif
 }
 
-// True when every element is finite: 0 * x is 0 for those alone.
+// True when every element is finite: only then is 0 * x zero for all of them.
 inline bool all_finite(const float* data, int64_t row_stride, int64_t column_stride, int64_t rows, int64_t columns) {
   FV sums = hn::Zero(kF);
   float sum = 0.0f;
@@ -249,15 +252,15 @@ inline bool all_finite(const float* data, int64_t row_stride, int64_t column_str
   return sum == 0.0f && hn::AllTrue(kF, hn::Eq(sums, hn::Zero(kF)));
 }
 
-// multiply<kInto> with lanes = queries and depth = keys, where a pair that is not attended adds nothing at all: for
-// blocks that hold a NaN or an infinity, which zero times would let through.
+// multiply<kInto> with lanes = queries and depth = keys, where a pair that is not attended adds nothing at all. For
+// blocks that hold a NaN or an infinity: a weight of zero would let it through.
 template <Into kInto>
 void multiply_attended_lanes(const Product& p, const Bits& bits) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t lane = 0; lane < p.n; lane += kLanes) {
       FV sum = hn::Zero(kF);
       for (int64_t k = 0; k < p.depth; ++k) {
-        const FV next = Fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
+        const FV next = fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
         sum = hn::IfThenElse(test_bit(bits.word, k, lane), next, sum);
       }
       float* const c = p.c + row * p.c_row + lane;
@@ -267,14 +270,14 @@ void multiply_attended_lanes(const Product& p, const Bits& bits) {
   }
 }
 
-// multiply<Into::added> likewise, with rows = keys and depth = queries.
+// The same for multiply<Into::added> with rows = keys and depth = queries.
 inline void multiply_attended_depth(const Product& p, const Bits& bits) {
   for (int64_t row = 0; row < p.rows; ++row) {
     for (int64_t lane = 0; lane < p.n; lane += kLanes) {
       FV sum = hn::Zero(kF);
       for (int64_t k = 0; k < p.depth; ++k) {
         if ((bits.word[row / 32][k] >> (row % 32) & 1u) == 0) continue;
-        sum = Fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
+        sum = fma(all(p.a[row * p.a_row + k * p.a_depth]), hn::Load(kF, p.x + k * p.x_row + lane), sum);
       }
       float* const c = p.c + row * p.c_row + lane;
       hn::Store(hn::Add(hn::Load(kF, c), sum), kF, c);

@@ -1,4 +1,4 @@
-// Rows of keys and values that are kept narrow or in pages, as f32.
+// Stored rows of keys and values (group.h) as f32.
 #if defined(HEED_KERNELS_ATTENTION_TILE_STORED_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_TILE_STORED_INL_H_
 #undef HEED_KERNELS_ATTENTION_TILE_STORED_INL_H_
@@ -10,7 +10,8 @@
 #include <limits>
 
 #include "base/half.h"
-#include "kernels/attention/tile/scores-inl.h"
+#include "kernels/attention/group.h"
+#include "kernels/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -21,23 +22,23 @@ using kernels::StoredRows;
 
 // kLanes numbers from `from` on. Exact, but for the product with the scale, which is rounded once.
 template <Element kElement>
-HWY_INLINE FV widen(const void* from, int64_t at, FV scale) {
+HWY_INLINE FV to_f32(const void* from, int64_t at, FV scale) {
   if constexpr (kElement == Element::bf16) {
-    const hn::Rebind<uint16_t, F> narrow;
-    const auto bits = hn::LoadU(narrow, static_cast<const uint16_t*>(from) + at);
+    const hn::Rebind<uint16_t, F> d16;
+    const auto bits = hn::LoadU(d16, static_cast<const uint16_t*>(from) + at);
     return hn::BitCast(kF, hn::ShiftLeft<16>(hn::PromoteTo(kU, bits)));
   } else if constexpr (kElement == Element::f16) {
 #if HWY_TARGET <= HWY_AVX2
-    const hn::Rebind<hwy::float16_t, F> narrow;
-    return hn::PromoteTo(kF, hn::LoadU(narrow, static_cast<const hwy::float16_t*>(from) + at));
+    const hn::Rebind<hwy::float16_t, F> d16;
+    return hn::PromoteTo(kF, hn::LoadU(d16, static_cast<const hwy::float16_t*>(from) + at));
 #else
     HWY_ALIGN float lanes[kLanes];
     for (int64_t n = 0; n < kLanes; ++n) lanes[n] = f16_to_f32(static_cast<const uint16_t*>(from)[at + n]);
     return hn::Load(kF, lanes);
 #endif
   } else if constexpr (kElement == Element::i8) {
-    const hn::Rebind<int8_t, F> narrow;
-    const auto integers = hn::PromoteTo(kI, hn::LoadU(narrow, static_cast<const int8_t*>(from) + at));
+    const hn::Rebind<int8_t, F> d8;
+    const auto integers = hn::PromoteTo(kI, hn::LoadU(d8, static_cast<const int8_t*>(from) + at));
     return hn::Mul(hn::ConvertTo(kF, integers), scale);
   } else {
     return hn::LoadU(kF, static_cast<const float*>(from) + at);
@@ -45,7 +46,7 @@ HWY_INLINE FV widen(const void* from, int64_t at, FV scale) {
 }
 
 template <Element kElement>
-HWY_INLINE float widen_one(const void* from, int64_t at, float scale) {
+HWY_INLINE float one_to_f32(const void* from, int64_t at, float scale) {
   if constexpr (kElement == Element::bf16) return bf16_to_f32(static_cast<const uint16_t*>(from)[at]);
   if constexpr (kElement == Element::f16) return f16_to_f32(static_cast<const uint16_t*>(from)[at]);
   if constexpr (kElement == Element::i8) return static_cast<float>(static_cast<const int8_t*>(from)[at]) * scale;
@@ -54,10 +55,10 @@ HWY_INLINE float widen_one(const void* from, int64_t at, float scale) {
 
 constexpr int64_t bytes_of(Element element) { return element == Element::f32 ? 4 : element == Element::i8 ? 1 : 2; }
 
-// Rows from `first` on, one after the other.
-class RowWalk {
+// Reads rows in order from `first` on, from page to page.
+class StoredRowReader {
  public:
-  RowWalk(const StoredRows& rows, int64_t first)
+  StoredRowReader(const StoredRows& rows, int64_t first)
       : rows_(&rows),
         bytes_(bytes_of(rows.element)),
         step_(rows.row * bytes_),
@@ -68,8 +69,9 @@ class RowWalk {
   [[nodiscard]] const char* row() const { return row_; }
   [[nodiscard]] float scale() const { return scale_ == nullptr ? 1.0f : *scale_; }
   [[nodiscard]] int64_t rows_in_page() const { return left_; }  // from this one on
-  // The next `count` rows, fewer than there are in this page, and their scales if there are any and they are wanted.
-  void take(int64_t count, const float** rows, float* scales) {
+  // The next `count` rows, fewer than are left in this page, and their scales where there are any and `scales` is not
+  // null.
+  void read(int64_t count, const float** rows, float* scales) {
     const char* const row = row_;
     const int64_t step = step_;
     for (int64_t j = 0; j < count; ++j) rows[j] = reinterpret_cast<const float*>(row + j * step);
@@ -105,33 +107,33 @@ class RowWalk {
 };
 
 template <Element kElement>
-HWY_NOINLINE void unpack_as(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
-                            int64_t to_row) {
-  RowWalk walk(rows, from);
+HWY_NOINLINE void convert_as(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to,
+                             int64_t to_row) {
+  StoredRowReader walk(rows, from);
   for (int64_t j = 0; j < count; ++j, to += to_row) {
     const char* const row = walk.row();
     const float row_scale = walk.scale();
     const FV scale = all(row_scale);
     int64_t c = 0;
     if (rows.column == 1) {
-      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(widen<kElement>(row, c, scale), kF, to + c);
+      for (; c + kLanes <= columns; c += kLanes) hn::StoreU(to_f32<kElement>(row, c, scale), kF, to + c);
     }
-    for (; c < columns; ++c) to[c] = widen_one<kElement>(row, c * rows.column, row_scale);
+    for (; c < columns; ++c) to[c] = one_to_f32<kElement>(row, c * rows.column, row_scale);
     if (j + 1 < count) walk.advance();
   }
 }
 
-inline void unpack(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to, int64_t to_row) {
+inline void convert(const StoredRows& rows, int64_t columns, int64_t from, int64_t count, float* to, int64_t to_row) {
   switch (rows.element) {
-    case Element::f32: return unpack_as<Element::f32>(rows, columns, from, count, to, to_row);
-    case Element::bf16: return unpack_as<Element::bf16>(rows, columns, from, count, to, to_row);
-    case Element::f16: return unpack_as<Element::f16>(rows, columns, from, count, to, to_row);
-    case Element::i8: return unpack_as<Element::i8>(rows, columns, from, count, to, to_row);
+    case Element::f32: return convert_as<Element::f32>(rows, columns, from, count, to, to_row);
+    case Element::bf16: return convert_as<Element::bf16>(rows, columns, from, count, to, to_row);
+    case Element::f16: return convert_as<Element::f16>(rows, columns, from, count, to, to_row);
+    case Element::i8: return convert_as<Element::i8>(rows, columns, from, count, to, to_row);
   }
 }
 
 // Keys or values of a group, whatever the form, as stored rows.
-inline StoredRows stored(const StoredRows& rows, const kernels::Strided<const float>& plain) {
+inline StoredRows stored(const StoredRows& rows, const kernels::StridedRows<const float>& plain) {
   if (rows.data != nullptr) return rows;
   StoredRows same;
   same.data = plain.data;

@@ -1,4 +1,4 @@
-// A tile of queries and a block of keys, and which pairs of theirs are attended.
+// A tile of queries, a block of keys, and which of their pairs are attended.
 #if defined(HEED_KERNELS_ATTENTION_TILE_TILE_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_TILE_TILE_INL_H_
 #undef HEED_KERNELS_ATTENTION_TILE_TILE_INL_H_
@@ -9,8 +9,8 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/attention/attention.h"
-#include "kernels/simd/attention_math-inl.h"
+#include "kernels/attention/group.h"
+#include "kernels/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -18,19 +18,20 @@ namespace {
 
 using kernels::AttentionGroup;
 using kernels::kBlockKeys;
-using kernels::kTileRows;
+using kernels::kTileQueries;
 using kernels::padded;
 
-// A bit a key of the block, a word a lane: low 32 keys, then high. A set bit lets the pair through.
+// Which pairs of a tile and a block are attended, or kept by dropout: for each lane one bit a key, the low 32 keys in
+// word[0] and the high ones in word[1].
 struct Bits {
-  HWY_ALIGN uint32_t word[2][kTileRows];
+  HWY_ALIGN uint32_t word[2][kTileQueries];
   void set(int64_t lane, uint64_t bits) {
     word[0][lane] = static_cast<uint32_t>(bits);
     word[1][lane] = static_cast<uint32_t>(bits >> 32);
   }
 };
 
-HWY_INLINE auto test_bit(const uint32_t (&word)[2][kTileRows], int64_t key, int64_t lane) {
+HWY_INLINE auto test_bit(const uint32_t (&word)[2][kTileQueries], int64_t key, int64_t lane) {
   const UV words = hn::Load(kU, word[key / 32] + lane);
   const UV bit = hn::Set(kU, uint32_t{1} << (key % 32));
   return hn::RebindMask(kF, hn::Ne(hn::And(words, bit), hn::Zero(kU)));
@@ -38,19 +39,19 @@ HWY_INLINE auto test_bit(const uint32_t (&word)[2][kTileRows], int64_t key, int6
 
 inline uint64_t low_bits(int64_t count) { return count >= 64 ? ~uint64_t{0} : (uint64_t{1} << count) - 1; }
 
-// Up to 48 rows of the group. Lanes beyond `rows` repeat row 0; nothing of them is written.
+// Up to kTileQueries rows of the group. Lanes beyond `rows` repeat row 0, and nothing of them is written.
 struct Tile {
   const AttentionGroup& group;
   int64_t rows, width;         // width: rows rounded up to 16
   int64_t begin, end;          // keys that any row may see by position
   int64_t all_begin, all_end;  // keys that every row may see by position
-  int64_t head[kTileRows], query[kTileRows];
-  int64_t first_key[kTileRows], last_key[kTileRows];
+  int64_t head[kTileQueries], query[kTileQueries];
+  int64_t first_key[kTileQueries], last_key[kTileQueries];
 
   Tile(const AttentionGroup& g, int64_t first, int64_t count)
       : group(g), rows(count), width(padded(count)), begin(g.keys), end(0), all_begin(0), all_end(g.keys) {
     int64_t h = 0, i = first;
-    if (first >= g.queries) h = first / g.queries, i = first % g.queries;  // some 80 cycles
+    if (first >= g.queries) h = first / g.queries, i = first % g.queries;  // the division takes some 80 cycles
     for (int64_t r = 0; r < width; ++r) {
       head[r] = r < rows ? h : head[0];
       query[r] = r < rows ? i : query[0];
@@ -75,7 +76,8 @@ struct Tile {
   }
 };
 
-// The keys of a block that a tile visits: [from, from + count), from a multiple of 8 (a dropout block).
+// The keys of a block that a tile visits: [from, from + count). `from` is a multiple of 8, as dropout draws random
+// numbers for eight keys together.
 struct Block {
   int64_t from, count;
 };
@@ -92,7 +94,7 @@ inline uint64_t mask_bits(const bool* mask, int64_t stride, int64_t count) {
   int64_t j = 0;
   if (stride == 1) {
     for (; j + 8 <= count; j += 8) {
-      uint64_t bytes;  // eight bytes of 0 or 1: the product brings one bit of each into the top byte
+      uint64_t bytes;  // eight bytes of 0 or 1: the product brings one bit of each to the top byte
       std::memcpy(&bytes, mask + j, 8);
       bits |= (((bytes & 0x0101010101010101u) * 0x0102040810204080u) >> 56) << j;
     }
@@ -107,8 +109,8 @@ inline uint64_t document_bits(int32_t document, const int32_t* keys, int64_t str
   return bits;
 }
 
-// Which pairs of the block are attended, by position, boolean mask and documents. `bits` is filled unless the answer is
-// `all` and there is no bias (whose -inf may clear more).
+// Which pairs of the block are attended by position, boolean mask and documents. `bits` is filled unless the answer is
+// `all` and there is no bias. (A bias of -inf clears more bits later.)
 inline Coverage find_attended(const Tile& tile, const Block& block, Bits& bits) {
   const AttentionGroup& g = tile.group;
   const bool simple = g.mask.data == nullptr && g.query_documents.data == nullptr;

@@ -1,4 +1,4 @@
-#include "attention/backward/shared.h"
+#include "attention/backward/shared_gradients.h"
 
 #include <limits>
 
@@ -21,18 +21,18 @@ BiasGradient::BiasGradient(const BackwardCall& call)
   own_rows_ = extent(2) != 1, own_keys_ = extent(3) != 1;
   const int64_t all = problem_.batch * problem_.heads, own = own_batch_ * own_heads_;
   sharers_ = own == 0 ? 0 : all / own;
-  in_pass_ = own_size_ == problem_.queries * problem_.keys && all > 0 && RowTiles::in_one_head(problem_);
+  in_pass_ = own_size_ == problem_.queries * problem_.keys && all > 0 && Tiling::in_one_head(problem_);
 }
 
-// A task is what is summed independently of the rest: one (b, h), tile of rows or range of keys of the bias itself.
+// A task is what is summed independently of the rest: one (b, h), one tile of rows or one range of keys of the bias.
 void BiasGradient::run_apart() const {
   if (d_bias_.numel() == 0) return;
   const int64_t columns = own_keys_ ? problem_.keys : 1;
   const int64_t row_tasks = own_rows_ ? tiles_.count() : 1;
   const int64_t key_tasks = own_keys_ ? (problem_.keys + kRangeKeys - 1) / kRangeKeys : 1;
   parallel_for(own_batch_ * own_heads_ * row_tasks * key_tasks, 1, [&](int64_t begin, int64_t end) {
-    BackwardWorker thread(call_);
-    const Buffer<float> d_scores(kernels::kTileRows * std::max<int64_t>(1, own_keys_ ? kRangeKeys : problem_.keys));
+    BackwardWorker worker(call_);
+    const Buffer<float> d_scores(kernels::kTileQueries * std::max<int64_t>(1, own_keys_ ? kRangeKeys : problem_.keys));
     for (int64_t task = begin; task < end; ++task) {
       const int64_t key_first = task % key_tasks * kRangeKeys, row_task = task / key_tasks % row_tasks;
       const int64_t key_last = own_keys_ ? std::min(key_first + kRangeKeys, problem_.keys) : problem_.keys;
@@ -40,13 +40,13 @@ void BiasGradient::run_apart() const {
       float* const table = data_ + own * own_size_;  // (L or 1, S or 1)
       for (int64_t b = own_batch_ == 1 ? 0 : own_b; b < (own_batch_ == 1 ? problem_.batch : own_b + 1); ++b) {
         for (int64_t h = own_heads_ == 1 ? 0 : own_h; h < (own_heads_ == 1 ? problem_.heads : own_h + 1); ++h) {
-          thread.enter(b, h, 1);
-          thread.gradients.d_scores = {d_scores.data(), 0, key_last - key_first, 1};
-          thread.gradients.key_begin = key_first;
-          thread.gradients.key_end = key_last;
+          worker.enter(b, h, 1);
+          worker.gradients.d_scores = {d_scores.data(), 0, key_last - key_first, 1};
+          worker.gradients.key_begin = key_first;
+          worker.gradients.key_end = key_last;
           for (int64_t t = own_rows_ ? row_task : 0; t < (own_rows_ ? row_task + 1 : tiles_.count()); ++t) {
-            const RowTiles::Rows rows = tiles_[t];
-            thread.run(rows);
+            const RowRange rows = tiles_[t];
+            worker.run(rows);
             for (int64_t r = 0; r < rows.count; ++r) {
               float* const row = table + (own_rows_ ? rows.first + r : 0) * columns;
               const float* const from = d_scores.data() + r * (key_last - key_first);
@@ -61,9 +61,8 @@ void BiasGradient::run_apart() const {
 
 void BiasGradient::finish() const {
   constexpr int64_t kPart = 1 << 14;
-  parallel_for(d_bias_.numel(), kPart, [&](int64_t begin, int64_t end) {
-    kernels::attention_copy_rows(data_ + begin, 0, data_ + begin, 0, 1, end - begin);
-  });
+  parallel_for(d_bias_.numel(), kPart,
+               [&](int64_t begin, int64_t end) { kernels::make_canonical(data_ + begin, end - begin); });
 }
 
 SharedSums::SharedSums(std::span<const BackwardCall> calls, const Tensor& result, int64_t stage, int64_t entries)
@@ -80,7 +79,7 @@ int64_t SharedSums::heads_of(const BackwardCall& call) const {
 double* SharedSums::room(const BackwardCall& call) {
   const AttentionProblem& p = call.problem;
   const int64_t count = p.batch * p.heads * entries_;
-  if (!RowTiles::in_one_head(p) || count * static_cast<int64_t>(calls_.size()) > kMostSums) return nullptr;
+  if (!Tiling::in_one_head(p) || count * static_cast<int64_t>(calls_.size()) > kMostSums) return nullptr;
   Buffer<double>& room = rooms_[static_cast<size_t>(&call - calls_.data())];
   room = Buffer<double>(count);
   std::fill_n(room.data(), count, 0.0);
@@ -89,18 +88,18 @@ double* SharedSums::room(const BackwardCall& call) {
 
 void SharedSums::run_apart(const BackwardCall& call, const Buffer<double>& sums) const {
   const AttentionProblem& problem = call.problem;
-  const RowTiles tiles(1, problem.queries);
+  const Tiling tiles(1, problem.queries);
   parallel_for(heads_of(call), 1, [&](int64_t begin, int64_t end) {
-    BackwardWorker thread(call);
+    BackwardWorker worker(call);
     for (int64_t task = begin; task < end; ++task) {
       std::fill_n(sums.data() + task * entries_, entries_, 0.0);
       const int64_t own_b = task / problem.heads, h = task % problem.heads;
       const bool all = !by_sequence(problem);
       for (int64_t b = all ? 0 : own_b; b < (all ? problem.batch : own_b + 1); ++b) {
-        thread.enter(b, h, 1);
-        aim(thread.gradients, sums.data(), problem, all ? 0 : b, h);
-        thread.gradients.key_end = problem.keys;
-        for (int64_t t = 0; t < tiles.count(); ++t) thread.run(tiles[t]);
+        worker.enter(b, h, 1);
+        direct(worker.gradients, sums.data(), problem, all ? 0 : b, h);
+        worker.gradients.key_end = problem.keys;
+        for (int64_t t = 0; t < tiles.count(); ++t) worker.run(tiles[t]);
       }
     }
   });

@@ -1,6 +1,8 @@
-// The kernel for a few rows against the one for tiles: the same memory for every rule.
+// The decode engine against the f32 tiles: the same bits for every option.
+#include "kernels/attention/decode/decode.h"
 #include "attention/attention_case.h"
-#include "attention/schedule/group.h"
+#include "attention/call/group.h"
+#include "base/memory.h"
 
 namespace heed {
 namespace {
@@ -10,9 +12,9 @@ using testing::random_case;
 using testing::RandomCase;
 using testing::same_bits;
 
-enum class Kernel { tiles, few, few_in_chunks };
+enum class Kernel { tiles, decode, decode_in_chunks };
 
-// Output and logsumexp of all groups, by one kernel or another, in memory that holds NaN.
+// Output and logsumexp of all groups by one kernel, with scratch that holds NaN.
 AttentionResult run(const testing::Problem& p, Kernel kernel) {
   const AttentionProblem problem = check_attention("test", p.q, p.k, p.v, p.options, DType::f32);
   AttentionResult r;
@@ -21,27 +23,27 @@ AttentionResult run(const testing::Problem& p, Kernel kernel) {
   for (int64_t b = 0; b < problem.batch && problem.queries > 0; ++b) {
     for (int64_t h = 0; h < problem.heads; h += problem.group()) {
       const kernels::AttentionGroup group = make_group(problem, p.q, {p.k, p.v}, b, h, problem.group());
-      kernels::AttentionForward out;
+      kernels::TileOutputs out;
       out.output = strided<float>(r.output, b, h);
       out.logsumexp = strided<float>(r.logsumexp, b, h);
       if (kernel == Kernel::tiles) {
-        const Buffer<float> scratch(kernels::attention_forward_scratch(group));
-        kernels::attention_forward_tile(group, out, 0, problem.group() * problem.queries, scratch.data());
+        const Buffer<float> scratch(kernels::forward_scratch(group));
+        kernels::forward_tile(group, out, 0, problem.group() * problem.queries, scratch.data());
         continue;
       }
-      const Buffer<float> scratch(kernels::attention_few_scratch(group));
-      std::fill_n(scratch.data(), kernels::attention_few_scratch(group), std::nanf(""));
-      if (kernel == Kernel::few) {
-        kernels::attention_forward_few(group, out, scratch.data());
+      const Buffer<float> scratch(kernels::decode_scratch(group));
+      std::fill_n(scratch.data(), kernels::decode_scratch(group), std::nanf(""));
+      if (kernel == Kernel::decode) {
+        kernels::decode_group(group, out, scratch.data());
         continue;
       }
       const int64_t chunks = (group.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
-      const int64_t size = kernels::attention_few_state(group);
+      const int64_t size = kernels::decode_state_floats(group);
       std::vector<float> states(static_cast<size_t>(chunks * size), std::nanf(""));
       for (int64_t n = chunks - 1; n >= 0; --n) {
-        kernels::attention_few_chunk(group, n, states.data() + n * size, scratch.data());
+        kernels::decode_chunk(group, n, states.data() + n * size, scratch.data());
       }
-      kernels::attention_few_merge(group, out, states.data(), chunks, scratch.data());
+      kernels::decode_merge(group, out, states.data(), chunks, scratch.data());
     }
   }
   return r;
@@ -50,7 +52,7 @@ AttentionResult run(const testing::Problem& p, Kernel kernel) {
 // The first rows of a random problem, few enough.
 testing::Problem first_rows(const RandomCase& c) {
   testing::Problem p = c.problem;
-  const int64_t most = std::max<int64_t>(1, kernels::kFewRows / (p.q.size(1) / p.k.size(1)));
+  const int64_t most = std::max<int64_t>(1, kernels::kDecodeRows / (p.q.size(1) / p.k.size(1)));
   const int64_t rows = std::min(p.q.size(2), most);
   const auto cut = [&](const Tensor& t, int axis) {
     return t.defined() && t.rank() > 0 && t.size(axis) > 1 ? t.slice(axis, 0, rows) : t;
@@ -71,7 +73,7 @@ TEST(AttentionFew, HasTheBitsOfTheTilesOnEveryInstructionSet) {
       if (isa == Isa::portable && seed % 4 != 0) continue;  // slow there
       const RandomCase c = random_case(seed, seed % 8 == 0 ? 1400 : 150);
       const testing::Problem p = first_rows(c);
-      const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::few);
+      const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::decode);
       ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text << " on " << to_string(isa);
       ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text << " on " << to_string(isa);
     }
@@ -93,7 +95,7 @@ TEST(AttentionFew, TreatsNaNAndInfinityAsTheTilesDo) {
                          -std::numeric_limits<float>::infinity()});
       }
     }
-    const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::few);
+    const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::decode);
     ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text;
     ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text;
   }
@@ -109,7 +111,7 @@ TEST(AttentionFew, MergesChunksOfWhichSomeAreEmpty) {
     p.v = random.tensor({1, 1, 2000, 24});
     p.options.causal = Causal::offset(offset);
     p.options.window.left = 60;
-    const AttentionResult tiles = run(p, Kernel::tiles), chunks = run(p, Kernel::few_in_chunks);
+    const AttentionResult tiles = run(p, Kernel::tiles), chunks = run(p, Kernel::decode_in_chunks);
     ASSERT_TRUE(same_bits(chunks.output, tiles.output)) << offset;
     ASSERT_TRUE(same_bits(chunks.logsumexp, tiles.logsumexp)) << offset;
   }
@@ -123,7 +125,7 @@ TEST(AttentionFew, HasTheLogsumexpWithoutColumnsOfValues) {
     p.k = random.tensor({2, 1, 700, 16});
     p.v = random.tensor({2, 1, 700, 0});
     p.options.dropout = {.rate = rate, .seed = 1};
-    ASSERT_TRUE(same_bits(run(p, Kernel::few).logsumexp, run(p, Kernel::tiles).logsumexp)) << rate;
+    ASSERT_TRUE(same_bits(run(p, Kernel::decode).logsumexp, run(p, Kernel::tiles).logsumexp)) << rate;
   }
 }
 

@@ -1,9 +1,9 @@
-// Attention in bf16 on units that multiply pairs: those this machine has, and the same loops over emulated ones, so
-// that a machine without AVX512-BF16 and AMX tests all but the instructions themselves.
-#include "kernels/attention/bf16/bf16.h"
+// The bf16 engines: those of this machine, and otherwise the same loops over emulated units, so that a machine without
+// AVX512-BF16 and AMX tests all but the instructions themselves.
+#include "kernels/attention/engine.h"
 
 #undef HWY_TARGET_INCLUDE
-#define HWY_TARGET_INCLUDE "attention/pairs_test.cc"
+#define HWY_TARGET_INCLUDE "attention/bf16_test.cc"
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
@@ -20,7 +20,7 @@ struct EmulatedDot {
   static HWY_INLINE FV add(FV sum, UV a, UV x) {
     const auto low = [](UV pairs) HWY_ATTR { return hn::BitCast(kF, hn::ShiftLeft<16>(pairs)); };
     const auto high = [](UV pairs) HWY_ATTR { return hn::BitCast(kF, hn::And(pairs, hn::Set(kU, 0xFFFF0000))); };
-    return Fma(low(a), low(x), Fma(high(a), high(x), sum));
+    return fma(low(a), low(x), fma(high(a), high(x), sum));
   }
 };
 
@@ -28,17 +28,37 @@ struct EmulatedTiles : testing::EmulatedTiles {
   static HWY_INLINE UV pair(FV low, FV high) { return pair_of(low, high); }
 };
 
-constexpr kernels::AttentionPairs kVectors = {.forward_tile = forward_pairs_tile<VectorPairs<EmulatedDot>>,
-                                              .backward_tile = backward_pairs_tile<VectorPairs<EmulatedDot>>,
-                                              .whole_tiles = false,
-                                              .run_peak = nullptr};
-constexpr kernels::AttentionPairs kTiles = {.forward_tile = forward_pairs_tile<TilePairs<EmulatedTiles>>,
-                                            .backward_tile = backward_pairs_tile<TilePairs<EmulatedTiles>>,
-                                            .whole_tiles = true,
-                                            .run_peak = nullptr};
+// The bf16 engines with emulated units, which run on any instruction set.
+constexpr kernels::Engine engine_of(const char* name, decltype(kernels::Engine::bind) bind,
+                                    decltype(kernels::Engine::forward) forward,
+                                    decltype(kernels::Engine::backward) backward) {
+  return {.name = name,
+          .accepts = kernels::suits_bf16_tiles,
+          .whole_groups = false,
+          .bf16_in_place = true,
+          .forward_scratch = kernels::bf16_forward_scratch,
+          .backward_scratch = kernels::bf16_backward_scratch,
+          .bind = bind,
+          .forward = forward,
+          .backward = backward,
+          .run_peak = nullptr};
+}
 
-const kernels::AttentionPairs* Vectors() { return &kVectors; }
-const kernels::AttentionPairs* Tiles() { return &kTiles; }
+constexpr kernels::Engine kVectors = engine_of(
+    "bf16 tiles (emulated vectors)",
+    [](kernels::AttentionGroup& group, kernels::Operands& operands, bool backward) {
+      kernels::bind_bf16(group, false, backward, operands.bf16);
+    },
+    forward_bf16_tile<VectorPairs<EmulatedDot>>, backward_bf16_tile<VectorPairs<EmulatedDot>>);
+constexpr kernels::Engine kTiles = engine_of(
+    "bf16 tiles (emulated tiles)",
+    [](kernels::AttentionGroup& group, kernels::Operands& operands, bool backward) {
+      kernels::bind_bf16(group, true, backward, operands.bf16);
+    },
+    forward_bf16_tile<TilePairs<EmulatedTiles>>, backward_bf16_tile<TilePairs<EmulatedTiles>>);
+
+const kernels::Engine* emulated_vectors() { return &kVectors; }
+const kernels::Engine* emulated_tiles() { return &kTiles; }
 
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
@@ -54,8 +74,8 @@ HWY_AFTER_NAMESPACE();
 namespace heed {
 namespace {
 
-HWY_EXPORT(Vectors);
-HWY_EXPORT(Tiles);
+HWY_EXPORT(emulated_vectors);
+HWY_EXPORT(emulated_tiles);
 
 using testing::close;
 using testing::KeepSettings;
@@ -63,24 +83,24 @@ using testing::Random;
 using testing::same_bits;
 using testing::to_doubles;
 
-// f() with each unit in turn.
+// f() with each bf16 engine in turn.
 template <class F>
-void on_every_unit(const F& f) {
+void on_every_engine(const F& f) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
     if (isa == Isa::portable && available_isas().size() > 1) continue;  // minutes
-    if (kernels::attention_pairs() != nullptr) {
-      SCOPED_TRACE("the unit of " + std::string(to_string(isa)));
+    if (kernels::bf16_engine() != nullptr) {
+      SCOPED_TRACE(kernels::bf16_engine()->name);
       f();
       continue;
     }
-    for (const auto& [name, unit] : {std::pair{"emulated vectors", HWY_DYNAMIC_DISPATCH(Vectors)()},
-                                     std::pair{"emulated tiles", HWY_DYNAMIC_DISPATCH(Tiles)()}}) {
-      SCOPED_TRACE(std::string(name) + " on " + std::string(to_string(isa)));
-      kernels::use_attention_pairs(unit);
+    for (const kernels::Engine* const engine :
+         {HWY_DYNAMIC_DISPATCH(emulated_vectors)(), HWY_DYNAMIC_DISPATCH(emulated_tiles)()}) {
+      SCOPED_TRACE(std::string(engine->name) + " on " + std::string(to_string(isa)));
+      kernels::ask_first(engine);
       f();
-      kernels::use_attention_pairs(nullptr);
+      kernels::ask_first(nullptr);
     }
   }
 }
@@ -90,8 +110,8 @@ testing::Problem in_bf16(const testing::Problem& p) {
   return {narrow(p.q), narrow(p.k), narrow(p.v), narrow(p.d_out), p.options};
 }
 
-TEST(AttentionPairs, MatchTheOracleOnRandomProblems) {
-  on_every_unit([] {
+TEST(AttentionBf16, MatchTheOracleOnRandomProblems) {
+  on_every_engine([] {
     for (uint64_t seed = 1; seed <= 120; ++seed) {
       testing::RandomCase c = testing::random_case(40'000 + seed, seed % 4 == 0 ? 200 : 70);
       const testing::Problem p = in_bf16(c.problem);
@@ -118,9 +138,9 @@ TEST(AttentionPairs, MatchTheOracleOnRandomProblems) {
   });
 }
 
-// Taps come from the scores of the units' own forward pass.
-TEST(AttentionPairs, HaveTapsThatMatchTheOracle) {
-  on_every_unit([] {
+// Taps come from the scores of the engine's own forward pass.
+TEST(AttentionBf16, HaveTapsThatMatchTheOracle) {
+  on_every_engine([] {
     for (uint64_t seed = 1; seed <= 60; ++seed) {
       testing::RandomCase c = testing::random_case(41'000 + seed, seed % 4 == 0 ? 300 : 70);
       const testing::Problem p = in_bf16(c.problem);
@@ -148,19 +168,19 @@ TEST(AttentionPairs, HaveTapsThatMatchTheOracle) {
   });
 }
 
-TEST(AttentionPairs, SayThatTheyRun) {
-  on_every_unit([] {
+TEST(AttentionBf16, SayThatTheyRun) {
+  on_every_engine([] {
     Random random(1);
     const Tensor x = random.tensor({1, 1, 64, 16}), narrow = x.to(DType::bf16);
     const std::string found = attention_plan(narrow, narrow, narrow, {}).text;
-    EXPECT_NE(found.find("in pairs of bf16"), std::string::npos) << found;
-    EXPECT_EQ(attention_plan(x, x, x, {}).text.find("in pairs of bf16"), std::string::npos);
+    EXPECT_NE(found.find("bf16 tiles"), std::string::npos) << found;
+    EXPECT_EQ(attention_plan(x, x, x, {}).text.find("bf16 tiles"), std::string::npos);
   });
 }
 
 // Neither threads nor neighbours nor the layout show in the bits.
-TEST(AttentionPairs, HaveTheSameBitsWhateverIsAround) {
-  on_every_unit([] {
+TEST(AttentionBf16, HaveTheSameBitsWhateverIsAround) {
+  on_every_engine([] {
     Random random(2);
     const Tensor q = random.tensor({3, 4, 130, 40}).to(DType::bf16), k = random.tensor({3, 2, 300, 40}).to(DType::bf16),
                  v = random.tensor({3, 2, 300, 24}).to(DType::bf16), d = random.tensor({3, 4, 130, 24}).to(DType::bf16);
@@ -179,14 +199,14 @@ TEST(AttentionPairs, HaveTheSameBitsWhateverIsAround) {
     const auto first = [](const Tensor& x) { return x.slice(0, 0, 1); };
     const AttentionResult alone = attention(first(q), first(k), first(v), options);
     EXPECT_TRUE(same_bits(alone.output, first(r.output)));
-    const auto turned = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
-    EXPECT_TRUE(same_bits(attention(turned(q), turned(k), turned(v), options).output, r.output));
+    const auto transposed = [](const Tensor& x) { return x.transpose(1, 2).contiguous().transpose(1, 2); };
+    EXPECT_TRUE(same_bits(attention(transposed(q), transposed(k), transposed(v), options).output, r.output));
   });
 }
 
 // What lies two columns to a word goes another way than what does not: rows an odd number apart, columns that are.
-TEST(AttentionPairs, HaveTheSameBitsWhateverTheStrides) {
-  on_every_unit([] {
+TEST(AttentionBf16, HaveTheSameBitsWhateverTheStrides) {
+  on_every_engine([] {
     Random random(4);
     for (const int64_t size : {32, 40, 6}) {
       const Tensor q = random.tensor({2, 2, 70, size}).to(DType::bf16),
@@ -216,11 +236,11 @@ TEST(AttentionPairs, HaveTheSameBitsWhateverTheStrides) {
 }
 
 // NaN and infinity behind a mask change no bit; attended, they spoil what attends to them and nothing else.
-TEST(AttentionPairs, KeepWhatIsNotFiniteInItsPlace) {
+TEST(AttentionBf16, KeepWhatIsNotFiniteInItsPlace) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   Tensor mask = Tensor::empty({1, 1, 100, 200}, DType::boolean);
   for (int64_t n = 0; n < 100 * 200; ++n) mask.data<bool>()[n] = n % 200 != 77 || n / 200 == 3;  // key 77: query 3 only
-  on_every_unit([&] {
+  on_every_engine([&] {
     for (const float garbage : {kNaN, kInfinity, -kInfinity}) {
       Random random(3);
       const Tensor q = random.tensor({1, 1, 100, 32}), k = random.tensor({1, 1, 200, 32}),
@@ -283,11 +303,11 @@ TEST(AttentionPairs, KeepWhatIsNotFiniteInItsPlace) {
 
 // The error against f64 is no larger than that of the plain formula in bf16: scores, weights and output each rounded.
 // Columns behind the last whole vector are looked at one by one.
-TEST(AttentionPairs, KeepWhatIsNotFiniteInTheLastColumns) {
+TEST(AttentionBf16, KeepWhatIsNotFiniteInTheLastColumns) {
   constexpr float kNaN = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
   Tensor mask = Tensor::full({1, 1, 60, 70}, 1).to(DType::boolean);
   for (int64_t i = 0; i < 60; ++i) mask.data<bool>()[i * 70 + 66] = i == 3;  // key 66: query 3 only
-  on_every_unit([&] {
+  on_every_engine([&] {
     for (const float garbage : {kNaN, kInfinity, -kInfinity}) {
       Random random(4);
       const Tensor q = random.tensor({1, 1, 60, 20}).to(DType::bf16), k = random.tensor({1, 1, 70, 20}).to(DType::bf16);
@@ -309,8 +329,8 @@ TEST(AttentionPairs, KeepWhatIsNotFiniteInTheLastColumns) {
   });
 }
 
-TEST(AttentionPairs, AreMoreAccurateThanThePlainFormula) {
-  on_every_unit([] {
+TEST(AttentionBf16, AreMoreAccurateThanThePlainFormula) {
+  on_every_engine([] {
     for (const int64_t size : {64, 80, 128}) {
       Random random(static_cast<uint64_t>(size));
       const int64_t queries = 64, keys = 300;

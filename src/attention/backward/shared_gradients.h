@@ -1,39 +1,41 @@
-// Gradients to which rows of several heads add, or all rows of one: of a bias, of tables of score functions, of the
-// weights of additive scores. They are added up in the pass that computes the others, where the order can be kept;
-// otherwise in passes of their own, which compute the scores once more. The bits are the same.
+// Gradients to which several heads, or all rows of one, add: of a bias, of the tables of score functions, of the
+// weights of additive scores. They are added up in the pass that computes the other gradients, where the order of the
+// additions can be kept there, and otherwise in passes of their own, which compute the scores once more. The bits are
+// the same.
 #pragma once
 
 #include <span>
 #include <vector>
 
-#include "attention/backward/worker.h"
+#include "attention/schedule/backward_worker.h"
 #include "base/threads.h"
 
 namespace heed {
 
-// The gradient of the bias: that of the scores, summed over what the bias was broadcast to, in the order b, h, i, j.
+// The gradient of the bias: that of the scores, summed over the pairs that share an element, in the order b, h, i, j.
 class BiasGradient {
  public:
   explicit BiasGradient(const BackwardCall& call);  // of a call that wants it
 
-  // Whether rows can be added in the pass over tiles: they are not summed themselves, and each tile is one head's.
+  // Whether rows can be added in the pass over tiles: the bias has a row for each of them, and each tile lies in one
+  // head.
   [[nodiscard]] bool in_pass() const { return in_pass_; }
-  // Whether heads share it, so that their rows must come in order; if not, `order` below is null.
+  // Whether heads share the bias, so that their rows must come in order; if not, `order` below is null.
   [[nodiscard]] bool shared() const { return sharers_ > 1; }
-  // Where tiles wait for each other: one for each tile of the rows of the bias.
+  // The places where tiles wait for each other: one for each tile of the rows of the bias.
   [[nodiscard]] int64_t places() const { return own_batch_ * own_heads_ * tiles_.count(); }
 
-  // Runs the worker, which has entered sequence b, for a tile of head h, tile number `tile` of its head, and adds what
-  // comes out of it.
+  // Calls run_tile() for tile number `tile` of head h, in sequence b that the worker has entered, and adds the
+  // gradients of its scores.
   void run(BackwardWorker& worker, int64_t b, int64_t h, int64_t tile, InOrder* order, const auto& run_tile) const {
     const int64_t before = turns(b, h), place = own(b, h) * tiles_.count() + tile;
-    const RowTiles::Rows rows = tiles_[tile];
+    const RowRange rows = tiles_[tile];
     float* const table = table_of(b, h) + rows.first * problem_.keys;
-    if (order == nullptr || before == 0) {  // alone or the first: straight to where it belongs
+    if (order == nullptr || before == 0) {  // alone, or the first: written where it belongs
       worker.gradients.d_scores = {table, 0, problem_.keys, 1};
       run_tile();
     } else {
-      if (worker.d_scores.size() == 0) worker.d_scores = Buffer<float>(kernels::kTileRows * problem_.keys);
+      if (worker.d_scores.size() == 0) worker.d_scores = Buffer<float>(kernels::kTileQueries * problem_.keys);
       worker.gradients.d_scores = {worker.d_scores.data(), 0, problem_.keys, 1};
       run_tile();
       order->wait(place, before);
@@ -42,13 +44,13 @@ class BiasGradient {
     if (order != nullptr) order->pass(place);
   }
 
-  // All of it in a pass of its own.
+  // Computes all of it in a pass of its own.
   void run_apart() const;
-  // One NaN for all.
+  // Brings the sums into canonical form.
   void finish() const;
 
  private:
-  // How many (b, h) come before this one in its part of the bias, and which part that is.
+  // How many (b, h) come before this one in its part of the bias, and the number of that part.
   [[nodiscard]] int64_t turns(int64_t b, int64_t h) const {
     return own_batch_ == 1 ? (own_heads_ == 1 ? b * problem_.heads + h : b) : (own_heads_ == 1 ? h : 0);
   }
@@ -63,24 +65,24 @@ class BiasGradient {
   float* data_;
   int64_t own_batch_, own_heads_, own_size_, sharers_;
   bool own_rows_, own_keys_, in_pass_;
-  RowTiles tiles_;  // of a head
+  Tiling tiles_;  // of a head
 };
 
-// Sums over pairs, in double precision: entries of the table of a stage that scores go through, or weights of additive
-// scores. Each (b, h) adds up its own, then these follow each other into the total. Where that would take too much
-// memory, each h adds up all of its own: the order depends on the shape alone.
+// Sums over pairs, in double precision: of the table of a score function, or of the weights of additive scores. Each
+// (b, h) adds up its own pairs, and these sums are added to the total in order. Where that would take too much memory,
+// each h adds up the pairs of all sequences. The order depends on the shape alone.
 class SharedSums {
  public:
   static constexpr int64_t kAdditive = -1;  // in place of a stage
 
-  // For `result`, which all calls share. Of it a head adds to so many entries: to all of them, or to those of its own.
+  // For `result`, which all calls share. A head adds to `entries` of its entries: all of them, or its own.
   SharedSums(std::span<const BackwardCall> calls, const Tensor& result, int64_t stage, int64_t entries);
 
   [[nodiscard]] bool additive() const { return stage_ == kAdditive; }
-  // Room for what the heads of a call add up; null where they cannot do so side by side with the other gradients.
+  // Memory for the sums of the heads of a call; null where they cannot be made together with the other gradients.
   [[nodiscard]] double* room(const BackwardCall& call);
-  // Head h of sequence b adds to its part of it from now on.
-  void aim(kernels::AttentionBackward& gradients, double* room, const AttentionProblem& p, int64_t b, int64_t h) const {
+  // From now on the kernels add to the part of head h of sequence b.
+  void direct(kernels::TileGradients& gradients, double* room, const AttentionProblem& p, int64_t b, int64_t h) const {
     double* const sums = room + (b * p.heads + h) * entries_;
     if (additive()) {
       gradients.d_additive = sums;
@@ -89,7 +91,7 @@ class SharedSums {
       gradients.table_stage = stage_;
     }
   }
-  // The total of all calls, rounded once. What has had no room is computed in a pass of its own.
+  // The total of all calls, rounded once. Calls that had no memory are computed in a pass of their own.
   void finish() const;
 
  private:

@@ -1,0 +1,24 @@
+#include "attention/call/call.h"
+
+namespace heed {
+namespace {
+
+const kernels::Engine& engine_for(const AttentionProblem& problem, bool bf16, bool backward) {
+  const AttentionOptions::Want& want = problem.options.want;
+  return kernels::choose_engine({.rows = problem.group() * problem.queries,
+                                 .backward = backward,
+                                 .bf16 = bf16,
+                                 .additive = problem.additive.defined(),
+                                 .every_score = want.weights || want.scores});
+}
+
+}  // namespace
+
+const kernels::Engine& forward_engine(const AttentionProblem& problem, bool bf16) {
+  return engine_for(problem, bf16, false);
+}
+const kernels::Engine& backward_engine(const AttentionProblem& problem, bool bf16) {
+  return engine_for(problem, bf16, true);
+}
+
+}  // namespace heed

@@ -1,0 +1,21 @@
+// The forward pass of checked calls.
+#pragma once
+
+#include <span>
+
+#include "attention/call/call.h"
+
+namespace heed {
+
+// Runs calls whose results have memory for what is wanted. Taps are left to run_tapped().
+void run_forward(std::span<const AttentionCall> calls);
+
+// Whether threads share the keys of the call's groups, because there are too few groups for the threads: decoding only.
+[[nodiscard]] bool shares_keys(const AttentionCall& call);
+
+// Makes memory for what is wanted, runs the call and its taps, and explains it where HEED_EXPLAIN asks for that.
+// `bf16`: query and memory are bf16.
+[[nodiscard]] AttentionResult run_attention(std::string_view function, const AttentionProblem& problem,
+                                            const Tensor& query, const KeyValues& memory, bool bf16 = false);
+
+}  // namespace heed

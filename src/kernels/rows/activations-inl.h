@@ -1,0 +1,84 @@
+// Activations in vectors, and their derivatives.
+#if defined(HEED_KERNELS_ROWS_ACTIVATIONS_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_ROWS_ACTIVATIONS_INL_H_
+#undef HEED_KERNELS_ROWS_ACTIVATIONS_INL_H_
+#else
+#define HEED_KERNELS_ROWS_ACTIVATIONS_INL_H_
+#endif
+
+#include "kernels/simd/math-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+// Activations and their derivatives at x. Relu's NaN stays NaN.
+
+struct ReluFunction {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), hn::Zero(d), x);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    return hn::IfThenElse(hn::Gt(x, hn::Zero(d)), hn::Set(d, 1.0f), hn::Zero(d));
+  }
+};
+
+struct GeluFunction {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V cumulative(D d, V x) {
+    const V half = hn::Set(d, 0.5f);
+    return fma(erf(d, hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    return hn::Mul(x, cumulative(d, x));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    const V density = hn::Mul(full_exp(d, hn::Mul(hn::Mul(x, x), hn::Set(d, -0.5f))), hn::Set(d, 0.398942280f));
+    return fma(x, density, cumulative(d, x));
+  }
+};
+
+struct GeluTanhFunction {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V inner(D d, V x, V square) {
+    const V cubic = fma(square, hn::Set(d, 0.044715f), hn::Set(d, 1.0f));
+    return full_tanh(d, hn::Mul(hn::Mul(x, cubic), hn::Set(d, 0.797884561f)));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    const V half = hn::Mul(x, hn::Set(d, 0.5f));
+    return fma(half, inner(d, x, hn::Mul(x, x)), half);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    const V one = hn::Set(d, 1.0f), half = hn::Set(d, 0.5f);
+    const V square = hn::Mul(x, x);
+    const V t = inner(d, x, square);
+    const V inner_slope = hn::Mul(fma(square, hn::Set(d, 3 * 0.044715f), one), hn::Set(d, 0.797884561f));
+    const V tail = hn::Mul(hn::Mul(hn::Mul(half, x), fma_negated(t, t, one)), inner_slope);
+    return hn::Add(fma(half, t, half), tail);
+  }
+};
+
+struct SiluFunction {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    return hn::Mul(x, sigmoid(d, x));
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    const V one = hn::Set(d, 1.0f);
+    const V s = sigmoid(d, x);
+    return hn::Mul(s, fma(x, hn::Sub(one, s), one));
+  }
+};
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard
