@@ -21,25 +21,29 @@
 
 namespace heed {
 
+namespace tape {
+struct Step;  // how a value was made
+struct Graph;
+}  // namespace tape
+
+// A tensor and, where a gradient will be asked for, the step that made it. Without one it costs what a tensor costs.
 class Value {
  public:
-  struct Node;
-
   Value() = default;  // undefined: stands for "no bias" and the like
   explicit Value(Tensor data, bool requires_grad = false);
 
-  [[nodiscard]] bool defined() const { return node_ != nullptr; }
+  [[nodiscard]] bool defined() const { return step_ != nullptr || data_.defined(); }
   [[nodiscard]] const Tensor& data() const;
   // Of a leaf that requires one: what backward() has added up. Undefined until it has reached this leaf, and always
   // undefined for a value in between, whose gradient is dropped as soon as it has been used.
   [[nodiscard]] const Tensor& grad() const;
-  [[nodiscard]] bool requires_grad() const;
+  [[nodiscard]] bool requires_grad() const { return step_ != nullptr; }
   [[nodiscard]] const Shape& shape() const { return data().shape(); }
   [[nodiscard]] int64_t size(int axis) const { return data().size(axis); }
   [[nodiscard]] float item() const;  // of a one-element value
 
-  // Leaves only.
-  void set_data(Tensor data) const;  // exchanges the contents; same shape and dtype
+  // Only leaves that require a gradient. All copies of a leaf are the same leaf, and see the change.
+  void set_data(Tensor data) const;  // exchanges the contents; same shape
   void zero_grad() const;            // keeps the memory
   void set_grad(Tensor grad) const;  // contiguous: the next backward() adds into this memory; undefined: drops it
 
@@ -55,8 +59,9 @@ class Value {
                                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward);
 
  private:
-  explicit Value(std::shared_ptr<Node> node) : node_(std::move(node)) {}
-  std::shared_ptr<Node> node_;
+  friend struct tape::Graph;
+  Tensor data_;                       // undefined for a leaf, whose data lies in its step: its copies share it
+  std::shared_ptr<tape::Step> step_;  // null: requires no gradient
 };
 
 // While one is alive, in this thread, nothing is recorded.

@@ -158,6 +158,8 @@ struct RotaryTables {
 [[nodiscard]] Tensor softmax_backward(const Tensor& d_output, const Tensor& output);
 [[nodiscard]] Tensor log_softmax(const Tensor& x);
 [[nodiscard]] Tensor log_softmax_backward(const Tensor& d_output, const Tensor& output);
+// x (..., V) -> (...): log sum_v exp(x[..., v]). -inf for a row of -inf only; NaN where an element is NaN or +inf.
+[[nodiscard]] Tensor logsumexp(const Tensor& x);
 
 struct NormResult {
   Tensor output;  // (..., E)

@@ -6,16 +6,17 @@
 namespace heed {
 
 using tape::Gradients;
-using tape::Node;
+using tape::make;
+using tape::recording;
 
 namespace {
 
 // Dropout draws from the scope; logsumexp is kept where a gradient may be asked for.
-AttentionOptions drawn_options(const AttentionOptions& options, bool recording) {
+AttentionOptions drawn_options(const AttentionOptions& options, bool recorded) {
   AttentionOptions drawn = options;
   const ops::Dropout dropout = tape::next_dropout(options.dropout.rate);
   drawn.dropout = {.rate = dropout.rate, .seed = dropout.seed};
-  drawn.want = {.logsumexp = recording};
+  drawn.want = {.logsumexp = recorded};
   return drawn;
 }
 
@@ -28,33 +29,33 @@ void give(AttentionGradients& gradients, Gradients& into) {
 }  // namespace
 
 Value attention(const Value& query, const Value& key, const Value& value, const AttentionOptions& options) {
-  const bool recording = Node::recording({&query, &key, &value});
-  AttentionOptions drawn = drawn_options(options, recording);
+  const bool recorded = recording({&query, &key, &value});
+  AttentionOptions drawn = drawn_options(options, recorded);
   AttentionResult forward = attention(query.data(), key.data(), value.data(), drawn);
-  if (!recording) return Node::constant(std::move(forward.output));
+  if (!recorded) return Value(std::move(forward.output));
   const Tensor output = forward.output;
-  return Node::make(output, {&query, &key, &value},
-                    [q = query.data(), k = key.data(), v = value.data(), forward = std::move(forward),
-                     drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
-                      AttentionGradients gradients = attention_backward(d, q, k, v, forward, drawn);
-                      give(gradients, into);
-                    });
+  return make(output, {&query, &key, &value},
+              [q = query.data(), k = key.data(), v = value.data(), forward = std::move(forward),
+               drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
+                AttentionGradients gradients = attention_backward(d, q, k, v, forward, drawn);
+                give(gradients, into);
+              });
 }
 
 Value attention_additive(const Value& query, const Value& key, const Value& value, const Value& weight,
                          const AttentionOptions& options) {
-  const bool recording = Node::recording({&query, &key, &value, &weight});
-  AttentionOptions drawn = drawn_options(options, recording);
+  const bool recorded = recording({&query, &key, &value, &weight});
+  AttentionOptions drawn = drawn_options(options, recorded);
   AttentionResult forward = attention_additive(query.data(), key.data(), value.data(), weight.data(), drawn);
-  if (!recording) return Node::constant(std::move(forward.output));
+  if (!recorded) return Value(std::move(forward.output));
   const Tensor output = forward.output;
-  return Node::make(output, {&query, &key, &value, &weight},
-                    [q = query.data(), k = key.data(), v = value.data(), w = weight.data(),
-                     forward = std::move(forward), drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
-                      AttentionGradients gradients = attention_additive_backward(d, q, k, v, w, forward, drawn);
-                      give(gradients, into);
-                      into.give(3, std::move(gradients.additive_weight));
-                    });
+  return make(output, {&query, &key, &value, &weight},
+              [q = query.data(), k = key.data(), v = value.data(), w = weight.data(), forward = std::move(forward),
+               drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
+                AttentionGradients gradients = attention_additive_backward(d, q, k, v, w, forward, drawn);
+                give(gradients, into);
+                into.give(3, std::move(gradients.additive_weight));
+              });
 }
 
 }  // namespace heed

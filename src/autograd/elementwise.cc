@@ -6,11 +6,12 @@ namespace heed {
 
 using tape::dense;
 using tape::Gradients;
-using tape::Node;
+using tape::make;
+using tape::recording;
 
 Value operator+(const Value& a, const Value& b) {
   const bool same = a.shape() == b.shape();
-  return Node::make(ops::add(a.data(), b.data()), {&a, &b}, [same](const Tensor& d, Gradients& into) {
+  return make(ops::add(a.data(), b.data()), {&a, &b}, [same](const Tensor& d, Gradients& into) {
     if (same && into.wanted(0) && into.wanted(1)) {
       into.share(0, d);
       into.share(1, d);
@@ -24,7 +25,7 @@ Value operator+(const Value& a, const Value& b) {
 
 Value operator-(const Value& a, const Value& b) {
   const bool same = a.shape() == b.shape();
-  return Node::make(ops::sub(a.data(), b.data()), {&a, &b}, [same](const Tensor& d, Gradients& into) {
+  return make(ops::sub(a.data(), b.data()), {&a, &b}, [same](const Tensor& d, Gradients& into) {
     if (same && into.wanted(1)) into.give(1, ops::scale(d, -1.0f));
     if (!same && into.wanted(1)) ops::add_reduced_into(into.sum(1), d, -1.0f);
     into.pass(0, d);
@@ -33,12 +34,12 @@ Value operator-(const Value& a, const Value& b) {
 
 Value operator*(const Value& a, const Value& b) {
   Tensor data = ops::mul(a.data(), b.data());
-  if (!Node::recording({&a, &b})) return Node::constant(std::move(data));
+  if (!recording({&a, &b})) return Value(std::move(data));
   // Each side's gradient needs the other side only.
   const Tensor saved_a = b.requires_grad() ? a.data() : Tensor();
   const Tensor saved_b = a.requires_grad() ? b.data() : Tensor();
   const bool same = a.shape() == b.shape();
-  return Node::make(std::move(data), {&a, &b}, [saved_a, saved_b, same](const Tensor& d, Gradients& into) {
+  return make(std::move(data), {&a, &b}, [saved_a, saved_b, same](const Tensor& d, Gradients& into) {
     if (into.wanted(0)) into.give(0, ops::mul(d, saved_b));
     if (!into.wanted(1)) return;
     Tensor d_b = ops::mul(d, saved_a);
@@ -51,8 +52,8 @@ Value operator*(const Value& a, const Value& b) {
 }
 
 Value operator*(const Value& a, float factor) {
-  return Node::make(ops::scale(a.data(), factor), {&a},
-                    [factor](const Tensor& d, Gradients& into) { into.give(0, ops::scale(d, factor)); });
+  return make(ops::scale(a.data(), factor), {&a},
+              [factor](const Tensor& d, Gradients& into) { into.give(0, ops::scale(d, factor)); });
 }
 
 namespace {
@@ -60,18 +61,18 @@ namespace {
 Value activated(const Value& x, Activation activation) {
   const Tensor input = dense(x);
   const Tensor output = ops::activate(input, activation);
-  if (!Node::recording({&x})) return Node::constant(output);
+  if (!recording({&x})) return Value(output);
   const Tensor saved = activation == Activation::relu ? output : input;
-  return Node::make(output, {&x}, [saved, activation](const Tensor& d, Gradients& into) {
+  return make(output, {&x}, [saved, activation](const Tensor& d, Gradients& into) {
     into.give(0, ops::activate_backward(d, saved, activation));
   });
 }
 
 Value of_all(const Value& x, double value, float factor) {
-  return Node::make(Tensor::full(Shape{}, static_cast<float>(value)), {&x},
-                    [shape = x.shape(), factor](const Tensor& d, Gradients& into) {
-                      into.give(0, Tensor::full(shape, factor * *d.data<float>()));
-                    });
+  return make(Tensor::full(Shape{}, static_cast<float>(value)), {&x},
+              [shape = x.shape(), factor](const Tensor& d, Gradients& into) {
+                into.give(0, Tensor::full(shape, factor * *d.data<float>()));
+              });
 }
 
 }  // namespace
@@ -90,19 +91,19 @@ Value mean(const Value& x) {
 Value dropout(const Value& x, float rate) {
   const ops::Dropout drawn = tape::next_dropout(rate);
   if (drawn.rate == 0) return x;
-  return Node::make(ops::dropout(dense(x), drawn), {&x},
-                    [drawn](const Tensor& d, Gradients& into) { into.give(0, ops::dropout_backward(d, drawn)); });
+  return make(ops::dropout(dense(x), drawn), {&x},
+              [drawn](const Tensor& d, Gradients& into) { into.give(0, ops::dropout_backward(d, drawn)); });
 }
 
 Value dropout_add(const Value& x, const Value& residual, float rate) {
   require(x.shape() == residual.shape(), "dropout_add", "equal shapes; found ", x.shape(), " and ", residual.shape());
   const ops::Dropout drawn = tape::next_dropout(rate);
   if (drawn.rate == 0) return residual + x;
-  return Node::make(ops::dropout_add(dense(x), dense(residual), drawn), {&x, &residual},
-                    [drawn](const Tensor& d, Gradients& into) {
-                      if (into.wanted(0)) into.give(0, ops::dropout_backward(d, drawn));
-                      into.pass(1, d);
-                    });
+  return make(ops::dropout_add(dense(x), dense(residual), drawn), {&x, &residual},
+              [drawn](const Tensor& d, Gradients& into) {
+                if (into.wanted(0)) into.give(0, ops::dropout_backward(d, drawn));
+                into.pass(1, d);
+              });
 }
 
 }  // namespace heed

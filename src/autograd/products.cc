@@ -5,15 +5,16 @@ namespace heed {
 
 using tape::dense;
 using tape::Gradients;
-using tape::Node;
+using tape::make;
+using tape::recording;
 
 Value matmul(const Value& a, const Value& b) {
   Tensor data = ops::matmul(a.data(), b.data());
-  if (!Node::recording({&a, &b})) return Node::constant(std::move(data));
+  if (!recording({&a, &b})) return Value(std::move(data));
   const Tensor saved_a = b.requires_grad() ? a.data() : Tensor();
   const Tensor saved_b = a.requires_grad() ? b.data() : Tensor();
   const bool batch_summed = a.data().rank() > b.data().rank();  // one matrix b for all of a's batch
-  return Node::make(std::move(data), {&a, &b}, [saved_a, saved_b, batch_summed](const Tensor& d, Gradients& into) {
+  return make(std::move(data), {&a, &b}, [saved_a, saved_b, batch_summed](const Tensor& d, Gradients& into) {
     if (into.wanted(0)) into.give(0, ops::matmul(d, saved_b, {.transpose_b = true}));
     if (!into.wanted(1)) return;
     if (into.fresh(1) && !batch_summed) {
@@ -25,13 +26,13 @@ Value matmul(const Value& a, const Value& b) {
 }
 
 Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) {
-  const bool recording = Node::recording({&x, &weight, &bias});
+  const bool recorded = recording({&x, &weight, &bias});
   const Tensor input = dense(x);
   ops::LinearResult forward = ops::linear(input, weight.data(), bias.defined() ? bias.data() : Tensor(),
-                                          {.activation = activation, .save = recording});
-  if (!recording) return Node::constant(std::move(forward.output));
+                                          {.activation = activation, .save = recorded});
+  if (!recorded) return Value(std::move(forward.output));
   // Captured one by one: LinearResult would keep the output alive as well.
-  return Node::make(
+  return make(
       std::move(forward.output), {&x, &weight, &bias},
       [input, weight = weight.data(), saved = std::move(forward.saved), activation](const Tensor& d, Gradients& into) {
         Tensor d_x = ops::linear_backward(d, input, weight,
@@ -46,7 +47,7 @@ Value linear(const Value& x, const Value& weight, const Value& bias, Activation 
 
 Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options) {
   Tensor data = ops::embedding(ids, weight.data(), options);
-  return Node::make(std::move(data), {&weight}, [ids, options](const Tensor& d, Gradients& into) {
+  return make(std::move(data), {&weight}, [ids, options](const Tensor& d, Gradients& into) {
     ops::embedding_backward_into(into.sum(0), d, ids, options);
   });
 }

@@ -8,7 +8,7 @@ namespace heed {
 
 using tape::dense;
 using tape::Gradients;
-using tape::Node;
+using tape::make;
 
 namespace {
 
@@ -48,23 +48,23 @@ struct HeadsPlace {
 }  // namespace
 
 Value reshape(const Value& x, const Shape& shape) {
-  return Node::make(dense(x).reshape(shape), {&x}, [before = x.shape()](const Tensor& d, Gradients& into) {
+  return make(dense(x).reshape(shape), {&x}, [before = x.shape()](const Tensor& d, Gradients& into) {
     into.pass(0, ops::contiguous(d).reshape(before));
   });
 }
 
 Value transpose(const Value& x, int a, int b) {
-  return Node::make(ops::transpose(x.data(), a, b), {&x},
-                    [a, b](const Tensor& d, Gradients& into) { into.pass(0, d.transpose(a, b)); });
+  return make(ops::transpose(x.data(), a, b), {&x},
+              [a, b](const Tensor& d, Gradients& into) { into.pass(0, d.transpose(a, b)); });
 }
 
 Value slice(const Value& x, int axis, int64_t begin, int64_t end) {
   const int from_start = axis_from_start(axis, x.data().rank(), "slice");
-  return Node::make(ops::contiguous(x.data().slice(from_start, begin, end)), {&x},
-                    [from_start, begin, end](const Tensor& d, Gradients& into) {
-                      const auto [whole, add] = into.part(0, from_start, begin, end);
-                      put(whole.slice(from_start, begin, end), d, add);
-                    });
+  return make(ops::contiguous(x.data().slice(from_start, begin, end)), {&x},
+              [from_start, begin, end](const Tensor& d, Gradients& into) {
+                const auto [whole, add] = into.part(0, from_start, begin, end);
+                put(whole.slice(from_start, begin, end), d, add);
+              });
 }
 
 Value concat(std::span<const Value> parts, int axis) {
@@ -74,9 +74,10 @@ Value concat(std::span<const Value> parts, int axis) {
   for (const Value& part : inputs) tensors.push_back(part.data());
   const int from_start = axis_from_start(axis, tensors[0].rank(), "concat");
   Tensor data = ops::concat(tensors, from_start);
+  if (!tape::recording(inputs)) return Value(std::move(data));
   std::vector<int64_t> sizes;
   for (const Tensor& tensor : tensors) sizes.push_back(tensor.size(from_start));
-  return Node::make(std::move(data), inputs, [sizes, from_start](const Tensor& d, Gradients& into) {
+  return tape::make_recorded(std::move(data), inputs, [sizes, from_start](const Tensor& d, Gradients& into) {
     int64_t begin = 0;
     for (size_t i = 0; i < sizes.size(); ++i) {
       into.pass(i, d.slice(from_start, begin, begin + sizes[i]));  // the slices do not overlap
@@ -105,7 +106,7 @@ Value heads(const Value& x, int64_t head_count, int64_t head_size, int64_t offse
   const HeadsPlace place{head_count, head_size, offset};
   Tensor data = place.viewable(x.data()) ? place.view(x.data()) : place.copy(x.data());
   const bool whole_columns = offset == 0 && head_count * head_size == x.size(2);
-  return Node::make(std::move(data), {&x}, [place, whole_columns](const Tensor& d, Gradients& into) {
+  return make(std::move(data), {&x}, [place, whole_columns](const Tensor& d, Gradients& into) {
     const int64_t end = place.offset + place.count * place.size;
     const Tensor rows = d.transpose(1, 2);
     if (whole_columns && rows.is_contiguous()) {
@@ -127,7 +128,7 @@ Value merge_heads(const Value& x) {
   const Tensor rows = x.data().transpose(1, 2);  // (B, L, H, D)
   const Shape by_head = rows.shape();
   Tensor data = ops::contiguous(rows).reshape({by_head[0], by_head[1], by_head[2] * by_head[3]});
-  return Node::make(std::move(data), {&x}, [by_head](const Tensor& d, Gradients& into) {
+  return make(std::move(data), {&x}, [by_head](const Tensor& d, Gradients& into) {
     into.pass(0, ops::contiguous(d).reshape(by_head).transpose(1, 2));
   });
 }

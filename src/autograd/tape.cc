@@ -111,84 +111,79 @@ void run(const std::shared_ptr<Step>& root, float seed) {
 }  // namespace
 }  // namespace tape
 
-bool Value::Node::recording(std::initializer_list<const Value*> inputs) {
+namespace tape {
+
+bool recording(std::initializer_list<const Value*> inputs) {
   return recording_enabled &&
          std::any_of(inputs.begin(), inputs.end(), [](const Value* v) { return v->requires_grad(); });
 }
 
-bool Value::Node::recording(const std::vector<Value>& inputs) {
+bool recording(const std::vector<Value>& inputs) {
   return recording_enabled &&
          std::any_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.requires_grad(); });
 }
 
-Value Value::Node::constant(Tensor data) {
-  auto node = std::make_shared<Node>();
-  node->data = std::move(data);
-  return Value(std::move(node));
+Value Graph::value(Tensor data, std::shared_ptr<Step> step) {
+  Value value(std::move(data));
+  value.step_ = std::move(step);
+  return value;
 }
 
 namespace {
 
 // Adds one input to a step that is being made.
-void link(tape::Step& step, const std::shared_ptr<tape::Step>& input) {
+void link(Step& step, const std::shared_ptr<Step>& input) {
   if (input != nullptr) last_sequence = std::max(last_sequence, input->sequence);
   step.inputs.push_back(input);
 }
 
-std::shared_ptr<tape::Step> finish(std::shared_ptr<tape::Step> step, const Shape& shape,
-                                   tape::Step::Backward backward) {
-  step->shape = shape;
+Value finish(Tensor data, std::shared_ptr<Step> step, Step::Backward backward) {
+  step->shape = data.shape();
   step->sequence = ++last_sequence;
   step->backward = std::move(backward);
-  return step;
+  return Graph::value(std::move(data), std::move(step));
 }
 
 }  // namespace
 
-Value Value::Node::make(Tensor data, std::initializer_list<const Value*> inputs, tape::Step::Backward backward) {
-  Value value = constant(std::move(data));
-  if (!recording(inputs)) return value;
-  auto step = std::make_shared<tape::Step>();
+Value make_recorded(Tensor data, std::initializer_list<const Value*> inputs, Step::Backward backward) {
+  auto step = std::make_shared<Step>();
   step->inputs.reserve(inputs.size());
-  for (const Value* input : inputs) link(*step, input->defined() ? input->node_->step : nullptr);
-  value.node_->step = finish(std::move(step), value.shape(), std::move(backward));
-  return value;
+  for (const Value* input : inputs) link(*step, Graph::step(*input));
+  return finish(std::move(data), std::move(step), std::move(backward));
 }
 
-Value Value::Node::make(Tensor data, const std::vector<Value>& inputs, tape::Step::Backward backward) {
-  Value value = constant(std::move(data));
-  if (!recording(inputs)) return value;
-  auto step = std::make_shared<tape::Step>();
+Value make_recorded(Tensor data, const std::vector<Value>& inputs, Step::Backward backward) {
+  auto step = std::make_shared<Step>();
   step->inputs.reserve(inputs.size());
-  for (const Value& input : inputs) link(*step, input.defined() ? input.node_->step : nullptr);
-  value.node_->step = finish(std::move(step), value.shape(), std::move(backward));
-  return value;
+  for (const Value& input : inputs) link(*step, Graph::step(input));
+  return finish(std::move(data), std::move(step), std::move(backward));
 }
 
-Value::Value(Tensor data, bool requires_grad) : node_(std::make_shared<Node>()) {
+}  // namespace tape
+
+Value::Value(Tensor data, bool requires_grad) {
   require(data.defined(), "value", "a tensor; found an undefined one");
   if (!requires_grad) {
-    node_->data = std::move(data);
+    data_ = std::move(data);
     return;
   }
   require(data.dtype() == DType::f32, "value", "f32 where a gradient is required; found ", data.dtype());
-  node_->data = data.contiguous();
-  node_->step = std::make_shared<tape::Step>();
-  node_->step->leaf = true;
-  node_->step->shape = node_->data.shape();
-  node_->step->sequence = ++last_sequence;
+  step_ = std::make_shared<tape::Step>();
+  step_->leaf = true;
+  step_->data = data.contiguous();
+  step_->shape = data.shape();
+  step_->sequence = ++last_sequence;
 }
 
 const Tensor& Value::data() const {
   require(defined(), "value", "a defined value; found an undefined one");
-  return node_->data;
+  return step_ != nullptr && step_->leaf ? step_->data : data_;
 }
-
-bool Value::requires_grad() const { return defined() && node_->step != nullptr; }
 
 const Tensor& Value::grad() const {
   require(defined(), "value", "a defined value; found an undefined one");
-  return node_->step != nullptr && node_->step->leaf ? node_->step->slot.gradient : undefined_tensor();
+  return step_ != nullptr && step_->leaf ? step_->slot.gradient : undefined_tensor();
 }
 
 float Value::item() const {
@@ -197,11 +192,10 @@ float Value::item() const {
 }
 
 void Value::set_data(Tensor data) const {
-  require(defined() && (node_->step == nullptr || node_->step->leaf), "set_data",
-          "a leaf; found a value made by a function");
-  require(data.shape() == shape() && data.dtype() == node_->data.dtype(), "set_data", node_->data.dtype(), " ", shape(),
-          "; found ", data.dtype(), " ", data.shape());
-  node_->data = node_->step != nullptr ? data.contiguous() : std::move(data);
+  require(step_ != nullptr && step_->leaf, "set_data", "a leaf that requires a gradient; found another value");
+  require(data.shape() == shape() && data.dtype() == DType::f32, "set_data", "f32 ", shape(), "; found ", data.dtype(),
+          " ", data.shape());
+  step_->data = data.contiguous();
 }
 
 void Value::zero_grad() const {
@@ -209,34 +203,34 @@ void Value::zero_grad() const {
 }
 
 void Value::set_grad(Tensor grad) const {
-  require(defined() && node_->step != nullptr && node_->step->leaf, "set_grad",
-          "a leaf that requires a gradient; found another value");
+  require(step_ != nullptr && step_->leaf, "set_grad", "a leaf that requires a gradient; found another value");
   if (grad.defined()) {
     require(grad.shape() == shape() && grad.dtype() == DType::f32 && grad.is_contiguous(), "set_grad",
             "a contiguous f32 tensor of shape ", shape(), "; found ", grad.dtype(), " ", grad.shape());
   }
-  node_->step->slot.gradient = std::move(grad);
-  node_->step->slot.owned = true;
+  step_->slot.gradient = std::move(grad);
+  step_->slot.owned = true;
 }
 
 void Value::backward(float seed) const {
   require(data().numel() == 1, "backward", "a value of one element; found shape ", shape());
   require(requires_grad(), "backward", "a value that depends on one that requires a gradient; found none");
-  tape::run(node_->step, seed);
+  tape::run(step_, seed);
 }
 
 Value Value::record(Tensor data, std::vector<Value> inputs,
                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward) {
   require(data.defined(), "record", "a tensor; found an undefined one");
-  return Node::make(std::move(data), inputs,
-                    [backward = std::move(backward), count = inputs.size()](const Tensor& d, tape::Gradients& into) {
-                      const std::vector<Tensor> gradients = backward(ops::contiguous(d));
-                      require(gradients.size() == count, "backward", count, " gradients, one an input; found ",
-                              gradients.size());
-                      for (size_t i = 0; i < count; ++i) {
-                        if (gradients[i].defined()) into.share(i, gradients[i]);
-                      }
-                    });
+  if (!tape::recording(inputs)) return Value(std::move(data));
+  return tape::make_recorded(
+      std::move(data), inputs,
+      [backward = std::move(backward), count = inputs.size()](const Tensor& d, tape::Gradients& into) {
+        const std::vector<Tensor> gradients = backward(ops::contiguous(d));
+        require(gradients.size() == count, "backward", count, " gradients, one an input; found ", gradients.size());
+        for (size_t i = 0; i < count; ++i) {
+          if (gradients[i].defined()) into.share(i, gradients[i]);
+        }
+      });
 }
 
 NoGradScope::NoGradScope() : before_(std::exchange(recording_enabled, false)) {}

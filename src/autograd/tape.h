@@ -1,7 +1,8 @@
 // The tape: the steps by which values were made, linked from results to inputs.
 //
 // A value is its data and, if it depends on something that requires a gradient, a Step. Steps link to steps, not to
-// values: data that no step saved for its gradient is freed with its value, while the graph lives on.
+// values: data that no step saved for its gradient is freed with its value, while the graph lives on. Where nothing
+// requires a gradient no step is made, and a function on values allocates what the same function on tensors does.
 #pragma once
 
 #include <cstdint>
@@ -40,6 +41,7 @@ struct Step {
   std::vector<std::shared_ptr<Step>> inputs;  // null where no gradient is required
   Backward backward;                          // empty for leaves, and once used
   bool leaf = false;
+  Tensor data;  // of a leaf
   bool used = false;
   bool visited = false;  // by the backward() that is running
   Slot slot;
@@ -51,7 +53,7 @@ struct Step {
 };
 
 // The gradients of a step's inputs, as its closure sees them. Every function does nothing for an input that requires
-// none. `i` counts the inputs given to Value::Node::make().
+// none. `i` counts the inputs given to make().
 class Gradients {
  public:
   Gradients(Step& step, bool output_owned) : step_(step), output_owned_(output_owned) {}
@@ -87,28 +89,26 @@ class Gradients {
   bool output_owned_;
 };
 
-}  // namespace heed::tape
-
-namespace heed {
-
-struct Value::Node {
-  Tensor data;
-  std::shared_ptr<tape::Step> step;  // null: requires no gradient
-
-  // True where a value made from `inputs` would be recorded. Forward functions ask before they save anything.
-  [[nodiscard]] static bool recording(std::initializer_list<const Value*> inputs);
-  [[nodiscard]] static bool recording(const std::vector<Value>& inputs);
-  // A value made from `inputs`. Without recording(inputs) the closure is dropped.
-  [[nodiscard]] static Value make(Tensor data, std::initializer_list<const Value*> inputs,
-                                  tape::Step::Backward backward);
-  [[nodiscard]] static Value make(Tensor data, const std::vector<Value>& inputs, tape::Step::Backward backward);
-  // A value without a step.
-  [[nodiscard]] static Value constant(Tensor data);
+// The way from a value to its step, and back.
+struct Graph {
+  [[nodiscard]] static const std::shared_ptr<Step>& step(const Value& value) { return value.step_; }
+  [[nodiscard]] static Value value(Tensor data, std::shared_ptr<Step> step);
 };
 
-namespace tape {
+// True where a value made from `inputs` would be recorded. Forward functions ask before they save anything.
+[[nodiscard]] bool recording(std::initializer_list<const Value*> inputs);
+[[nodiscard]] bool recording(const std::vector<Value>& inputs);
 
-using Node = Value::Node;
+[[nodiscard]] Value make_recorded(Tensor data, std::initializer_list<const Value*> inputs, Step::Backward backward);
+[[nodiscard]] Value make_recorded(Tensor data, const std::vector<Value>& inputs, Step::Backward backward);
+
+// A value made from `inputs`, and the closure of its gradient, which is dropped where recording(inputs) is false. It
+// becomes a std::function, which allocates, only where it is kept.
+template <class Backward>
+[[nodiscard]] Value make(Tensor data, std::initializer_list<const Value*> inputs, Backward&& backward) {
+  if (!recording(inputs)) return Value(std::move(data));
+  return make_recorded(std::move(data), inputs, std::forward<Backward>(backward));
+}
 
 // The data of `x`, contiguous.
 [[nodiscard]] Tensor dense(const Value& x);
@@ -116,5 +116,4 @@ using Node = Value::Node;
 // The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope.
 [[nodiscard]] ops::Dropout next_dropout(float rate);
 
-}  // namespace tape
-}  // namespace heed
+}  // namespace heed::tape

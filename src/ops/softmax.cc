@@ -1,4 +1,4 @@
-// Softmax and its logarithm.
+// Softmax, its logarithm and logsumexp.
 #include "kernels/rows/softmax.h"
 
 #include "heed/ops.h"
@@ -38,6 +38,14 @@ Tensor softmax_backward(const Tensor& d_output, const Tensor& output) {
 Tensor log_softmax(const Tensor& x) { return forward("log_softmax", kernels::log_softmax, x); }
 Tensor log_softmax_backward(const Tensor& d_output, const Tensor& output) {
   return backward("log_softmax_backward", kernels::log_softmax_backward, d_output, output);
+}
+
+Tensor logsumexp(const Tensor& x_tensor) {
+  const Tensor x = dense(x_tensor, "logsumexp", "x");
+  const auto [rows, columns] = rows_of(x, "logsumexp", "x");
+  Tensor out = Tensor::empty(Shape(std::span(x.shape().begin(), x.shape().end() - 1)));
+  if (out.numel() > 0) kernels::logsumexp(x.data<float>(), out.data<float>(), rows, columns);
+  return out;
 }
 
 }  // namespace heed::ops

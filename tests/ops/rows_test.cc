@@ -61,6 +61,33 @@ TEST(Softmax, MaskedRowsAndNaN) {
   });
 }
 
+TEST(LogSumExp, IsTheLogarithmOfTheSumOfExponentials) {
+  on_every_isa([] {
+    for (const int64_t columns : {1, 3, 16, 17, 64, 147}) {
+      const Tensor x = random_tensor({2, 3, columns}, 1, 5.0f), sums = ops::logsumexp(x);
+      EXPECT_EQ(sums.shape(), (Shape{2, 3}));
+      Array expected;
+      for (size_t i = 0; i < 6; ++i) {
+        long double sum = 0;
+        for (size_t j = 0; j < static_cast<size_t>(columns); ++j)
+          sum += std::exp(static_cast<long double>(floats(x)[i * static_cast<size_t>(columns) + j]));
+        expected.push_back(static_cast<double>(std::log(sum)));
+      }
+      expect_close(sums, expected, 1e-6);
+    }
+    const Tensor edges = Tensor::full({4, 20}, -kInfinity);
+    edges.data<float>()[20] = 1e30f;          // row 0: nothing above -inf; row 1: one element
+    edges.data<float>()[40 + 17] = NAN;       // row 2
+    edges.data<float>()[60 + 3] = kInfinity;  // row 3
+    const std::vector<float> y = floats(ops::logsumexp(edges));
+    EXPECT_EQ(y[0], -kInfinity);
+    EXPECT_EQ(y[1], 1e30f);
+    EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
+  });
+  EXPECT_THROW((void)ops::logsumexp(Tensor::zeros({})), Error);
+  EXPECT_THROW((void)ops::logsumexp(Tensor::zeros({2, 0})), Error);
+}
+
 TEST(CrossEntropy, ForwardAndBackward) {
   on_every_isa([] {
     for (const int64_t columns : {2, 16, 37}) {

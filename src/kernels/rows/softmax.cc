@@ -191,6 +191,15 @@ void run_log_softmax_backward(const float* d_output, const float* output, float*
   });
 }
 
+void run_logsumexp(const float* x, float* out, int64_t rows, int64_t columns) {
+  for_rows(rows, columns, [&](int64_t i) {
+    const float* const row = x + i * columns;
+    const float shift = shift_for(row_maximum(row, columns));
+    const float sum = sum_row<false>(row, columns, shift).exp;
+    out[i] = sum == 0.0f ? -kInfinity : shift + log_of(sum);
+  });
+}
+
 void run_cross_entropy(const kernels::CrossEntropy& c, float* losses, float* logsumexp) {
   for_rows(c.rows, c.columns, [&](int64_t i) {
     const float* const row = c.logits + i * c.columns;
@@ -241,9 +250,9 @@ void run_cross_entropy_backward(const kernels::CrossEntropy& c, const float* log
 }
 
 // Of a pair of rows of logits, some columns: log-probabilities' difference and both probabilities.
-struct pair_columns {
+struct PairColumns {
   Row16 first, second, difference;  // p, q, log p - log q
-  HWY_INLINE pair_columns(const Row16& a, const Row16& b, float shift_a, float shift_b) {
+  HWY_INLINE PairColumns(const Row16& a, const Row16& b, float shift_a, float shift_b) {
     const auto sa = hn::Set(F(), shift_a), sb = hn::Set(F(), shift_b);
     Row16 x[2] = {map16([&](FV v) { return hn::Sub(v, sa); }, a), map16([&](FV v) { return hn::Sub(v, sb); }, b)};
     difference = map16([](FV u, FV v) { return hn::Sub(u, v); }, x[0], x[1]);
@@ -266,7 +275,7 @@ void run_divergences(const kernels::CrossEntropy& c, const float* logsumexp, flo
     const float* const b = c.logits + other * c.columns;
     Row16 first = set16(0.0f), second = set16(0.0f);
     const auto add = [&](const Row16& x, const Row16& y) {
-      const pair_columns at(x, y, logsumexp[i], logsumexp[other]);
+      const PairColumns at(x, y, logsumexp[i], logsumexp[other]);
       first = map16([](FV s, FV p, FV d) { return hn::Add(s, weighted(p, d)); }, first, at.first, at.difference);
       second = map16([](FV s, FV q, FV d) { return hn::Sub(s, weighted(q, d)); }, second, at.second, at.difference);
     };
@@ -309,7 +318,7 @@ void run_paired_cross_entropy_backward(const kernels::CrossEntropy& c, const flo
           p, q, difference);
     };
     const auto both = [&](const Row16& x, const Row16& y, Row16& d_x, Row16& d_y) {
-      const pair_columns at(x, y, logsumexp[i], logsumexp[other]);
+      const PairColumns at(x, y, logsumexp[i], logsumexp[other]);
       d_x = gradient(at.first, at.second, at.difference, 1.0f, divergences[i]);
       d_y = gradient(at.second, at.first, at.difference, -1.0f, divergences[other]);
     };
@@ -341,6 +350,7 @@ HWY_EXPORT(run_softmax);
 HWY_EXPORT(run_softmax_backward);
 HWY_EXPORT(run_log_softmax);
 HWY_EXPORT(run_log_softmax_backward);
+HWY_EXPORT(run_logsumexp);
 HWY_EXPORT(run_cross_entropy);
 HWY_EXPORT(run_cross_entropy_backward);
 HWY_EXPORT(run_divergences);
@@ -361,6 +371,10 @@ void log_softmax(const float* x, float* out, int64_t rows, int64_t columns) {
 void log_softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns) {
   dispatch_ready();
   HWY_DYNAMIC_DISPATCH(run_log_softmax_backward)(d_output, output, out, rows, columns);
+}
+void logsumexp(const float* x, float* out, int64_t rows, int64_t columns) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(run_logsumexp)(x, out, rows, columns);
 }
 void cross_entropy(const CrossEntropy& c, float* losses, float* logsumexp) {
   dispatch_ready();

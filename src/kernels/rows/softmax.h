@@ -1,4 +1,4 @@
-// Softmax, its logarithm and the cross entropy over contiguous rows, forward and backward. Threads share the rows.
+// Softmax, its logarithm, logsumexp and the cross entropy over contiguous rows. Threads share the rows.
 #pragma once
 
 #include <cstdint>
@@ -10,6 +10,9 @@ void softmax(const float* x, float* out, int64_t rows, int64_t columns);
 void softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns);
 void log_softmax(const float* x, float* out, int64_t rows, int64_t columns);
 void log_softmax_backward(const float* d_output, const float* output, float* out, int64_t rows, int64_t columns);
+
+// out[i] = log sum_j exp(x[i, j]); -inf for a row of -inf only.
+void logsumexp(const float* x, float* out, int64_t rows, int64_t columns);
 
 struct CrossEntropy {
   const float* logits;     // (rows, columns)
