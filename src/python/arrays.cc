@@ -122,6 +122,8 @@ Borrowed borrow_dlpack(py::handle array, std::string_view name) {
 }
 
 Borrowed borrow_buffer(py::handle array, std::string_view name) {
+  // A buffer has no room for the mask.
+  if (py::hasattr(array, "mask") && py::hasattr(array, "fill_value")) refuse(name, "a masked array");
   auto info = std::make_unique<py::buffer_info>(py::cast<py::buffer>(array).request());
   const DType dtype = dtype_of_buffer(info->format, info->itemsize, name);
   Shape shape = shape_of(info->shape.data(), info->ndim, name), strides = shape;
@@ -174,6 +176,17 @@ py::array to_numpy(const Tensor& tensor) {
   }
   const py::capsule owner(new Tensor(tensor), [](void* p) { delete static_cast<Tensor*>(p); });
   return {numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner};
+}
+
+Tensor Arguments::integers(py::handle array, std::string_view name) {
+  const Tensor tensor = (*this)(array, name);
+  if (!tensor.defined() || tensor.dtype() != DType::i64) return tensor;
+  const Tensor dense = tensor.contiguous();
+  const int64_t* const numbers = dense.data<int64_t>();
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    require(numbers[i] >= INT32_MIN && numbers[i] <= INT32_MAX, "heed", name, " of 32 bits; found ", numbers[i]);
+  }
+  return dense.to(DType::i32);
 }
 
 bool Arguments::overlap(const Tensor& tensor) const {

@@ -43,10 +43,8 @@ class Arguments {
     return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
                                                                                                : tensor;
   }
-  Tensor integers(pybind11::handle array, std::string_view name) {
-    const Tensor tensor = (*this)(array, name);
-    return tensor.defined() && tensor.dtype() == DType::i64 ? tensor.to(DType::i32) : tensor;
-  }
+  // i64 becomes i32; ValueError where a number does not fit.
+  Tensor integers(pybind11::handle array, std::string_view name);
 
  private:
   pybind11::list owners_;
