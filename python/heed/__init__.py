@@ -216,13 +216,20 @@ def attention_backward(
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
-def _given(function: str, options: dict, more: Tuple[str, ...] = ()) -> dict:
-    """Options of attention() given by name, with their defaults."""
-    given = {name: options.pop(name, None) for name in _OPTIONS + more}
-    given["layout"], given["dropout"] = given["layout"] or "bhld", given["dropout"] or 0.0
-    if options:
-        raise TypeError(f"[{function}] options of attention(); found {', '.join(options)}")
-    return given
+def _given(function: str, options: dict, more: Tuple[str, ...] = (), without: Tuple[str, ...] = ()) -> dict:
+    """Options of attention() given by name, with their defaults: `more` of them, and not those that say `without`."""
+    known = [name for name in _OPTIONS + more if name not in without]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise TypeError(f"[{function}] the options {', '.join(known)}; found {', '.join(unknown)}")
+    defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False}
+    return {**dict.fromkeys(_OPTIONS + more), **defaults, **options}
+
+
+def _weight_of(function: str, weight: Optional[Array]) -> Array:
+    if weight is None:
+        raise TypeError(f"[{function}] weight (D) or (H, D); found None")
+    return weight
 
 
 def attention_additive(query: Array, key: Array, value: Array, weight: Array, **options: Any) -> Union[Array, AttentionResult]:
@@ -232,8 +239,8 @@ def attention_additive(query: Array, key: Array, value: Array, weight: Array, **
     result are those of attention(); scale has no place here. Nothing of size L * S * D is stored.
     """
     given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "taps", "out"))
-    given.update({name: bool(given[name]) for name in ("return_logsumexp", "return_weights")})
-    found = _heed.attention(query, key, value, _options(given), False, weight, given["out"])
+    found = _heed.attention(query, key, value, _options(given), False,
+                            _weight_of("attention_additive", weight), given["out"])
     return _result(found, query, given, given["out"])
 
 
@@ -244,7 +251,8 @@ def attention_additive_backward(
     """The gradient of attention_additive() with the same arguments, that of weight as additive_weight."""
     given = dict(_given("attention_additive_backward", options), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
-                                     (want_bias, want_alibi_slopes, want_relative_table), weight)
+                                     (want_bias, want_alibi_slopes, want_relative_table),
+                                     _weight_of("attention_additive_backward", weight))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
@@ -258,8 +266,7 @@ def attention_packed(
     that of the queries unless given. options are those of attention(), without mask, bias, key_lengths, documents,
     weights and taps. The bits are those of every sequence alone.
     """
-    given = _given("attention_packed", options, ("return_logsumexp", "out"))
-    given.update(return_logsumexp=bool(given["return_logsumexp"]), return_weights=False, taps=None)
+    given = dict(_given("attention_packed", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     return _result(_heed.attention_packed(query, key, value, begins, _options(given)), query, given, given["out"])
 
@@ -270,7 +277,7 @@ def attention_packed_backward(
     **options: Any,
 ) -> AttentionGradients:
     """The gradient of attention_packed() with the same arguments; what the sequences share is summed over them."""
-    given = dict(_given("attention_packed_backward", options), taps=None)
+    given = dict(_given("attention_packed_backward", options, without=("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     found = _heed.attention_packed_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))

@@ -12,6 +12,7 @@ from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import heed
 
@@ -166,7 +167,37 @@ def _seed(given: Optional[int], dropout: float) -> int:
 def _named(causal: heed.Causal) -> str:
     if causal is None or isinstance(causal, bool):
         return "bottom_right" if causal else ""
-    return str(causal)
+    if isinstance(causal, int) or causal in ("top_left", "bottom_right"):
+        return str(causal)
+    raise TypeError(f'[heed.torch] causal as None, a bool, "bottom_right", "top_left" or a whole offset; found {causal!r}')
+
+
+def _number(name: str, given: Optional[float]) -> Optional[float]:
+    if isinstance(given, Tensor) and given.requires_grad:
+        raise TypeError(f"[heed.torch] {name} as a number without a gradient; found a tensor that requires one")
+    return None if given is None else float(given)
+
+
+def _call(
+    query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None, bias: Optional[Tensor] = None,
+    key_lengths: Optional[Tensor] = None, sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None,
+    relative_table: Optional[Tensor] = None, additive_weight: Optional[Tensor] = None,
+    cu_seqlens_q: Optional[Tensor] = None, cu_seqlens_k: Optional[Tensor] = None, causal: heed.Causal = None,
+    window: Optional[Tuple[int, int]] = None, scale: Optional[float] = None, softcap: Optional[float] = None,
+    dropout: float = 0.0, seed: Optional[int] = None,
+) -> Tensor:
+    tensors = (query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, additive_weight,
+               cu_seqlens_q, cu_seqlens_k)
+    # The operator has no rule for forward-mode gradients, and PyTorch would take them to be zero.
+    if not torch.compiler.is_compiling() and any(
+            x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise NotImplementedError("[heed.torch] reverse-mode gradients; found a tensor with a forward-mode tangent")
+    left, right = (-1, -1) if window is None else window
+    dropout = _number("dropout", dropout)
+    return _forward(
+        *tensors, _named(causal), [left, right], _number("scale", scale), _number("softcap", softcap) or 0.0, dropout,
+        _seed(seed, dropout),
+    )[0]
 
 
 def attention(
@@ -180,10 +211,11 @@ def attention(
     query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), a view of memory laid out
     (B, L, H, Dv). The options are those of heed.attention; without a seed, dropout draws one from torch's generator.
     """
-    return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, None, None, None,
-        _named(causal), list(window or (-1, -1)), scale, softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    return _call(
+        query, key, value, mask=mask, bias=bias, causal=causal, window=window, key_lengths=key_lengths, scale=scale,
+        softcap=softcap, dropout=dropout, seed=seed, sinks=sinks, alibi_slopes=alibi_slopes,
+        relative_table=relative_table,
+    )
 
 
 def attention_additive(
@@ -197,10 +229,13 @@ def attention_additive(
 
     Shapes and options are those of attention(); weight (D) or (H, D); all in float32.
     """
-    return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, weight, None, None,
-        _named(causal), list(window or (-1, -1)), None, softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    if weight is None:
+        raise TypeError("[heed.torch] weight (D) or (H, D); found None")
+    return _call(
+        query, key, value, mask=mask, bias=bias, causal=causal, window=window, key_lengths=key_lengths,
+        softcap=softcap, dropout=dropout, seed=seed, sinks=sinks, alibi_slopes=alibi_slopes,
+        relative_table=relative_table, additive_weight=weight,
+    )
 
 
 def attention_packed(
@@ -214,11 +249,13 @@ def attention_packed(
     query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv); cu_seqlens_q, cu_seqlens_k (B + 1): where each
     sequence begins, then T and U, as flash_attn_varlen_func takes them.
     """
-    return _forward(
-        query, key, value, None, None, None, sinks, alibi_slopes, relative_table, None, cu_seqlens_q,
-        cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, _named(causal), list(window or (-1, -1)), scale,
-        softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    if cu_seqlens_q is None:
+        raise TypeError("[heed.torch] cu_seqlens_q (B + 1); found None")
+    return _call(
+        query, key, value, causal=causal, window=window, scale=scale, softcap=softcap, dropout=dropout, seed=seed,
+        sinks=sinks, alibi_slopes=alibi_slopes, relative_table=relative_table, cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k,
+    )
 
 
 def scaled_dot_product_attention(
@@ -267,25 +304,10 @@ def register_with_transformers(name: str = "heed") -> None:
 
         heed.torch.register_with_transformers()
         model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="heed")
+
+    A model gives the logits and gradients of attn_implementation="eager", or raises ValueError: where it does not declare
+    that other attention functions may run in it, and where it passes an argument that heed does not know.
     """
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from heed import _transformers
 
-    def forward(
-        module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor],
-        scaling: Optional[float] = None, dropout: float = 0.0, softcap: Optional[float] = None,
-        is_causal: Optional[bool] = None, s_aux: Optional[Tensor] = None, **_: object,
-    ) -> Tuple[Tensor, None]:
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        boolean = attention_mask is not None and attention_mask.dtype == torch.bool
-        # Masks of transformers hold causality and windows already, and may be longer than the keys.
-        rows = None if attention_mask is None else attention_mask[..., : key.shape[-2]]
-        output = attention(
-            query, key, value, mask=rows if boolean else None, bias=None if boolean else rows,
-            causal="top_left" if causal and rows is None and query.shape[-2] > 1 else None, scale=scaling,
-            softcap=softcap, dropout=dropout, sinks=s_aux,
-        )
-        return output.transpose(1, 2), None
-
-    AttentionInterface.register(name, forward)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    _transformers.register(name)
