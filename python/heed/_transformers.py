@@ -17,11 +17,11 @@ import heed.torch
 
 # Arguments that models pass on and that change nothing here.
 HARMLESS = frozenset({
+    "cache_position", "position_ids",  # query and key have their positions already; masks keep packed sequences apart
     "deterministic",  # heed always is
+    "logits_to_keep", "num_items_in_batch",  # for logits and loss
     "max_length_q", "max_length_k",  # cu_seq_lens_q and cu_seq_lens_k say the same
-    "num_items_in_batch",  # for the loss
     "output_hidden_states", "output_router_logits",  # for the model
-    "position_ids",  # query and key have their positions already; the mask keeps packed sequences apart
     "use_cache",  # the model keeps its cache itself
 })
 
@@ -38,12 +38,11 @@ def register(name: str) -> None:
     AttentionMaskInterface.register(name, make_mask)
 
 
-def declares_support(config: object) -> bool:
-    """Whether a model says that other attention functions may run in it.
+def declares_support(config: object) -> Optional[bool]:
+    """Whether a model says that other attention functions may run in it. None: no model has this configuration.
 
-    It does, if it runs with sdpa; or if it runs with flex or flash attention, and says that its masks and arguments suit
-    any attention function. Models are known by the class of their configuration; where no model has this one, nothing
-    speaks against it.
+    It says so if it runs with sdpa; or if it runs with flex or flash attention, and its masks and arguments suit any
+    attention function. Models are known by the class of their configuration.
     """
     found = {}
     waiting = [transformers.PreTrainedModel]
@@ -53,7 +52,8 @@ def declares_support(config: object) -> bool:
             others = model._supports_flex_attn or model._supports_flash_attn
             says = model._supports_sdpa or (model._supports_attention_backend and others)
             found[model.config_class] = found.get(model.config_class, False) or bool(says)
-    return next((found[kind] for kind in type(config).__mro__ if kind in found), True)
+    found.pop(transformers.PretrainedConfig, None)
+    return next((found[kind] for kind in type(config).__mro__ if kind in found), None)
 
 
 _supported = set()  # classes of configurations
@@ -62,11 +62,13 @@ _supported = set()  # classes of configurations
 def require_support(config: object) -> None:
     if type(config) in _supported:
         return
+    declared = declares_support(config)
     require(
-        declares_support(config), "a model that supports attention functions of others (it declares _supports_sdpa, or "
+        declared is not False, "a model that supports attention functions of others (it declares _supports_sdpa, or "
         "_supports_attention_backend with _supports_flex_attn or _supports_flash_attn)", f"that of {type(config).__name__}",
     )
-    _supported.add(type(config))
+    if declared:
+        _supported.add(type(config))
 
 
 def make_mask(*, config: object = None, allow_is_causal_skip: bool = True, **given: object) -> Optional[Tensor]:
@@ -164,8 +166,10 @@ def attention_forward(
         of_query, of_key = (
             sequence_of(begin, torch.arange(b * count)).view(b, count)
             for begin, count in ((cu_seq_lens_q, queries), (cu_seq_lens_k, keys)))
+        require(b == 1 or bool((of_key[1:, 0] != of_key[:-1, -1]).all() and (of_query[1:, 0] != of_query[:-1, -1]).all()),
+                "cu_seq_lens_q and cu_seq_lens_k without a sequence in two rows, beside a mask or a bias", begins)
         mask = both(mask, (of_query[:, :, None] == of_key[:, None])[:, None])
-        # Within a sequence the distance of two places is that in the row, if it has as many queries as keys.
+        # A row's own causality and window are those of its sequences, if they have as many queries as keys.
         require(not (causal or window) or torch.equal(*begins), "cu_seq_lens_q and cu_seq_lens_k alike", "others")
     if seq_idx is not None:
         require(queries == keys, "seq_idx for as many queries as keys", f"{queries} and {keys}")

@@ -328,6 +328,40 @@ class Errors(unittest.TestCase):
         with self.assertRaises(ValueError):
             heed.set_isa("mmx")
 
+    def test_no_argument_is_ignored(self):
+        q, k, v = self.q, self.k, self.v
+        self.refused(ValueError, "taps map beside map_largest", q, k, v, taps={"map_largest": True})
+        self.refused(ValueError, "key_lengths of 32 bits; found 4294967299", q, k, v, key_lengths=np.array([2**32 + 3]))
+        self.refused(TypeError, "found a masked array", np.ma.masked_array(q, mask=q > 0), k, v)
+        self.refused(TypeError, "window as two whole numbers (left, right); found ()", q, k, v, window=())
+        self.refused(TypeError, "scale as a number; found 'half'", q, k, v, scale="half")
+        rows, begins = q[0].swapaxes(0, 1), np.array([0, 2, 5])
+        cache = heed.KeyValueCache(1, 2, 8, 8)
+        table = np.zeros((1, 7), np.float32)
+        lse = np.zeros((1, 4, 5), np.float32)
+        weight = np.zeros(8, np.float32)
+        for error, text, call in (
+            (TypeError, "found layout", lambda: heed.attention_packed(rows, rows, rows, begins, layout="blhd")),
+            (TypeError, "found layout", lambda: heed.attention_packed_backward(
+                rows, rows, rows, rows, rows, lse[0], begins, layout="blhd")),
+            (TypeError, "found taps", lambda: heed.attention_packed(rows, rows, rows, begins, taps={"entropy": True})),
+            (TypeError, "found dropout_p", lambda: heed.attention_additive(q, k, v, weight, dropout_p=0.1)),
+            (TypeError, "found out", lambda: heed.explain(q, k, v, out=q)),
+            (TypeError, "weight (D) or (H, D); found None", lambda: heed.attention_additive(q, k, v, None)),
+            (TypeError, "weight (D) or (H, D); found None",
+             lambda: heed.attention_additive_backward(q, q, k, v, None, q, lse)),
+            (TypeError, "dropout", lambda: heed.attention_cached(q, cache, dropout=0.1)),
+            (ValueError, '"bhld" or "blhd"; found "hbld"', lambda: cache.append(k, v, layout="hbld")),
+            (ValueError, "relative_table of shape",
+             lambda: heed.attention_cached(q, heed.KeyValues(k, v), relative_table=table)),
+            (ValueError, "relative_table of shape",
+             lambda: heed.attention_backward(q, q, k, v, q, lse, relative_table=table)),
+            (ValueError, "relative_table of shape", lambda: heed.explain(q, k, v, relative_table=table)),
+        ):
+            with self.subTest(text), self.assertRaises(error) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
+
     def test_out_must_be_writable_memory_of_its_own(self):
         out = np.empty((1, 4, 5, 8), np.float32)
         out.flags.writeable = False
