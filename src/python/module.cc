@@ -1,5 +1,4 @@
-// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) gives them their Python
-// form.
+// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) wraps them.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -23,7 +22,8 @@ namespace {
 
 bool is_half(const Tensor& x) { return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16); }
 
-// Query, key, value and so on as heed takes them: all in one half precision, or all in f32 (f64 for the reference).
+// Brings query, key, value and so on to one type: they stay as they are if all have the same half precision; otherwise
+// half precision becomes f32. f64 stays for the reference.
 template <size_t N>
 void unify(std::array<Tensor, N>& tensors, bool halves) {
   const bool same = std::all_of(tensors.begin(), tensors.end(),
@@ -172,8 +172,8 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   return options;
 }
 
-// An array of the caller's that the attention may write its output to by itself: not where it has another shape or
-// type, or shares memory with an operand. copy_into() does the rest.
+// The caller's array for the output. attention() writes into it directly, unless it has another shape or type, or
+// shares memory with an operand. Then copy_into() fills it.
 class Destination {
  public:
   explicit Destination(const py::object& out) {
@@ -181,7 +181,7 @@ class Destination {
     if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
     given_ = borrow(out, "out");
   }
-  // Once `arguments` has all operands.
+  // Call it when `arguments` has all operands.
   void want(AttentionOptions& options, const Layout& layout, const Tensor& query, const Tensor& value,
             const Arguments& arguments) const {
     const Tensor& to = given_.tensor;
@@ -198,14 +198,14 @@ class Destination {
 
 py::object array_or_none(const Tensor& tensor) { return tensor.defined() ? py::object(to_numpy(tensor)) : py::none(); }
 
-// Without the leading axes that the arguments did not have.
+// Drops the leading axes that the arguments did not have.
 Tensor drop_axes(const Tensor& tensor, int count) {
   Tensor result = tensor;
   for (int n = 0; n < count && result.defined(); ++n) result = result.select(0, 0);
   return result;
 }
 
-// `written`: the output is where the caller wants it, and stays out of the result.
+// `written`: the caller's array has the output already, so the result does not.
 py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = false) {
   const int absent = 4 - layout.rank;
   const auto rows = [&](const Tensor& t) { return array_or_none(drop_axes(t, absent)); };
@@ -299,7 +299,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   return dict_of(gradients);
 }
 
-// Packed sequences (T, H, D), which begin where `begins`, those of the queries and of the keys, say.
+// Sequences without padding, (T, H, D). `begins` says where each begins, in the queries and in the keys.
 struct PackedArguments {
   std::array<Tensor, 3> tensors;
   PackedLengths lengths;
@@ -420,7 +420,7 @@ py::dict attend_stored(const py::object& query, const py::dict& given_memory, co
   return attend_memory(query, memory, given, out, arguments);
 }
 
-// `result` into an array of the caller's. The attention is done by then, so `out` may be one of its inputs.
+// Copies `result` into the caller's array. Attention is done by then, so `out` may be one of its inputs.
 void copy_into(const py::object& out, const py::object& result) {
   if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
   const Borrowed to = borrow(out, "out"), from = borrow(result, "output");
