@@ -33,7 +33,7 @@ import peers
 
 # Relative: what another order of additions does in float32, with room (docs/transformers.md).
 TOLERANCE = 1e-4
-PATIENCE = 300  # seconds for a model type
+PATIENCE = 600  # seconds for a model type
 KINDS = ["agrees", "refused", "own code", "left out", "DIFFERS"]
 Row = collections.namedtuple("Row", "model_type kind trials logits gradients text")
 

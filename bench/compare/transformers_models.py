@@ -75,6 +75,7 @@ EXTRA = {
     "esm": {"vocab_size": VOCABULARY, "pad_token_id": 0, "mask_token_id": 3},
     "esmc": {"num_key_value_heads": 4},
     "falcon_h1": {**MAMBA, "mamba_d_ssm": 64},
+    "gemma3n": {"vision_config": {"architecture": "test_efficientnet"}},
     "gemma3n_text": {"num_kv_shared_layers": 0},
     "gpt_neo": {"attention_types": [[["global", "local"], 1]], "window_size": 4},
     "granitemoehybrid": {**MAMBA, "layer_types": ["linear_attention", "full_attention"]},

@@ -82,23 +82,59 @@ def make_mask(*, config: object = None, allow_is_causal_skip: bool = True, **giv
     return sdpa_mask(allow_is_causal_skip=allow_is_causal_skip and plain, **given)
 
 
-def sequence_of(begins: Tensor, places: Tensor) -> Tensor:
-    """Which of the sequences that begin at `begins` each place belongs to."""
-    return torch.bucketize(places, begins[1:].to(places.dtype), right=True)
+def both(mask: Optional[Tensor], other: Tensor) -> Tensor:
+    """What two boolean masks allow."""
+    return other if mask is None else mask & other
+
+
+def split_mask(given: Optional[Tensor], keys: int) -> Tuple[Optional[Tensor], Optional[Tensor]]:
+    """A model's mask as a boolean one, or as one to add to the scores."""
+    if given is None:
+        return None, None
+    require(isinstance(given, Tensor) and given.dim() == 4, "a mask that is a tensor (B, 1 or H, L, S)",
+            getattr(given, "shape", type(given)))
+    require(given.dtype == torch.bool or given.is_floating_point(), "a boolean mask or one to add", given.dtype)
+    given = given[..., :keys]  # it may be as long as the memory of a cache
+    return (given, None) if given.dtype == torch.bool else (None, given)
+
+
+def same_sequence(begins_q: Tensor, begins_k: Tensor, batch: int, queries: int, keys: int) -> Tensor:
+    """(B, 1, L, S): whether query and key are of one sequence. The sequences lie one behind the other in all rows."""
+    def numbers(begins: Tensor, count: int) -> Tensor:
+        places = torch.arange(batch * count, dtype=begins.dtype)
+        return torch.bucketize(places, begins[1:], right=True).view(batch, count)
+
+    of_query, of_key = numbers(begins_q, queries), numbers(begins_k, keys)
+    for rows in (of_query, of_key):
+        require(batch == 1 or bool((rows[1:, 0] != rows[:-1, -1]).all()),
+                "beside a mask or a bias, sequences that end with their row", f"cu_seq_lens {begins_q.tolist()}")
+    return (of_query[:, :, None] == of_key[:, None])[:, None]
 
 
 def visible(queries: int, keys: int, causal: bool, window: Optional[Tuple[int, int]]) -> Tensor:
     """(1, 1, L, S): what causal and window let each query see, the last query standing at the last key."""
-    ahead = torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries)
-    seen = ahead <= 0 if causal else torch.ones(queries, keys, dtype=torch.bool)
+    distance = torch.arange(keys) - torch.arange(queries)[:, None] - (keys - queries)
+    seen = distance <= 0 if causal else torch.ones(queries, keys, dtype=torch.bool)
     if window is not None:
-        seen = seen & (ahead >= -window[0]) & (ahead <= window[1])
+        seen = seen & (distance >= -window[0]) & (distance <= window[1])
     return seen[None, None]
 
 
-def both(mask: Optional[Tensor], other: Tensor) -> Tensor:
-    """What boolean masks both allow."""
-    return other if mask is None else mask & other
+def attend_with_sinks_of_queries(
+    query: Tensor, key: Tensor, value: Tensor, sinks: Tensor, mask: Optional[Tensor], bias: Optional[Tensor],
+    causal: bool, window: Optional[Tuple[int, int]], **options: object,
+) -> Tensor:
+    """heed.torch.attention with sinks (B, H, L, 1): one more key, of zeros, whose bias is the sink and whose value is 0."""
+    b, h, queries, _ = query.shape
+    keys = key.shape[-2]
+    if causal or window is not None:
+        mask = both(mask, visible(queries, keys, causal, window))
+    key, value = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
+    bias = query.new_zeros(()) if bias is None else bias
+    bias = torch.cat([bias.expand(b, h, queries, keys), sinks.expand(b, h, queries, 1)], -1)
+    if mask is not None:
+        mask = torch.nn.functional.pad(mask.expand(-1, -1, -1, keys), (0, 1), value=True)
+    return heed.torch.attention(query, key, value, mask=mask, bias=bias, **options)
 
 
 def attention_forward(
@@ -107,86 +143,63 @@ def attention_forward(
     is_causal: Optional[bool] = None, sliding_window: Optional[int] = None, position_bias: Optional[Tensor] = None,
     s_aux: Optional[Tensor] = None, sinks: Optional[Tensor] = None, cu_seq_lens_q: Optional[Tensor] = None,
     cu_seq_lens_k: Optional[Tensor] = None, seq_idx: Optional[Tensor] = None, indices: Optional[Tensor] = None,
-    **others: object,
+    output_attentions: Optional[bool] = None, **others: object,
 ) -> Tuple[Tensor, None]:
-    """Attention as a model of transformers asks for it. -> output (B, L, H, Dv), no weights.
+    """Attention as a model of transformers asks for it -> output (B, L, H, Dv), and no weights.
 
-    query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv). attention_mask: boolean (True attends) or added to the
-    scores, (B, 1 or H, L, S); it holds causality and windows already, which count without a mask only. sliding_window:
-    keys up to the query's own, this one included; without is_causal as many behind it. position_bias (1 or B, H, L, S):
-    added to the scores. s_aux or sinks: one more score in each row's sum, (H), or for each query (B, H, L, 1).
-    cu_seq_lens_q, cu_seq_lens_k: where sequences that were laid one behind the other begin; seq_idx (B, L): the number
-    of each place's sequence. indices (B, L, any): the only keys that a query attends to.
+    query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv).
+    attention_mask: (B, 1 or H, L, S), boolean (True attends) or added to the scores. It holds causality and windows
+        already, so is_causal and sliding_window count without a mask only.
+    sliding_window: how many keys a query sees up to its own, this one included; without is_causal as many behind it.
+    position_bias: (1 or B, H, L, S), added to the scores.
+    s_aux, sinks: one more score in each row's softmax sum, (H), or (B, H, L, 1).
+    cu_seq_lens_q, cu_seq_lens_k: where sequences begin that lie one behind the other. seq_idx: (B, L), the number of each
+        place's sequence. A query sees only keys of its own sequence.
+    indices: (B, L, any), the only keys that a query sees.
     """
-    config = getattr(module, "config", None)
-    if config is not None:
-        require_support(config)
-    require(others.get("output_attentions") in (None, False), "output_attentions=False: heed keeps no weights",
-            others.get("output_attentions"))
-    unknown = [name for name, x in others.items()
-               if x is not None and name not in HARMLESS and name != "output_attentions"]
+    if getattr(module, "config", None) is not None:
+        require_support(module.config)
+    require(not output_attentions, "output_attentions=False: heed keeps no weights", output_attentions)
+    unknown = [name for name, x in others.items() if x is not None and name not in HARMLESS]
     require(not unknown, "arguments that heed honours", f"{', '.join(unknown)} from {type(module).__name__}")
+    require(s_aux is None or sinks is None, "s_aux or sinks", "both")
+    sinks = s_aux if sinks is None else sinks
+    require(sinks is None or sinks.dim() in (1, 4), "sinks (H) or (B, H, L, 1)", None if sinks is None else sinks.shape)
+    packed = cu_seq_lens_q is not None
+    require(packed == (cu_seq_lens_k is not None), "cu_seq_lens_q and cu_seq_lens_k", "one of them")
 
-    b, h, queries, _ = query.shape
-    keys = key.shape[-2]
-    mask = bias = None
-    if attention_mask is not None:
-        require(isinstance(attention_mask, Tensor) and attention_mask.dim() == 4,
-                "a mask that is a tensor (B, 1 or H, L, S)", getattr(attention_mask, "shape", type(attention_mask)))
-        attention_mask = attention_mask[..., :keys]  # of a cache's whole memory
-        if attention_mask.dtype == torch.bool:
-            mask = attention_mask
-        else:
-            require(attention_mask.is_floating_point(), "a boolean mask or one to add", attention_mask.dtype)
-            bias = attention_mask
+    batch, queries, keys = query.shape[0], query.shape[2], key.shape[2]
+    mask, bias = split_mask(attention_mask, keys)
     causal = bool(getattr(module, "is_causal", True) if is_causal is None else is_causal)
     causal = causal and attention_mask is None and queries > 1
-    require(not causal or cu_seq_lens_q is not None or queries == keys,
-            "a mask where queries and keys differ in number", f"none for {queries} queries and {keys} keys")
+    require(not causal or packed or queries == keys, "a mask where queries and keys differ in number",
+            f"none for {queries} queries and {keys} keys")
     window = None
     if sliding_window is not None and attention_mask is None:
         require(sliding_window > 0, "sliding_window above 0", sliding_window)
         window = (sliding_window - 1, sliding_window - 1)
     if position_bias is not None:
         bias = position_bias if bias is None else bias + position_bias
-    require(s_aux is None or sinks is None, "s_aux or sinks", "both")
-    sinks = s_aux if sinks is None else sinks
-    require(sinks is None or sinks.dim() in (1, 4), "sinks (H) or (B, H, L, 1)", None if sinks is None else sinks.shape)
-    options = dict(scale=scaling, softcap=softcap, dropout=dropout)
-    alone = sinks is None or sinks.dim() == 1
+    options = dict(causal=causal, window=window, scale=scaling, softcap=softcap, dropout=dropout)
 
-    begins = cu_seq_lens_q, cu_seq_lens_k
-    if begins != (None, None):
-        require(None not in begins, "cu_seq_lens_q and cu_seq_lens_k", "one of them")
-        if alone and mask is None and bias is None and seq_idx is None and indices is None:
-            rows = [x.transpose(1, 2).flatten(0, 1) for x in (query, key, value)]
-            output = heed.torch.attention_packed(
-                *rows, *begins, causal=causal, window=window, sinks=sinks, **options)
-            return output.unflatten(0, (b, queries)), None
-        of_query, of_key = (
-            sequence_of(begin, torch.arange(b * count)).view(b, count)
-            for begin, count in ((cu_seq_lens_q, queries), (cu_seq_lens_k, keys)))
-        require(b == 1 or bool((of_key[1:, 0] != of_key[:-1, -1]).all() and (of_query[1:, 0] != of_query[:-1, -1]).all()),
-                "cu_seq_lens_q and cu_seq_lens_k without a sequence in two rows, beside a mask or a bias", begins)
-        mask = both(mask, (of_query[:, :, None] == of_key[:, None])[:, None])
-        # A row's own causality and window are those of its sequences, if they have as many queries as keys.
-        require(not (causal or window) or torch.equal(*begins), "cu_seq_lens_q and cu_seq_lens_k alike", "others")
+    sinks_of_queries = sinks is not None and sinks.dim() == 4
+    if packed and mask is None and bias is None and seq_idx is None and indices is None and not sinks_of_queries:
+        rows = [x.transpose(1, 2).flatten(0, 1) for x in (query, key, value)]
+        output = heed.torch.attention_packed(*rows, cu_seq_lens_q, cu_seq_lens_k, sinks=sinks, **options)
+        return output.unflatten(0, (batch, queries)), None
+    if packed:
+        # Causality and windows go by places in a row. Those are the places in a sequence if queries and keys begin alike.
+        alike = not (causal or window) or torch.equal(cu_seq_lens_q, cu_seq_lens_k)
+        require(alike, "beside a mask or a bias, cu_seq_lens_q and cu_seq_lens_k alike", "different ones")
+        mask = both(mask, same_sequence(cu_seq_lens_q, cu_seq_lens_k, batch, queries, keys))
     if seq_idx is not None:
         require(queries == keys, "seq_idx for as many queries as keys", f"{queries} and {keys}")
         mask = both(mask, (seq_idx[:, :, None] == seq_idx[:, None])[:, None])
     if indices is not None:
-        chosen = torch.zeros(b, queries, keys, dtype=torch.bool).scatter(-1, indices.long(), True)
+        chosen = torch.zeros(batch, queries, keys, dtype=torch.bool).scatter(-1, indices.long(), True)
         mask = both(mask, chosen[:, None])
-    if not alone:
-        # A key of zeros, whose score is the sink, and a value of zeros.
-        if causal or window:
-            mask = both(mask, visible(queries, keys, causal, window))
-            causal, window = False, None
-        key, value = (torch.nn.functional.pad(x, (0, 0, 0, 1)) for x in (key, value))
-        bias = query.new_zeros(()) if bias is None else bias
-        bias = torch.cat([bias.expand(b, h, queries, keys), sinks.expand(b, h, queries, 1)], -1)
-        mask = None if mask is None else torch.nn.functional.pad(mask.expand(-1, -1, -1, keys), (0, 1), value=True)
-        sinks = None
-    output = heed.torch.attention(
-        query, key, value, mask=mask, bias=bias, causal=causal, window=window, sinks=sinks, **options)
+    if sinks_of_queries:
+        output = attend_with_sinks_of_queries(query, key, value, sinks, mask, bias, **options)
+    else:
+        output = heed.torch.attention(query, key, value, mask=mask, bias=bias, sinks=sinks, **options)
     return output.transpose(1, 2), None

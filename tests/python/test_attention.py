@@ -95,8 +95,8 @@ class Forward(unittest.TestCase):
     def test_layouts_and_strides(self):
         q, k, v = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), seed=3)
         out = heed.attention(q, k, v)
-        turned = heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd")
-        np.testing.assert_array_equal(turned.transpose(0, 2, 1, 3), out)
+        transposed = heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd")
+        np.testing.assert_array_equal(transposed.transpose(0, 2, 1, 3), out)
         np.testing.assert_array_equal(heed.attention(q[0], k[0], v[0]), out[0])
         np.testing.assert_array_equal(heed.attention(q[0, 1], k[0, 1], v[0, 1]), out[0, 1])
         rows = heed.attention(q[0, 1], k[0, 1], v[0, 1], return_logsumexp=True, taps={"rows": [(0, 2)], "top_k": 1})
@@ -118,7 +118,7 @@ class Forward(unittest.TestCase):
         self.assertEqual(heed.attention(q, k, v).shape, (1, 2, 0, 3))
         np.testing.assert_array_equal(heed.attention(k, q, q), np.zeros((1, 2, 5, 4)))
 
-    def test_half_precision_is_widened(self):
+    def test_half_precision_is_computed_in_float32(self):
         q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
         halves = [x.astype(np.float16) for x in (q, k, v)]
         found = heed.attention(*halves)
@@ -140,10 +140,10 @@ class Forward(unittest.TestCase):
                     np.empty_like(q, order="F"), np.empty(q.shape, np.float64)):
             self.assertIs(heed.attention(q, k, v, out=out), out)
             np.testing.assert_array_equal(out, expected.astype(out.dtype))
-        np.testing.assert_array_equal(wide[..., 9::2], 7)  # nothing is written beside it
-        turned = np.empty((2, 100, 2, 8), np.float32)
-        heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd", out=turned)
-        np.testing.assert_array_equal(turned, expected.transpose(0, 2, 1, 3))
+        np.testing.assert_array_equal(wide[..., 9::2], 7)  # nothing else is written
+        transposed = np.empty((2, 100, 2, 8), np.float32)
+        heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd", out=transposed)
+        np.testing.assert_array_equal(transposed, expected.transpose(0, 2, 1, 3))
         for one, rank in ((q[0], 3), (q[0, 0], 2)):
             out = np.empty(one.shape, np.float32)
             heed.attention(one, k[0] if rank == 3 else k[0, 0], v[0] if rank == 3 else v[0, 0], out=out)
@@ -223,7 +223,7 @@ class Forward(unittest.TestCase):
             heed.set_num_threads(threads)
             heed.set_isa(isa)
 
-    def test_the_interpreter_goes_on_meanwhile(self):
+    def test_the_interpreter_lock_is_released(self):
         q, k, v = random_arrays((1, 8, 1500, 64), (1, 8, 1500, 64), (1, 8, 1500, 64))
         worker = threading.Thread(target=heed.attention, args=(q, k, v))
         steps = 0
@@ -283,8 +283,8 @@ class Backward(unittest.TestCase):
         q, k, v, d = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), (2, 3, 10, 6), seed=3)
         r = heed.attention(q, k, v, return_logsumexp=True)
         g = heed.attention_backward(d, q, k, v, r.output, r.logsumexp)
-        turned = [x.transpose(0, 2, 1, 3) for x in (d, q, k, v, r.output)]
-        h = heed.attention_backward(*turned, r.logsumexp, layout="blhd")
+        transposed = [x.transpose(0, 2, 1, 3) for x in (d, q, k, v, r.output)]
+        h = heed.attention_backward(*transposed, r.logsumexp, layout="blhd")
         for one, other in ((g.query, h.query), (g.key, h.key), (g.value, h.value)):
             np.testing.assert_array_equal(one, other.transpose(0, 2, 1, 3))
         one = heed.attention_backward(d[1, 2], q[1, 2], k[1, 2], v[1, 2], r.output[1, 2], r.logsumexp[1, 2])
@@ -413,7 +413,7 @@ class Caches(unittest.TestCase):
                     heed.attention_cached(q[:, :, at:at + 1], cache, causal=True), whole[:, :, at:at + 1])
             self.assertEqual(cache.lengths.tolist(), [90, 90])
 
-    def test_narrow_types_round_and_save_memory(self):
+    def test_half_precision_and_int8_caches_round_and_save_memory(self):
         q, k, v = random_arrays((1, 2, 1, 32), (1, 2, 50, 32), (1, 2, 50, 32))
         exact = heed.attention(q, k, v)
         sizes = []
@@ -429,7 +429,7 @@ class Caches(unittest.TestCase):
         self.assertEqual(half.dtype, np.float16)
         np.testing.assert_allclose(half, exact, rtol=0, atol=3e-3)
 
-    def test_pages_and_scales_of_ones_own(self):
+    def test_own_memory_in_pages_with_scales(self):
         q, = random_arrays((2, 2, 3, 8))
         generator = np.random.default_rng(5)
         key, value = (generator.integers(-127, 128, (6, 1, 4, 8), dtype=np.int8) for _ in range(2))
@@ -471,10 +471,10 @@ class Tables(unittest.TestCase):
     def test_relative_positions_and_slopes_with_gradients(self):
         q, k, v, d, table, slopes = random_arrays(
             (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (2, 7), (2,))
-        ahead = np.arange(9)[:, None] - np.arange(9)
+        distance = np.arange(9)[:, None] - np.arange(9)
 
         def out(t, s):
-            bias = t[:, np.clip(ahead, -3, 3) + 3] - s[:, None, None] * np.abs(ahead)
+            bias = t[:, np.clip(distance, -3, 3) + 3] - s[:, None, None] * np.abs(distance)
             return formula(q, k, v, bias=bias)[0]
 
         r = heed.attention(q, k, v, relative_table=table, alibi_slopes=slopes, return_logsumexp=True)
@@ -515,7 +515,7 @@ class Tables(unittest.TestCase):
         self.assertRaises(ValueError, lambda: heed.attention_additive(q, k, v, w, scale=1.0))
         self.assertRaises(TypeError, lambda: heed.attention_additive(q, k, v, w, no_such_option=1))
 
-    def test_packed_sequences_are_each_alone(self):
+    def test_packed_sequences_attend_to_themselves_alone(self):
         begins, key_begins = np.array([0, 5, 5, 17]), np.array([0, 9, 12, 30])
         q, k, v, d = random_arrays((17, 4, 8), (30, 2, 8), (30, 2, 6), (17, 4, 6))
         slopes, table = random_arrays((4,), (4, 7))

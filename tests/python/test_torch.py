@@ -299,7 +299,7 @@ class AttentionFunction(unittest.TestCase):
         found, _ = self.run_heed(Module, q, k, v, None, is_causal=False, cu_seq_lens_q=over, cu_seq_lens_k=over)
         expected = formula(*flat, allowed=place[:, None] == place).float().view(2, 7, 4, 6)
         torch.testing.assert_close(found, expected, rtol=2e-5, atol=2e-5)
-        self.refused("without a sequence in two rows", cu_seq_lens_q=over, cu_seq_lens_k=over, position_bias=bias)
+        self.refused("sequences that end with their row", cu_seq_lens_q=over, cu_seq_lens_k=over, position_bias=bias)
         self.compare(seq_idx=number, allowed=same)
         self.compare(seq_idx=number, causal=True, allowed=same & self.lower)
 
