@@ -63,10 +63,8 @@ def require_support(config: object) -> None:
     if type(config) in _supported:
         return
     declared = declares_support(config)
-    require(
-        declared is not False, "a model that supports attention functions of others (it declares _supports_sdpa, or "
-        "_supports_attention_backend with _supports_flex_attn or _supports_flash_attn)", f"that of {type(config).__name__}",
-    )
+    require(declared is not False, "a model that declares support for sdpa, or for any attention backend",
+            f"that of {type(config).__name__}")
     if declared:
         _supported.add(type(config))
 

@@ -332,7 +332,7 @@ class AttentionFunction(unittest.TestCase):
         class Undeclared(Module):
             config = transformers.BloomForCausalLM.config_class()  # the model must be known
 
-        self.refused("a model that supports attention functions of others .*; found that of BloomConfig",
+        self.refused("a model that declares support for sdpa, or for any .*; found that of BloomConfig",
                      module=Undeclared)
 
 
