@@ -140,7 +140,7 @@ class TrainingScope {
 
 // heed::attention with its gradient for query, key and value (logsumexp is kept for it). Inputs may be strided views
 // (see heads()). Inside a TrainingScope dropout of options.dropout.rate draws from the scope, whatever
-// options.dropout.seed says; outside of one there is none. options.want does not matter.
+// options.dropout.seed says; outside of one there is none. Throws Error where options.want asks for anything.
 [[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
                               const AttentionOptions& options = {});
 // heed::attention_additive likewise, with the gradient of its weight.

@@ -1,15 +1,16 @@
 """Attention on the CPU: exact, fast, the same bits everywhere.
 
 Arrays are NumPy arrays, or anything with the buffer protocol or DLPack in the memory of the CPU (PyTorch tensors, JAX
-arrays). They are read where they are, whatever their strides; float16 and bfloat16 are computed in float32. Results
-come as the query came: PyTorch tensors for PyTorch tensors, NumPy arrays otherwise. Letters, everywhere the same: B
-batch, H query heads, Hkv key/value heads, L query length, S key length, D head size, Dv head size of the values.
+arrays). heed reads them in place, whatever their strides, and computes float16 and bfloat16 in float32. For a query that
+is a PyTorch tensor the results are PyTorch tensors; otherwise they are NumPy arrays. Letters: B batch, H query heads, Hkv
+key/value heads, L query length, S key length, D head size of queries and keys, Dv head size of values.
 
     out = heed.attention(query, key, value, causal=True)                     # softmax(Q K^T / sqrt(D)) V
     r = heed.attention(query, key, value, return_logsumexp=True, taps={"entropy": True, "top_k": 5})
     g = heed.attention_backward(d_out, query, key, value, r.output, r.logsumexp)
 
-Wrong shapes and options raise ValueError, wrong types TypeError. The GIL is released while heed computes.
+Wrong shapes and values raise ValueError, wrong types and unknown options TypeError. No option is ignored. The GIL is
+released while heed computes.
 """
 
 from __future__ import annotations
@@ -39,18 +40,18 @@ Causal = Union[None, bool, int, str]
 
 
 class Taps(TypedDict, total=False):
-    """What to tell of the weights without keeping them: memory linear in L + S."""
+    """Statistics of the weights, computed without storing them: memory is linear in L + S."""
 
     entropy: bool  # of each row, in nats
-    top_k: int  # the keys with the largest weights of each row
-    column_sums: bool  # how much each key was attended to
-    map: Tuple[int, int]  # the weights of each head pooled to so many rows and columns, by their mean
-    map_largest: bool  # or by the largest of a cell
-    rows: Sequence[Tuple[int, int]]  # (head, query) pairs whose weights to return whole
+    top_k: int  # how many keys with the largest weights to return for each row
+    column_sums: bool  # the sum of each key's weights over all queries
+    map: Tuple[int, int]  # rows and columns of a picture of each head's weights; a cell is a mean
+    map_largest: bool  # beside map: a cell is its largest weight instead
+    rows: Sequence[Tuple[int, int]]  # (head, query) pairs: return all weights of these rows
 
 
 class Tapped(NamedTuple):
-    """What Taps asked for; None otherwise."""
+    """The statistics that Taps asked for; the others are None."""
 
     entropy: Optional[Array] = None  # (B, H, L)
     top_keys: Optional[Array] = None  # (B, H, L, k) int32, the largest weight first; -1 where fewer keys have one
@@ -61,7 +62,7 @@ class Tapped(NamedTuple):
 
 
 class AttentionResult(NamedTuple):
-    output: Array  # as the query, Dv in place of D
+    output: Array  # the shape of the query, with Dv in place of D
     logsumexp: Optional[Array] = None  # (B, H, L): log of the softmax's denominator; -inf for a row without keys
     weights: Optional[Array] = None  # (B, H, L, S), after dropout
     taps: Optional[Tapped] = None
@@ -75,14 +76,14 @@ class AttentionGradients(NamedTuple):
     sinks: Optional[Array] = None  # (H)
     alibi_slopes: Optional[Array] = None  # (H)
     relative_table: Optional[Array] = None  # (H, 2 reach + 1)
-    additive_weight: Optional[Array] = None  # of attention_additive()
+    additive_weight: Optional[Array] = None  # in the shape of attention_additive()'s weight
 
 
 def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
-    """A NumPy array in the form of `query`, without a copy where the types are the same."""
+    """A NumPy result as a PyTorch tensor where the query is one; without a copy where the types are the same."""
     if result is None:
         return None
-    bits = result.dtype.name == "int16"  # of bfloat16, which NumPy does not have
+    bits = result.dtype.name == "int16"  # bfloat16, which NumPy does not have
     if type(query).__module__.partition(".")[0] == "torch":
         import torch as pytorch
 
@@ -157,23 +158,28 @@ def attention(
 ) -> Union[Array, AttentionResult]:
     """softmax(softcap(scale * Q K^T) + bias + mask) V, exact, in memory linear in L + S.
 
-    query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), or with layout="blhd" heads behind
-    lengths; (H, L, D) and (L, D) stand for one sequence and one head of it. H is a multiple of Hkv.
+    query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv). With layout="blhd" the second and third
+    axes are exchanged, in the result too. (H, L, D) is one sequence, (L, D) one head. H is a multiple of Hkv.
 
-    mask: boolean, True attends, of any shape that broadcasts to (B, H, L, S). bias: added to the scores, likewise.
-    causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as PyTorch), or
+    mask: boolean, True attends; any shape that broadcasts to (B, H, L, S).
+    bias: added to the scores; any shape that broadcasts to (B, H, L, S).
+    causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as in PyTorch), or
         an offset o: query i sees keys j <= i + o.
-    window: (left, right) keys around the query's own position; -1: no bound.
-    key_lengths: (B), the keys of each sequence that count. scale: 1 / sqrt(D) unless given.
-    softcap: c * tanh(score / c) before bias and masks. dropout, seed: on the weights; which are kept depends on
-        nothing but (seed, b, h, i, j). sinks: (H), one more score in each row's sum. alibi_slopes: (H).
-    relative_table: (H, 2 reach + 1), added to the scores by how far the query stands behind the key, up to reach.
+    window: (left, right), how many keys on each side of the query's own position it sees; -1: no bound.
+    key_lengths: (B), how many keys of each sequence count.
+    scale: 1 / sqrt(D) unless given.
+    softcap: c; scores become c * tanh(score / c), before bias and masks.
+    dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone.
+    sinks: (H), one more score in each row's softmax sum, without a value.
+    alibi_slopes: (H), adds -slope * |distance| to the scores.
+    relative_table: (H, 2 reach + 1), adds an entry to each score: entry reach + (query position - key position), where
+        the difference is limited to -reach..reach.
     query_documents (B, L), key_documents (B, S): a query sees only keys of its own document.
     return_logsumexp, return_weights, taps: return an AttentionResult instead of the output alone.
-    out: an array that gets the output, of any strides; an operand's memory too. Written without a copy where its type is
-        that of the query, its last axis dense and its memory its own.
+    out: an array for the output, of any strides. It may share memory with an operand. heed writes it without a copy if it
+        has the query's type, a dense last axis and memory of its own.
 
-    A row that may attend to nothing is 0. What is masked is never read into the sum.
+    A row that may attend to nothing is 0. Masked keys and values are never read into the sum.
     """
     return _attention(False, query, key, value, dict(locals()), out)
 
@@ -207,8 +213,9 @@ def attention_backward(
 ) -> AttentionGradients:
     """The gradient of attention() with the same arguments, given d_output (B, H, L, Dv).
 
-    output and logsumexp are what attention(..., return_logsumexp=True) returned. want_bias and the like ask
-    for those gradients as well. The weights are computed again, dropout included: memory linear in L + S.
+    output and logsumexp are what attention(..., return_logsumexp=True) returned. want_bias, want_alibi_slopes and
+    want_relative_table ask for these gradients as well. The weights are computed again, with the same dropout, so that
+    memory is linear in L + S.
     """
     given = dict(locals(), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
@@ -216,24 +223,33 @@ def attention_backward(
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
-def _given(function: str, options: dict, more: Tuple[str, ...] = ()) -> dict:
-    """Options of attention() given by name, with their defaults."""
-    given = {name: options.pop(name, None) for name in _OPTIONS + more}
-    given["layout"], given["dropout"] = given["layout"] or "bhld", given["dropout"] or 0.0
-    if options:
-        raise TypeError(f"[{function}] options of attention(); found {', '.join(options)}")
-    return given
+def _given(function: str, options: dict, more: Tuple[str, ...] = (), without: Tuple[str, ...] = ()) -> dict:
+    """Options that were given by name, with attention()'s defaults; `more` are allowed, `without` are not."""
+    known = [name for name in _OPTIONS + more if name not in without]
+    unknown = sorted(set(options) - set(known))
+    if unknown:
+        raise TypeError(f"[{function}] the options {', '.join(known)}; found {', '.join(unknown)}")
+    defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False}
+    return {**dict.fromkeys(_OPTIONS + more), **defaults, **options}
 
 
-def attention_additive(query: Array, key: Array, value: Array, weight: Array, **options: Any) -> Union[Array, AttentionResult]:
+def _weight_of(function: str, weight: Optional[Array]) -> Array:
+    if weight is None:
+        raise TypeError(f"[{function}] weight (D) or (H, D); found None")
+    return weight
+
+
+def attention_additive(
+    query: Array, key: Array, value: Array, weight: Array, **options: Any
+) -> Union[Array, AttentionResult]:
     """Additive attention (Bahdanau et al. 2015): the score of a pair is sum_d weight_d tanh(q_d + k_d).
 
-    query (B, H, L, D) and key (B, Hkv, S, D) are projected already; weight (D) or (H, D); all in float32. options and
-    result are those of attention(); scale has no place here. Nothing of size L * S * D is stored.
+    query (B, H, L, D) and key (B, Hkv, S, D) are projected already; weight (D) or (H, D); all in float32. Options and
+    result are those of attention(), without scale. Nothing of size L * S * D is stored.
     """
     given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "taps", "out"))
-    given.update({name: bool(given[name]) for name in ("return_logsumexp", "return_weights")})
-    found = _heed.attention(query, key, value, _options(given), False, weight, given["out"])
+    found = _heed.attention(query, key, value, _options(given), False,
+                            _weight_of("attention_additive", weight), given["out"])
     return _result(found, query, given, given["out"])
 
 
@@ -241,25 +257,25 @@ def attention_additive_backward(
     d_output: Array, query: Array, key: Array, value: Array, weight: Array, output: Array, logsumexp: Array, *,
     want_bias: bool = False, want_alibi_slopes: bool = False, want_relative_table: bool = False, **options: Any,
 ) -> AttentionGradients:
-    """The gradient of attention_additive() with the same arguments, that of weight as additive_weight."""
+    """The gradient of attention_additive() with the same arguments; additive_weight is the gradient of weight."""
     given = dict(_given("attention_additive_backward", options), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
-                                     (want_bias, want_alibi_slopes, want_relative_table), weight)
+                                     (want_bias, want_alibi_slopes, want_relative_table),
+                                     _weight_of("attention_additive_backward", weight))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
 def attention_packed(
     query: Array, key: Array, value: Array, cu_seqlens_q: Array, cu_seqlens_k: Optional[Array] = None, **options: Any
 ) -> Union[Array, AttentionResult]:
-    """attention() of every one of a batch of sequences, one behind the other without padding.
+    """attention() of sequences of different lengths, laid one behind the other without padding. Each attends to itself.
 
-    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv), logsumexp (H, T). cu_seqlens_q, (B + 1): where
-    each sequence begins in query, 0, the first length, the sum of the first two, ..., T; cu_seqlens_k in key and value,
-    that of the queries unless given. options are those of attention(), without mask, bias, key_lengths, documents,
-    weights and taps. The bits are those of every sequence alone.
+    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv), logsumexp (H, T). cu_seqlens_q (B + 1): where each
+    sequence begins in query: 0, the first length, the sum of the first two, ..., T. cu_seqlens_k: the same for key and
+    value; cu_seqlens_q unless given. Options are those of attention(), without mask, bias, key_lengths, documents, layout,
+    weights and taps. Each sequence gets the bits that it has alone.
     """
-    given = _given("attention_packed", options, ("return_logsumexp", "out"))
-    given.update(return_logsumexp=bool(given["return_logsumexp"]), return_weights=False, taps=None)
+    given = dict(_given("attention_packed", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     return _result(_heed.attention_packed(query, key, value, begins, _options(given)), query, given, given["out"])
 
@@ -269,8 +285,8 @@ def attention_packed_backward(
     cu_seqlens_k: Optional[Array] = None, *, want_alibi_slopes: bool = False, want_relative_table: bool = False,
     **options: Any,
 ) -> AttentionGradients:
-    """The gradient of attention_packed() with the same arguments; what the sequences share is summed over them."""
-    given = dict(_given("attention_packed_backward", options), taps=None)
+    """The gradient of attention_packed() with the same arguments. Gradients of what the sequences share are summed."""
+    given = dict(_given("attention_packed_backward", options, without=("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     found = _heed.attention_packed_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))
@@ -278,10 +294,10 @@ def attention_packed_backward(
 
 
 def explain(query: Array, key: Array, value: Array, **options: Any) -> str:
-    """What attention() with these arguments runs, in a line: kernel, instruction set, blocks skipped, operations, bytes.
+    """A line that says what attention() would run: kernel, instruction set, blocks skipped, operations, bytes.
 
-    HEED_EXPLAIN in the environment, a file's name or 1 for standard error, makes every call write such a line, with its
-    time and its share of the processor's peak.
+    With HEED_EXPLAIN in the environment (the name of a file, or 1 for standard error) every call writes such a line, with
+    its time and its share of the processor's peak.
     """
     return _heed.explain(query, key, value, _options(_given("explain", options)))
 
@@ -295,8 +311,8 @@ class KeyValueCache:
         cache.append(k_next, v_next)                                        # (B, Hkv, 1, D)
         out = heed.attention_cached(q_next, cache, causal=True)             # decode
 
-    dtype: "float32", "bfloat16", "float16", or "int8" (each row of a head with a scale of its own). page: keys of a
-    page, 0 for one piece of `capacity` keys for each sequence; pages: how many the sequences share, 0 for enough.
+    dtype: "float32", "bfloat16", "float16", or "int8", which has a scale for each row of a head. page: keys in a page; 0
+    keeps each sequence in one piece of `capacity` keys. pages: how many pages the sequences share; 0: enough for all.
     """
 
     def __init__(
@@ -308,8 +324,8 @@ class KeyValueCache:
             page, pages)
 
     def append(self, key: Array, value: Array, lengths: Optional[Array] = None, *, layout: str = "bhld") -> None:
-        """key (B, Hkv, n, D) and value (B, Hkv, n, Dv) behind what each sequence has; of sequence b only the first
-        lengths[b] rows. Where they do not fit ValueError is raised and the cache stays as it was."""
+        """Appends key (B, Hkv, n, D) and value (B, Hkv, n, Dv) to each sequence; with lengths (B), only the first
+        lengths[b] rows to sequence b. If they do not fit, raises ValueError and changes nothing."""
         self._cache.append(key, value, lengths, layout)
 
     def truncate(self, sequence: int, length: int) -> None:
@@ -318,7 +334,7 @@ class KeyValueCache:
 
     @property
     def lengths(self) -> Array:
-        """(B) int32: the keys of each sequence."""
+        """(B) int32: how many keys each sequence has."""
         return self._cache.lengths()
 
     @property
@@ -337,17 +353,17 @@ class KeyValueCache:
 class KeyValues(NamedTuple):
     """Keys and values in memory of your own.
 
-    In one piece: key (B, Hkv, S, D), value (B, Hkv, S, Dv). In pages: (P, Hkv, page, D) and (P, Hkv, page, Dv), where
-    rows n * page to (n + 1) * page - 1 of sequence b are page pages[b, n]. float32, bfloat16, float16, or int8 with
-    scales: float32, one for each row.
+    In one piece: key (B, Hkv, S, D), value (B, Hkv, S, Dv). In pages: (P, Hkv, page, D) and (P, Hkv, page, Dv); page
+    pages[b, n] holds rows n * page to (n + 1) * page - 1 of sequence b. float32, bfloat16, float16, or int8 with float32
+    scales, one for each row.
     """
 
     key: Array
     value: Array
     key_scales: Optional[Array] = None
     value_scales: Optional[Array] = None
-    lengths: Optional[Array] = None  # (B): keys of each sequence; needed for pages
-    pages: Optional[Array] = None  # (B, any)
+    lengths: Optional[Array] = None  # (B): how many keys each sequence has; needed with pages
+    pages: Optional[Array] = None  # (B, most pages of a sequence)
 
 
 def attention_cached(
@@ -369,11 +385,11 @@ def attention_cached(
     layout: str = "bhld",
     out: Optional[Array] = None,
 ) -> Union[Array, AttentionResult]:
-    """attention() of query (B, H, L, D) over a cache, or over keys and values as they are kept.
+    """attention() of query (B, H, L, D) over a cache, or over keys and values in memory of your own.
 
-    The result is that of attention() over the same numbers widened to float32, bit for bit, with the lengths of the
-    sequences as key_lengths; causal=True places the last query at the last key of its own sequence. The query is
-    computed in float32. S, for masks and taps, is the longest of the lengths.
+    The result has the bits of attention() over the same numbers converted to float32, with the lengths of the sequences as
+    key_lengths. causal=True places the last query at the last key of its own sequence. The query is computed in float32.
+    For masks and taps S is the longest of the lengths.
     """
     given = dict(locals(), dropout=0.0, seed=None, key_lengths=None, query_documents=None, key_documents=None)
     if isinstance(memory, KeyValueCache):
@@ -385,4 +401,4 @@ def attention_cached(
     return _result(found, query, given, out)
 
 
-from . import ops, reference  # noqa: E402  (it uses what is above)
+from . import ops, reference  # noqa: E402  (they use the functions above)

@@ -45,7 +45,7 @@ def active_isa() -> str:
 def set_isa(name: str) -> None: ...
 def available_isas() -> List[str]: ...
 def peak_gflops(dtype: str = "f32") -> float:
-    """What one thread can do at best in multiply-adds, measured now: the limit of every kernel.
+    """What one thread does at most in multiply-adds, measured now. No kernel can be faster.
 
     "bf16": by the unit that multiplies bf16, where the machine has one; float32 otherwise.
     """

@@ -1,4 +1,4 @@
-"""The Transformer's other functions on arrays, float32 (half precision is widened): each over the last axis.
+"""Other functions of a Transformer on float32 arrays (half precision is converted), each over the last axis, no gradients.
 
     y = heed.ops.rms_norm(x, gain)
     q = heed.ops.rotary_embedding(q, *heed.ops.rotary_tables(q.shape[2], q.shape[3]))
@@ -18,7 +18,7 @@ Array = Any
 
 
 def softmax(x: Array) -> Array:
-    """exp(x) / sum(exp(x)). A row of -inf only gives zeros."""
+    """exp(x) / sum(exp(x)). A row that is -inf everywhere gives zeros."""
     return _like(x, _heed.softmax(x))
 
 
@@ -55,9 +55,9 @@ def linear(x: Array, weight: Array, bias: Optional[Array] = None) -> Array:
 
 
 def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
-    """Turns pairs of the first R columns of x (B, H, L, D) by the angles of cos and sin, (L, R / 2) or (B, L, R / 2).
+    """Rotates pairs of the first R columns of x (B, H, L, D) by the angles of cos and sin, (L, R / 2) or (B, L, R / 2).
 
-    Pair n is columns (n, n + R / 2), or interleaved (2 n, 2 n + 1).
+    Pair n is columns (n, n + R / 2), or with interleaved=True columns (2 n, 2 n + 1).
     """
     return _like(x, _heed.rotary_embedding(x, cos, sin, interleaved))
 

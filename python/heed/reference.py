@@ -1,4 +1,4 @@
-"""The plain formula, one step after the other, float32 or float64, memory L * S: what the fused kernels mean."""
+"""Attention by its plain formula, step by step, in float32 or float64; memory is L * S. It says what the kernels mean."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import heed
 
 
 def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
-    """heed.attention by its definition: the same arguments, results and errors."""
+    """heed.attention by its definition, with the same arguments, results and errors."""
     known = dict.fromkeys(heed._OPTIONS + ("taps",))
     known.update(dropout=0.0, layout="bhld", return_logsumexp=False, return_weights=False)
     out = options.pop("out", None)

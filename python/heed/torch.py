@@ -2,8 +2,9 @@
 
     from heed.torch import attention, scaled_dot_product_attention, register_with_transformers
 
-Forward and backward run through heed, as an operator of its own (torch.ops.heed.attention): under torch.no_grad, under
-torch.compile, and in any autograd graph. bfloat16 and float16 are computed in float32.
+Forward and backward run in heed. They are one operator, torch.ops.heed.attention, so they work under torch.no_grad, under
+torch.compile and in any autograd graph. Forward-mode gradients and gradients of gradients raise an error. bfloat16 and
+float16 are computed in float32.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import List, Optional, Tuple
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 import heed
 
@@ -35,17 +37,17 @@ def _options(
 
 
 def _plain(tensor: Optional[Tensor]) -> Optional[Tensor]:
-    """The tensor without its history, which DLPack refuses; the operators' own autograd rule is below."""
+    """The tensor without its autograd history, which DLPack refuses. The operators have an autograd rule of their own."""
     return None if tensor is None else tensor.detach()
 
 
 def _heads_last(like: Tensor, shape: Tuple[int, int, int, int]) -> Tensor:
-    """Memory as heed lays its results out: (B, L, H, D), seen as (B, H, L, D)."""
+    """Memory laid out as heed's results are: (B, L, H, D), seen as (B, H, L, D)."""
     b, h, length, d = shape
     return like.new_empty((b, length, h, d)).transpose(1, 2)
 
 
-# One operator for attention(), attention_additive() (with additive_weight) and attention_packed() (with cu_seqlens).
+# One operator does attention(), attention_additive() (with additive_weight) and attention_packed() (with cu_seqlens).
 _TENSORS = 12  # the arguments before `causal`
 
 
@@ -89,7 +91,7 @@ def _backward(
     cu_seqlens_q: Optional[Tensor], cu_seqlens_k: Optional[Tensor], causal: str, window: List[int],
     scale: Optional[float], softcap: float, dropout: float, seed: int, want: List[bool],
 ) -> Tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
-    """want: the gradients of bias, alibi_slopes and relative_table, each a pass of its own."""
+    """want: whether to compute the gradients of bias, alibi_slopes and relative_table; each costs a pass."""
     options = _options(
         mask, bias, key_lengths, sinks, alibi_slopes, relative_table, causal, window, scale, softcap, dropout, seed
     )
@@ -103,7 +105,7 @@ def _backward(
     else:
         g = heed.attention_backward(d, *inputs, o, lse, want_bias=want[0], **options)
 
-    # An operator must return tensors, and no two of them the same: what is not wanted is empty.
+    # An operator must return tensors, all of them different. A gradient that is not wanted is an empty one.
     def like(gradient: Optional[Tensor], source: Optional[Tensor]) -> Tensor:
         return query.new_empty(0) if gradient is None else gradient.to(source.dtype)
 
@@ -141,7 +143,7 @@ def _differentiate(ctx, d_output, d_logsumexp):
     *inputs, output, logsumexp = ctx.saved_tensors
     if d_output is None:
         return (None,) * (_TENSORS + len(ctx.options))
-    # Where in the operator's arguments each of the gradients belongs.
+    # The operator's arguments that the gradients belong to.
     places = (0, 1, 2, 4, 6, 7, 8, 9)  # query, key, value, bias, sinks, alibi_slopes, relative_table, additive_weight
     wanted = [inputs[n] is not None and ctx.needs_input_grad[n] for n in range(_TENSORS)]
     gradients = _backward(
@@ -157,7 +159,7 @@ _forward.register_autograd(_differentiate, setup_context=_save)
 
 
 def _seed(given: Optional[int], dropout: float) -> int:
-    """Without one, dropout draws it from torch's generator."""
+    """The seed of dropout: the given one, or one from torch's generator."""
     if given is not None:
         return given
     return int(torch.randint(2**62, ()).item()) if dropout > 0 else 0
@@ -166,7 +168,37 @@ def _seed(given: Optional[int], dropout: float) -> int:
 def _named(causal: heed.Causal) -> str:
     if causal is None or isinstance(causal, bool):
         return "bottom_right" if causal else ""
-    return str(causal)
+    if isinstance(causal, int) or causal in ("top_left", "bottom_right"):
+        return str(causal)
+    raise TypeError(f'[heed.torch] causal as None, a bool, "bottom_right", "top_left" or a whole offset; found {causal!r}')
+
+
+def _number(name: str, given: Optional[float]) -> Optional[float]:
+    if isinstance(given, Tensor) and given.requires_grad:
+        raise TypeError(f"[heed.torch] {name} as a number without a gradient; found a tensor that requires one")
+    return None if given is None else float(given)
+
+
+def _call(
+    query: Tensor, key: Tensor, value: Tensor, *, mask: Optional[Tensor] = None, bias: Optional[Tensor] = None,
+    key_lengths: Optional[Tensor] = None, sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None,
+    relative_table: Optional[Tensor] = None, additive_weight: Optional[Tensor] = None,
+    cu_seqlens_q: Optional[Tensor] = None, cu_seqlens_k: Optional[Tensor] = None, causal: heed.Causal = None,
+    window: Optional[Tuple[int, int]] = None, scale: Optional[float] = None, softcap: Optional[float] = None,
+    dropout: float = 0.0, seed: Optional[int] = None,
+) -> Tensor:
+    tensors = (query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, additive_weight,
+               cu_seqlens_q, cu_seqlens_k)
+    # The operator has no rule for forward-mode gradients, and PyTorch would take them to be zero.
+    if not torch.compiler.is_compiling() and any(
+            x is not None and forward_ad.unpack_dual(x).tangent is not None for x in tensors):
+        raise NotImplementedError("[heed.torch] reverse-mode gradients; found a tensor with a forward-mode tangent")
+    left, right = (-1, -1) if window is None else window
+    dropout = _number("dropout", dropout)
+    return _forward(
+        *tensors, _named(causal), [left, right], _number("scale", scale), _number("softcap", softcap) or 0.0, dropout,
+        _seed(seed, dropout),
+    )[0]
 
 
 def attention(
@@ -178,12 +210,13 @@ def attention(
     """heed.attention with its gradient for query, key, value, bias, sinks, alibi_slopes and relative_table.
 
     query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv), a view of memory laid out
-    (B, L, H, Dv). The options are those of heed.attention; without a seed, dropout draws one from torch's generator.
+    (B, L, H, Dv). Options mean what they mean in heed.attention. Dropout without a seed takes one from torch's generator.
     """
-    return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, None, None, None,
-        _named(causal), list(window or (-1, -1)), scale, softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    return _call(
+        query, key, value, mask=mask, bias=bias, causal=causal, window=window, key_lengths=key_lengths, scale=scale,
+        softcap=softcap, dropout=dropout, seed=seed, sinks=sinks, alibi_slopes=alibi_slopes,
+        relative_table=relative_table,
+    )
 
 
 def attention_additive(
@@ -193,14 +226,17 @@ def attention_additive(
     seed: Optional[int] = None, sinks: Optional[Tensor] = None, alibi_slopes: Optional[Tensor] = None,
     relative_table: Optional[Tensor] = None,
 ) -> Tensor:
-    """heed.attention_additive, scores sum_d weight_d tanh(q_d + k_d), with its gradient for weight too.
+    """heed.attention_additive with its gradient, that of weight too. Scores are sum_d weight_d tanh(q_d + k_d).
 
     Shapes and options are those of attention(); weight (D) or (H, D); all in float32.
     """
-    return _forward(
-        query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, weight, None, None,
-        _named(causal), list(window or (-1, -1)), None, softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    if weight is None:
+        raise TypeError("[heed.torch] weight (D) or (H, D); found None")
+    return _call(
+        query, key, value, mask=mask, bias=bias, causal=causal, window=window, key_lengths=key_lengths,
+        softcap=softcap, dropout=dropout, seed=seed, sinks=sinks, alibi_slopes=alibi_slopes,
+        relative_table=relative_table, additive_weight=weight,
+    )
 
 
 def attention_packed(
@@ -209,25 +245,27 @@ def attention_packed(
     softcap: Optional[float] = None, dropout: float = 0.0, seed: Optional[int] = None, sinks: Optional[Tensor] = None,
     alibi_slopes: Optional[Tensor] = None, relative_table: Optional[Tensor] = None,
 ) -> Tensor:
-    """heed.attention_packed, sequences one behind the other without padding, with its gradient.
+    """heed.attention_packed with its gradient: sequences that are laid one behind the other without padding.
 
-    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv); cu_seqlens_q, cu_seqlens_k (B + 1): where each
-    sequence begins, then T and U, as flash_attn_varlen_func takes them.
+    query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv). cu_seqlens_q, cu_seqlens_k (B + 1): where each
+    sequence begins, and T and U at their ends, as in flash_attn_varlen_func.
     """
-    return _forward(
-        query, key, value, None, None, None, sinks, alibi_slopes, relative_table, None, cu_seqlens_q,
-        cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k, _named(causal), list(window or (-1, -1)), scale,
-        softcap or 0.0, dropout, _seed(seed, dropout),
-    )[0]
+    if cu_seqlens_q is None:
+        raise TypeError("[heed.torch] cu_seqlens_q (B + 1); found None")
+    return _call(
+        query, key, value, causal=causal, window=window, scale=scale, softcap=softcap, dropout=dropout, seed=seed,
+        sinks=sinks, alibi_slopes=alibi_slopes, relative_table=relative_table, cu_seqlens_q=cu_seqlens_q,
+        cu_seqlens_k=cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k,
+    )
 
 
 def scaled_dot_product_attention(
     query: Tensor, key: Tensor, value: Tensor, attn_mask: Optional[Tensor] = None, dropout_p: float = 0.0,
     is_causal: bool = False, scale: Optional[float] = None, enable_gqa: bool = False,
 ) -> Tensor:
-    """torch.nn.functional.scaled_dot_product_attention, drop-in: (..., H, L, D) with any leading axes.
+    """A replacement for torch.nn.functional.scaled_dot_product_attention: (..., H, L, D) with any leading axes.
 
-    As there, is_causal lets query i see keys 0..i. One difference: a row whose mask is False everywhere is 0, not NaN.
+    As there, is_causal lets query i see keys 0..i. A row whose mask is False everywhere is 0.
     """
     if query.dim() < 2 or key.dim() != query.dim() or value.dim() != query.dim():
         raise ValueError(
@@ -267,25 +305,10 @@ def register_with_transformers(name: str = "heed") -> None:
 
         heed.torch.register_with_transformers()
         model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="heed")
+
+    A model gives the logits and gradients of attn_implementation="eager", or raises ValueError: where it does not declare
+    that other attention functions may run in it, and where it passes an argument that heed does not know.
     """
-    from transformers import AttentionInterface
-    from transformers.masking_utils import AttentionMaskInterface, sdpa_mask
+    from heed import _transformers
 
-    def forward(
-        module: torch.nn.Module, query: Tensor, key: Tensor, value: Tensor, attention_mask: Optional[Tensor],
-        scaling: Optional[float] = None, dropout: float = 0.0, softcap: Optional[float] = None,
-        is_causal: Optional[bool] = None, s_aux: Optional[Tensor] = None, **_: object,
-    ) -> Tuple[Tensor, None]:
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        boolean = attention_mask is not None and attention_mask.dtype == torch.bool
-        # Masks of transformers hold causality and windows already, and may be longer than the keys.
-        rows = None if attention_mask is None else attention_mask[..., : key.shape[-2]]
-        output = attention(
-            query, key, value, mask=rows if boolean else None, bias=None if boolean else rows,
-            causal="top_left" if causal and rows is None and query.shape[-2] > 1 else None, scale=scaling,
-            softcap=softcap, dropout=dropout, sinks=s_aux,
-        )
-        return output.transpose(1, 2), None
-
-    AttentionInterface.register(name, forward)
-    AttentionMaskInterface.register(name, sdpa_mask)
+    _transformers.register(name)

@@ -2,6 +2,7 @@
 #include "heed/attention.h"
 
 #include "autograd/tape.h"
+#include "heed/error.h"
 
 namespace heed {
 
@@ -13,6 +14,10 @@ namespace {
 
 // Dropout draws from the scope; logsumexp is kept where a gradient may be asked for.
 AttentionOptions drawn_options(const AttentionOptions& options, bool recorded) {
+  const AttentionOptions::Want& want = options.want;
+  require(
+      !want.logsumexp && !want.weights && !want.scores && !want.taps.any() && !want.output.defined(), "attention",
+      "on Values, options that want nothing beside the output; found want.logsumexp, weights, scores, taps or output");
   AttentionOptions drawn = options;
   const ops::Dropout dropout = tape::next_dropout(options.dropout.rate);
   drawn.dropout = {.rate = dropout.rate, .seed = dropout.seed};

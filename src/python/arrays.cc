@@ -77,7 +77,7 @@ DType dtype_of_buffer(const std::string& format, py::ssize_t size, std::string_v
   refuse(name, "elements of format \"" + format + "\"");
 }
 
-// Shape takes eight axes; more is an error of the caller's.
+// Shape has room for eight axes.
 Shape shape_of(const int64_t* extents, int64_t count, std::string_view name) {
   require(count <= 8, "heed", name, " with at most 8 axes; found ", count);
   Shape shape;
@@ -95,7 +95,7 @@ Shape dense_strides(const Shape& shape) {
   return strides;
 }
 
-// Some give no memory at all for an array without elements.
+// Some libraries give no memory for an array without elements.
 Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype) {
   return shape.numel() == 0 ? Tensor::empty(shape, dtype) : Tensor::wrap(data, shape, strides, dtype);
 }
@@ -106,7 +106,7 @@ Borrowed borrow_dlpack(py::handle array, std::string_view name) {
   py::object capsule;
   try {
     capsule = array.attr("__dlpack__")();
-  } catch (py::error_already_set& error) {  // such as a tensor that requires a gradient
+  } catch (py::error_already_set& error) {  // for example of a tensor that requires a gradient
     if (!error.matches(PyExc_BufferError)) throw;
     const std::string text = py::cast<std::string>(py::str(error.value()));
     refuse(name, "one that cannot be shared (" + text + ")");
@@ -117,11 +117,13 @@ Borrowed borrow_dlpack(py::handle array, std::string_view name) {
   const DType dtype = dtype_of_dlpack(t.dtype, name);
   const Shape shape = shape_of(t.shape, t.ndim, name);
   const Shape strides = t.strides == nullptr ? dense_strides(shape) : shape_of(t.strides, t.ndim, name);
-  // The capsule is not consumed: it frees the view when it dies, and it lives as long as what is borrowed.
+  // The capsule is not consumed. It lives as long as the borrowed tensor, and then frees the view.
   return {wrap(static_cast<char*>(t.data) + t.byte_offset, shape, strides, dtype), std::move(capsule)};
 }
 
 Borrowed borrow_buffer(py::handle array, std::string_view name) {
+  // A buffer has no room for the mask.
+  if (py::hasattr(array, "mask") && py::hasattr(array, "fill_value")) refuse(name, "a masked array");
   auto info = std::make_unique<py::buffer_info>(py::cast<py::buffer>(array).request());
   const DType dtype = dtype_of_buffer(info->format, info->itemsize, name);
   Shape shape = shape_of(info->shape.data(), info->ndim, name), strides = shape;
@@ -176,8 +178,19 @@ py::array to_numpy(const Tensor& tensor) {
   return {numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner};
 }
 
+Tensor Arguments::integers(py::handle array, std::string_view name) {
+  const Tensor tensor = (*this)(array, name);
+  if (!tensor.defined() || tensor.dtype() != DType::i64) return tensor;
+  const Tensor dense = tensor.contiguous();
+  const int64_t* const numbers = dense.data<int64_t>();
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    require(numbers[i] >= INT32_MIN && numbers[i] <= INT32_MAX, "heed", name, " of 32 bits; found ", numbers[i]);
+  }
+  return dense.to(DType::i32);
+}
+
 bool Arguments::overlap(const Tensor& tensor) const {
-  // First and last byte of what a tensor's strides reach.
+  // The first byte that a tensor's strides reach, and the one behind the last.
   const auto reach = [](const Tensor& t) {
     const char* first = static_cast<const char*>(t.raw());
     const char* last = first + size_of(t.dtype());

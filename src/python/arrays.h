@@ -1,4 +1,4 @@
-// Arrays of Python as tensors and back, without copies: the buffer protocol (NumPy) and DLPack (PyTorch, JAX).
+// Python's arrays as tensors and back, without copies, by the buffer protocol (NumPy) and DLPack (PyTorch, JAX).
 #pragma once
 
 #include <pybind11/numpy.h>
@@ -21,8 +21,8 @@ struct Borrowed {
 // types that heed does not have. `name` is the argument's, for messages.
 [[nodiscard]] Borrowed borrow(pybind11::handle array, std::string_view name);
 
-// A NumPy array over the tensor's memory, which lives as long as the array. bf16, which NumPy has not, shows its bits
-// as int16: the Python side makes of them what the caller uses.
+// A NumPy array over the tensor's memory, which lives as long as the array. NumPy has no bf16: such a tensor becomes
+// int16 with its bits, which the Python side converts.
 [[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
 
 // Arrays borrowed for one call: their owners are kept until it returns.
@@ -35,18 +35,16 @@ class Arguments {
     tensors_.push_back(borrowed.tensor);
     return borrowed.tensor;
   }
-  // Whether one of them lies, in part or by what is between its rows, where `tensor` does.
+  // Whether the memory that one of them spans, gaps between rows included, overlaps that of `tensor`.
   [[nodiscard]] bool overlap(const Tensor& tensor) const;
-  // f16 and bf16 are widened to f32; f64 stays for the reference.
+  // f16 and bf16 are converted to f32; f64 stays for the reference.
   Tensor floats(pybind11::handle array, std::string_view name) {
     const Tensor tensor = (*this)(array, name);
     return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
                                                                                                : tensor;
   }
-  Tensor integers(pybind11::handle array, std::string_view name) {
-    const Tensor tensor = (*this)(array, name);
-    return tensor.defined() && tensor.dtype() == DType::i64 ? tensor.to(DType::i32) : tensor;
-  }
+  // i64 becomes i32; ValueError where a number does not fit.
+  Tensor integers(pybind11::handle array, std::string_view name);
 
  private:
   pybind11::list owners_;

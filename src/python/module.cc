@@ -1,5 +1,4 @@
-// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) gives them their Python
-// form.
+// The extension module heed._heed: C++ functions on arrays. The package heed (python/heed) wraps them.
 #include <pybind11/pybind11.h>
 #include <pybind11/stl.h>
 
@@ -23,7 +22,8 @@ namespace {
 
 bool is_half(const Tensor& x) { return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16); }
 
-// Query, key, value and so on as heed takes them: all in one half precision, or all in f32 (f64 for the reference).
+// Brings query, key, value and so on to one type: they stay as they are if all have the same half precision; otherwise
+// half precision becomes f32. f64 stays for the reference.
 template <size_t N>
 void unify(std::array<Tensor, N>& tensors, bool halves) {
   const bool same = std::all_of(tensors.begin(), tensors.end(),
@@ -62,14 +62,30 @@ struct Layout {
   }
 };
 
-Layout layout_of(const py::dict& options, const Tensor& query) {
-  const auto name = py::cast<std::string>(options["layout"]);
-  if (name != "bhld" && name != "blhd") {
-    throw py::value_error("[attention] layout \"bhld\" or \"blhd\"; found \"" + name + "\"");
+bool are_heads_first(const std::string& layout) {
+  if (layout != "bhld" && layout != "blhd") {
+    throw py::value_error("[attention] layout \"bhld\" or \"blhd\"; found \"" + layout + "\"");
   }
+  return layout == "bhld";
+}
+
+// An option as a T, or TypeError with what it should be.
+template <class T>
+T option_of(const py::dict& given, const char* name, const char* expected) {
+  const py::object value = given[name];
+  try {
+    return py::cast<T>(value);
+  } catch (const py::cast_error&) {
+    throw py::type_error(std::string("[attention] ") + name + " as " + expected + "; found " +
+                         py::cast<std::string>(py::repr(value)));
+  }
+}
+
+Layout layout_of(const py::dict& options, const Tensor& query) {
+  const bool heads_first = are_heads_first(option_of<std::string>(options, "layout", "a string"));
   require(query.defined() && query.rank() >= 2 && query.rank() <= 4, "attention", "query of two to four axes; found ",
           query.defined() ? query.rank() : 0);
-  return {name == "bhld", query.rank()};
+  return {heads_first, query.rank()};
 }
 
 Causal causal_of(const py::object& causal) {
@@ -117,22 +133,25 @@ AttentionTaps taps_of(const py::dict& taps) {
                             "\"");
     }
   }
+  require(!result.map.largest || result.map.rows > 0, "attention",
+          "taps map beside map_largest; found map_largest alone");
   return result;
 }
 
 AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   AttentionOptions options;
   const auto has = [&](const char* name) { return !given[name].is_none(); };
-  if (has("scale")) options.scale = py::cast<float>(given["scale"]);
+  if (has("scale")) options.scale = option_of<float>(given, "scale", "a number");
   options.causal = causal_of(given["causal"]);
   if (has("window")) {
-    const auto [left, right] = py::cast<std::pair<int64_t, int64_t>>(given["window"]);
+    const auto [left, right] =
+        option_of<std::pair<int64_t, int64_t>>(given, "window", "two whole numbers (left, right)");
     options.window = {left, right};
   }
   options.key_lengths = arguments.integers(given["key_lengths"], "key_lengths");
   options.mask = arguments(given["mask"], "mask");
   options.bias = arguments.floats(given["bias"], "bias");
-  if (has("softcap")) options.softcap = py::cast<float>(given["softcap"]);
+  if (has("softcap")) options.softcap = option_of<float>(given, "softcap", "a number");
   options.alibi_slopes = arguments.floats(given["alibi_slopes"], "alibi_slopes");
   const Tensor table = arguments.floats(given["relative_table"], "relative_table");
   if (table.defined()) {
@@ -143,16 +162,18 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   options.sinks = arguments.floats(given["sinks"], "sinks");
   options.query_documents = arguments.integers(given["query_documents"], "query_documents");
   options.key_documents = arguments.integers(given["key_documents"], "key_documents");
-  options.dropout.rate = py::cast<float>(given["dropout"]);
-  if (has("seed")) options.dropout.seed = py::cast<uint64_t>(given["seed"]);
-  options.want.logsumexp = py::cast<bool>(given["return_logsumexp"]);
-  options.want.weights = py::cast<bool>(given["return_weights"]);
+  options.dropout.rate = option_of<float>(given, "dropout", "a number");
+  if (has("seed")) {
+    options.dropout.seed = option_of<uint64_t>(given, "seed", "a whole number from 0 to 2^64 - 1");
+  }
+  options.want.logsumexp = option_of<bool>(given, "return_logsumexp", "True or False");
+  options.want.weights = option_of<bool>(given, "return_weights", "True or False");
   if (has("taps")) options.want.taps = taps_of(py::cast<py::dict>(given["taps"]));
   return options;
 }
 
-// An array of the caller's that the attention may write its output to by itself: not where it has another shape or
-// type, or shares memory with an operand. copy_into() does the rest.
+// The caller's array for the output. attention() writes into it directly, unless it has another shape or type, or
+// shares memory with an operand. Then copy_into() fills it.
 class Destination {
  public:
   explicit Destination(const py::object& out) {
@@ -160,7 +181,7 @@ class Destination {
     if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
     given_ = borrow(out, "out");
   }
-  // Once `arguments` has all operands.
+  // Call it when `arguments` has all operands.
   void want(AttentionOptions& options, const Layout& layout, const Tensor& query, const Tensor& value,
             const Arguments& arguments) const {
     const Tensor& to = given_.tensor;
@@ -177,14 +198,14 @@ class Destination {
 
 py::object array_or_none(const Tensor& tensor) { return tensor.defined() ? py::object(to_numpy(tensor)) : py::none(); }
 
-// Without the leading axes that the arguments did not have.
+// Drops the leading axes that the arguments did not have.
 Tensor drop_axes(const Tensor& tensor, int count) {
   Tensor result = tensor;
   for (int n = 0; n < count && result.defined(); ++n) result = result.select(0, 0);
   return result;
 }
 
-// `written`: the output is where the caller wants it, and stays out of the result.
+// `written`: the caller's array has the output already, so the result does not.
 py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = false) {
   const int absent = 4 - layout.rank;
   const auto rows = [&](const Tensor& t) { return array_or_none(drop_axes(t, absent)); };
@@ -252,6 +273,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   const auto& [d, q, k, v, o] = tensors;
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
+  require_heads(options, layout.in(q));
   AttentionResult forward;
   forward.output = layout.in(o);
   forward.logsumexp = arguments.floats(logsumexp, "logsumexp");
@@ -277,7 +299,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   return dict_of(gradients);
 }
 
-// Packed sequences (T, H, D), which begin where `begins`, those of the queries and of the keys, say.
+// Sequences without padding, (T, H, D). `begins` says where each begins, in the queries and in the keys.
 struct PackedArguments {
   std::array<Tensor, 3> tensors;
   PackedLengths lengths;
@@ -337,6 +359,7 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
   const auto& [q, k, v] = tensors;
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
+  require_heads(options, layout.in(q));
   return attention_plan(layout.in(q), layout.in(k), layout.in(v), options).text;
 }
 
@@ -356,7 +379,7 @@ void append(AttentionCache& cache, const py::object& key, const py::object& valu
   Arguments arguments;
   Tensor k = arguments(key, "key"), v = arguments(value, "value");
   const Tensor counts = arguments.integers(lengths, "lengths");
-  if (layout == "blhd" && k.rank() == 4 && v.rank() == 4) k = k.transpose(1, 2), v = v.transpose(1, 2);
+  if (!are_heads_first(layout) && k.rank() == 4 && v.rank() == 4) k = k.transpose(1, 2), v = v.transpose(1, 2);
   const py::gil_scoped_release release;
   cache.append(k, v, counts);
 }
@@ -367,6 +390,7 @@ py::dict attend_memory(const py::object& query, const KeyValues& memory, const p
   const Tensor q = arguments.floats(query, "query");
   AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
+  require_heads(options, layout.in(q));
   destination.want(options, layout, layout.in(q), memory.value, arguments);
   AttentionResult result;
   {
@@ -396,7 +420,7 @@ py::dict attend_stored(const py::object& query, const py::dict& given_memory, co
   return attend_memory(query, memory, given, out, arguments);
 }
 
-// `result` into an array of the caller's. The attention is done by then, so `out` may be one of its inputs.
+// Copies `result` into the caller's array. Attention is done by then, so `out` may be one of its inputs.
 void copy_into(const py::object& out, const py::object& result) {
   if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);  // raises if read-only
   const Borrowed to = borrow(out, "out"), from = borrow(result, "output");

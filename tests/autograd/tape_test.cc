@@ -4,6 +4,7 @@
 #include <string>
 #include <thread>
 
+#include "heed/attention.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 
@@ -172,6 +173,20 @@ TEST(Tape, ErrorsSayWhatWasExpected) {
             "[backward] an f32 gradient of the input's shape (2); found f32 (3)");
   const Value wrong_count = Value::record(x.data(), {x}, [](const Tensor&) -> std::vector<Tensor> { return {}; });
   EXPECT_EQ(error_of([&] { sum(wrong_count).backward(); }), "[backward] 1 gradients, one an input; found 0");
+}
+
+TEST(Attention, RefusesToReturnMoreThanAValue) {
+  const Value x(Tensor::full({1, 1, 2, 4}, 1), true), weight(Tensor::full({4}, 1), true);
+  const AttentionOptions::Want wants[] = {
+      {.logsumexp = true}, {.weights = true}, {.taps = {.entropy = true}}, {.output = Tensor::empty({1, 1, 2, 4})}};
+  for (const auto& want : wants) {
+    const AttentionOptions options{.want = want};
+    EXPECT_NE(error_of([&] { (void)attention(x, x, x, options); }).find("[attention] on Values, options that want"),
+              std::string::npos);
+    EXPECT_NE(error_of([&] { (void)attention_additive(x, x, x, weight, options); }).find("found want.logsumexp"),
+              std::string::npos);
+  }
+  EXPECT_EQ(error_of([&] { (void)attention(x, x, x); }), "no error");
 }
 
 TEST(Tape, SetDataAndSetGradReachAllHandles) {

@@ -95,8 +95,8 @@ class Forward(unittest.TestCase):
     def test_layouts_and_strides(self):
         q, k, v = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), seed=3)
         out = heed.attention(q, k, v)
-        turned = heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd")
-        np.testing.assert_array_equal(turned.transpose(0, 2, 1, 3), out)
+        transposed = heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd")
+        np.testing.assert_array_equal(transposed.transpose(0, 2, 1, 3), out)
         np.testing.assert_array_equal(heed.attention(q[0], k[0], v[0]), out[0])
         np.testing.assert_array_equal(heed.attention(q[0, 1], k[0, 1], v[0, 1]), out[0, 1])
         rows = heed.attention(q[0, 1], k[0, 1], v[0, 1], return_logsumexp=True, taps={"rows": [(0, 2)], "top_k": 1})
@@ -118,7 +118,7 @@ class Forward(unittest.TestCase):
         self.assertEqual(heed.attention(q, k, v).shape, (1, 2, 0, 3))
         np.testing.assert_array_equal(heed.attention(k, q, q), np.zeros((1, 2, 5, 4)))
 
-    def test_half_precision_is_widened(self):
+    def test_half_precision_is_computed_in_float32(self):
         q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
         halves = [x.astype(np.float16) for x in (q, k, v)]
         found = heed.attention(*halves)
@@ -140,10 +140,10 @@ class Forward(unittest.TestCase):
                     np.empty_like(q, order="F"), np.empty(q.shape, np.float64)):
             self.assertIs(heed.attention(q, k, v, out=out), out)
             np.testing.assert_array_equal(out, expected.astype(out.dtype))
-        np.testing.assert_array_equal(wide[..., 9::2], 7)  # nothing is written beside it
-        turned = np.empty((2, 100, 2, 8), np.float32)
-        heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd", out=turned)
-        np.testing.assert_array_equal(turned, expected.transpose(0, 2, 1, 3))
+        np.testing.assert_array_equal(wide[..., 9::2], 7)  # nothing else is written
+        transposed = np.empty((2, 100, 2, 8), np.float32)
+        heed.attention(*(x.transpose(0, 2, 1, 3) for x in (q, k, v)), layout="blhd", out=transposed)
+        np.testing.assert_array_equal(transposed, expected.transpose(0, 2, 1, 3))
         for one, rank in ((q[0], 3), (q[0, 0], 2)):
             out = np.empty(one.shape, np.float32)
             heed.attention(one, k[0] if rank == 3 else k[0, 0], v[0] if rank == 3 else v[0, 0], out=out)
@@ -223,7 +223,7 @@ class Forward(unittest.TestCase):
             heed.set_num_threads(threads)
             heed.set_isa(isa)
 
-    def test_the_interpreter_goes_on_meanwhile(self):
+    def test_the_interpreter_lock_is_released(self):
         q, k, v = random_arrays((1, 8, 1500, 64), (1, 8, 1500, 64), (1, 8, 1500, 64))
         worker = threading.Thread(target=heed.attention, args=(q, k, v))
         steps = 0
@@ -283,8 +283,8 @@ class Backward(unittest.TestCase):
         q, k, v, d = random_arrays((2, 3, 10, 4), (2, 3, 12, 4), (2, 3, 12, 6), (2, 3, 10, 6), seed=3)
         r = heed.attention(q, k, v, return_logsumexp=True)
         g = heed.attention_backward(d, q, k, v, r.output, r.logsumexp)
-        turned = [x.transpose(0, 2, 1, 3) for x in (d, q, k, v, r.output)]
-        h = heed.attention_backward(*turned, r.logsumexp, layout="blhd")
+        transposed = [x.transpose(0, 2, 1, 3) for x in (d, q, k, v, r.output)]
+        h = heed.attention_backward(*transposed, r.logsumexp, layout="blhd")
         for one, other in ((g.query, h.query), (g.key, h.key), (g.value, h.value)):
             np.testing.assert_array_equal(one, other.transpose(0, 2, 1, 3))
         one = heed.attention_backward(d[1, 2], q[1, 2], k[1, 2], v[1, 2], r.output[1, 2], r.logsumexp[1, 2])
@@ -327,6 +327,40 @@ class Errors(unittest.TestCase):
             heed.set_num_threads(0)
         with self.assertRaises(ValueError):
             heed.set_isa("mmx")
+
+    def test_no_argument_is_ignored(self):
+        q, k, v = self.q, self.k, self.v
+        self.refused(ValueError, "taps map beside map_largest", q, k, v, taps={"map_largest": True})
+        self.refused(ValueError, "key_lengths of 32 bits; found 4294967299", q, k, v, key_lengths=np.array([2**32 + 3]))
+        self.refused(TypeError, "found a masked array", np.ma.masked_array(q, mask=q > 0), k, v)
+        self.refused(TypeError, "window as two whole numbers (left, right); found ()", q, k, v, window=())
+        self.refused(TypeError, "scale as a number; found 'half'", q, k, v, scale="half")
+        rows, begins = q[0].swapaxes(0, 1), np.array([0, 2, 5])
+        cache = heed.KeyValueCache(1, 2, 8, 8)
+        table = np.zeros((1, 7), np.float32)
+        lse = np.zeros((1, 4, 5), np.float32)
+        weight = np.zeros(8, np.float32)
+        for error, text, call in (
+            (TypeError, "found layout", lambda: heed.attention_packed(rows, rows, rows, begins, layout="blhd")),
+            (TypeError, "found layout", lambda: heed.attention_packed_backward(
+                rows, rows, rows, rows, rows, lse[0], begins, layout="blhd")),
+            (TypeError, "found taps", lambda: heed.attention_packed(rows, rows, rows, begins, taps={"entropy": True})),
+            (TypeError, "found dropout_p", lambda: heed.attention_additive(q, k, v, weight, dropout_p=0.1)),
+            (TypeError, "found out", lambda: heed.explain(q, k, v, out=q)),
+            (TypeError, "weight (D) or (H, D); found None", lambda: heed.attention_additive(q, k, v, None)),
+            (TypeError, "weight (D) or (H, D); found None",
+             lambda: heed.attention_additive_backward(q, q, k, v, None, q, lse)),
+            (TypeError, "dropout", lambda: heed.attention_cached(q, cache, dropout=0.1)),
+            (ValueError, '"bhld" or "blhd"; found "hbld"', lambda: cache.append(k, v, layout="hbld")),
+            (ValueError, "relative_table of shape",
+             lambda: heed.attention_cached(q, heed.KeyValues(k, v), relative_table=table)),
+            (ValueError, "relative_table of shape",
+             lambda: heed.attention_backward(q, q, k, v, q, lse, relative_table=table)),
+            (ValueError, "relative_table of shape", lambda: heed.explain(q, k, v, relative_table=table)),
+        ):
+            with self.subTest(text), self.assertRaises(error) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
 
     def test_out_must_be_writable_memory_of_its_own(self):
         out = np.empty((1, 4, 5, 8), np.float32)
@@ -379,7 +413,7 @@ class Caches(unittest.TestCase):
                     heed.attention_cached(q[:, :, at:at + 1], cache, causal=True), whole[:, :, at:at + 1])
             self.assertEqual(cache.lengths.tolist(), [90, 90])
 
-    def test_narrow_types_round_and_save_memory(self):
+    def test_half_precision_and_int8_caches_round_and_save_memory(self):
         q, k, v = random_arrays((1, 2, 1, 32), (1, 2, 50, 32), (1, 2, 50, 32))
         exact = heed.attention(q, k, v)
         sizes = []
@@ -395,7 +429,7 @@ class Caches(unittest.TestCase):
         self.assertEqual(half.dtype, np.float16)
         np.testing.assert_allclose(half, exact, rtol=0, atol=3e-3)
 
-    def test_pages_and_scales_of_ones_own(self):
+    def test_own_memory_in_pages_with_scales(self):
         q, = random_arrays((2, 2, 3, 8))
         generator = np.random.default_rng(5)
         key, value = (generator.integers(-127, 128, (6, 1, 4, 8), dtype=np.int8) for _ in range(2))
@@ -437,10 +471,10 @@ class Tables(unittest.TestCase):
     def test_relative_positions_and_slopes_with_gradients(self):
         q, k, v, d, table, slopes = random_arrays(
             (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (1, 2, 9, 4), (2, 7), (2,))
-        ahead = np.arange(9)[:, None] - np.arange(9)
+        distance = np.arange(9)[:, None] - np.arange(9)
 
         def out(t, s):
-            bias = t[:, np.clip(ahead, -3, 3) + 3] - s[:, None, None] * np.abs(ahead)
+            bias = t[:, np.clip(distance, -3, 3) + 3] - s[:, None, None] * np.abs(distance)
             return formula(q, k, v, bias=bias)[0]
 
         r = heed.attention(q, k, v, relative_table=table, alibi_slopes=slopes, return_logsumexp=True)
@@ -481,7 +515,7 @@ class Tables(unittest.TestCase):
         self.assertRaises(ValueError, lambda: heed.attention_additive(q, k, v, w, scale=1.0))
         self.assertRaises(TypeError, lambda: heed.attention_additive(q, k, v, w, no_such_option=1))
 
-    def test_packed_sequences_are_each_alone(self):
+    def test_packed_sequences_attend_to_themselves_alone(self):
         begins, key_begins = np.array([0, 5, 5, 17]), np.array([0, 9, 12, 30])
         q, k, v, d = random_arrays((17, 4, 8), (30, 2, 8), (30, 2, 6), (17, 4, 6))
         slopes, table = random_arrays((4,), (4, 7))
@@ -523,7 +557,7 @@ class Tables(unittest.TestCase):
         q, k = random_arrays((1, 4, 100, 8), (1, 2, 200, 8))
         line = heed.explain(q, k, k, causal=True)
         self.assertIn("B 1 H 4/2 L 100 S 200 D 8; " + heed.active_isa(), line)
-        self.assertIn("blocks skipped", line)
+        self.assertRegex(line, "[0-9]+ of [0-9]+ blocks .*skipped")
         self.assertRaises(TypeError, lambda: heed.explain(q, k, k, nonsense=1))
 
 
