@@ -44,6 +44,31 @@ class Recorder : public nn::AttentionObserver {
   std::vector<Map> maps_;
 };
 
+// Which attention of a record; `arrays` is that of no model.
+enum class Part { encoder, decoder, cross, arrays };
+
+// How much each head's picture tells about words, from 0 to 1: sharpness x agreement x coverage, to 4 decimals. A layer
+// each (none: the record has no such part), in it a score for each head and, last, one for the mean over its heads.
+//   sharpness  the largest weight of a row
+//   agreement  the share of that place in what all heads of all layers give to the row (cross-attention; else 1)
+//   coverage   (c - 1) / (n - 1): c different columns hold the rows' largest weights, as far as these are above 1 / S;
+//              there could be n
+// Sharpness x agreement is averaged over the rows. Only words count, on both sides: no punctuation, no <s>, no </s>. In
+// self-attention a token itself, its neighbours and a decoder's first token do not count either.
+[[nodiscard]] std::vector<std::vector<double>> telling_scores(const Record& record, Part part);
+
+struct Place {
+  Part part = Part::cross;
+  int64_t layer = 0;  // from 0
+  int64_t head = 0;   // from 0; -1: the mean over heads
+  double score = 0;
+};
+
+// The head (or mean) with the largest score: that of a part, or the one a page opens on. Of equals the first. A
+// record's page opens on its cross-attention, else its decoder's, else its encoder's.
+[[nodiscard]] Place most_telling(const Record& record, Part part);
+[[nodiscard]] Place most_telling(const Record& record);
+
 // One self-contained HTML page: tabs for encoder, decoder and cross attention, thumbnails of every layer and head, one
 // of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. The
 // part of its address after '#' says what is shown: #cross/2/3 is layer 2, head 3, counted from 1.
