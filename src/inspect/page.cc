@@ -37,8 +37,8 @@ std::string make_page(const PageParts& parts) {
 
 std::string to_html(const Record& record) {
   std::string script;
-  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kFocus, page_files::kMap,
-                                page_files::kLines, page_files::kSave, page_files::kMain})
+  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kWords, page_files::kFocus,
+                                page_files::kMap, page_files::kLines, page_files::kSave, page_files::kMain})
     script += part;
   const std::string& sentence = record.output.empty() ? record.source : record.output;
   return make_page({.skeleton = page_files::kPage,
