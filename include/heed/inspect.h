@@ -70,10 +70,14 @@ struct Place {
 [[nodiscard]] Place most_telling(const Record& record);
 
 // One self-contained HTML page: tabs for encoder, decoder and cross attention, thumbnails of every layer and head, one
-// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. The
-// part of its address after '#' says what is shown: #cross/2/3 is layer 2, head 3, counted from 1.
-// Weights are rounded to 4 significant digits and 6 decimals. Throws Error where tokens and weights do not match.
+// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. It
+// opens on most_telling(); the part of its address after '#' says what else to show: #cross/2/3 is layer 2, head 3,
+// from 1. Weights are rounded to 4 significant digits and 6 decimals. Throws Error where tokens and weights do not
+// match.
 [[nodiscard]] std::string to_html(const Record& record);
+// What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
+// Empty for smaller pages.
+[[nodiscard]] std::string large_page_warning(std::string_view page);
 [[nodiscard]] std::string to_json(const Record& record);
 
 // One head: weights (L, S) of any dtype, tokens of the rows and columns (none: positions are numbered from 0).

@@ -33,6 +33,13 @@ const drawNumbers = () => {
     return [make('dt', '', name), dd];
   }));
 };
+// A token of a list: pointing at it shows its weights, a click keeps them.
+const follow = (element, kind, index) => {
+  const at = kind === 'row' ? [index, null] : [null, index];
+  for (const event of ['pointerenter', 'focus']) element.addEventListener(event, () => point(...at));
+  for (const event of ['pointerleave', 'blur']) element.addEventListener(event, () => point(null, null));
+  element.addEventListener('click', () => lock(...at));
+};
 const makeStrip = (box, tokens, saids, kind) => {
   const dense = tokens.length > kManyColumns;  // colours alone: numbers would be too small to read
   box.classList.toggle('dense', dense);
@@ -47,12 +54,7 @@ const makeStrip = (box, tokens, saids, kind) => {
     }
     button.append(text);
     if (!dense) button.append(make('span', 'weight'));
-    const over = (on) => point(kind === 'row' && on ? index : null, kind === 'column' && on ? index : null);
-    button.addEventListener('pointerenter', () => over(true));
-    button.addEventListener('pointerleave', () => over(false));
-    button.addEventListener('focus', () => over(true));
-    button.addEventListener('blur', () => over(false));
-    button.addEventListener('click', () => lock(kind === 'row' ? index : null, kind === 'column' ? index : null));
+    follow(button, kind, index);
     button.tabIndex = index === 0 ? 0 : -1;
     return button;
   }));

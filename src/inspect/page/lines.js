@@ -34,10 +34,7 @@ const drawLines = () => {
                                     'text-anchor': kind === 'row' ? 'start' : 'end'});
     const group = makeSvg('g');
     group.append(box, name, amount);
-    const over = (on) => point(kind === 'row' && on ? index : null, kind === 'column' && on ? index : null);
-    group.addEventListener('pointerenter', () => over(true));
-    group.addEventListener('pointerleave', () => over(false));
-    group.addEventListener('click', () => lock(kind === 'row' ? index : null, kind === 'column' ? index : null));
+    follow(group, kind, index);
     svg.append(group);
     return {box, name, amount};
   });

@@ -145,17 +145,13 @@ document.addEventListener('keydown', (event) => {
   }
   event.preventDefault();
 });
-$('mean').addEventListener('click', toggleMean);
-$('relative').addEventListener('click', toggleRelative);
-$('view-map').addEventListener('click', () => setView('map'));
-$('view-lines').addEventListener('click', () => setView('lines'));
-$('smaller').addEventListener('click', () => zoomBy(0.8));
-$('larger').addEventListener('click', () => zoomBy(1.25));
-$('before').addEventListener('click', () => moveHead(kSteps.ArrowLeft));
-$('after').addEventListener('click', () => moveHead(kSteps.ArrowRight));
-$('save-svg').addEventListener('click', saveSvg);
-$('save-png').addEventListener('click', savePng);
-$('save-json').addEventListener('click', saveJson);
+for (const [id, act] of Object.entries({
+  mean: toggleMean, relative: toggleRelative, 'view-map': () => setView('map'), 'view-lines': () => setView('lines'),
+  smaller: kKeys['-'], larger: kKeys['+'], before: () => moveHead(kSteps.ArrowLeft), after: () => moveHead(kSteps.ArrowRight),
+  'save-svg': saveSvg, 'save-png': savePng, 'save-json': saveJson,
+})) {
+  $(id).addEventListener('click', act);
+}
 window.addEventListener('hashchange', () => { readHash(); drawAll(); });
 window.addEventListener('resize', drawAll);
 window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
