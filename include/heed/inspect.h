@@ -1,4 +1,4 @@
-// Seeing it: records who attended to whom and draws it.
+// Records who attends to whom, and draws it.
 //
 // Token text is data: it may contain anything and never becomes markup, a script or a file name.
 #pragma once
@@ -21,18 +21,18 @@ struct Map {
 
 // The attention of one run through a model, of one sequence (or pair).
 struct Record {
-  std::string title;                         // what the reader calls it: the model's folder, say
-  std::string source;                        // the sentence read, as it was typed
-  std::string output;                        // the sentence said
+  std::string title;                         // for the reader: the folder of the model, for example
+  std::string source;                        // the source sentence, as it was typed
+  std::string output;                        // the target sentence
   std::vector<std::string> source_tokens;    // of the encoder (encoder_decoder, encoder_only); else empty
   std::vector<std::string> target_tokens;    // what the decoder read; else empty
-  std::vector<std::string> output_tokens;    // what it said at each of those positions
+  std::vector<std::string> output_tokens;    // what it said next at each of these positions
   std::vector<Map> encoder, decoder, cross;  // a layer each
   std::vector<Map> arrays;                   // of no model: target tokens look at source tokens; a batch row each
 };
 
-// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer heard more than once, the last
-// run.
+// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer that runs more than once it keeps
+// the last run.
 class Recorder : public nn::AttentionObserver {
  public:
   void on_attention(std::string_view path, const Tensor& weights) override;

@@ -35,7 +35,7 @@ void append_maps(std::string& out, const std::vector<Map>& maps, const Side& sid
   out += ']';
 }
 
-// As many tokens as the first of these maps has queries (axis 1) or keys (axis 2), numbered, where none are given.
+// Numbers where no tokens are given: as many as the first of these maps has queries (axis 1) or keys (axis 2).
 std::vector<std::string> tokens_or_numbers(const std::vector<std::string>& tokens,
                                            std::initializer_list<std::pair<const std::vector<Map>*, int>> places) {
   if (!tokens.empty()) return tokens;

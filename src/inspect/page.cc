@@ -53,9 +53,9 @@ std::string large_page_warning(std::string_view page) {
   constexpr size_t kLarge = 20'000'000, kMegabyte = 1'000'000;
   if (page.size() <= kLarge) return {};
   return "the page has " + std::to_string(page.size() / kMegabyte) +
-         " MB: browsers open it slowly, phones not at all. Smaller: a shorter text; the picture of one head; or, from "
+         " MB: browsers open it slowly, phones not at all. A shorter text or the picture of one head is smaller; from "
          "C++ "
-         "and Python, taps (AttentionTaps in heed/attention.h), which tell of long texts without keeping the weights";
+         "and Python, taps (AttentionTaps in heed/attention.h) tell of long texts without keeping their weights";
 }
 
 }  // namespace heed::inspect

@@ -281,6 +281,29 @@ TEST_F(PageUse, LongSentences) {
   EXPECT_EQ(found["pressed"], "false");
 }
 
+// Curves are drawn for a desk: on a phone the page scrolls, and the values stay in sight.
+TEST_F(PageUse, CurvesOnAPhone) {
+  std::ofstream log(folder_ / "log.jsonl");
+  for (int update = 10; update <= 500; update += 10)
+    log << R"({"update":)" << update << R"(,"loss":)" << 500.0 / update << R"(,"learning_rate":0.0005})" << '\n';
+  log.close();
+  const auto found = run(plot_log(folder_ / "log.jsonl"), "", R"(
+    const svg = document.querySelector('#drawing svg').getBoundingClientRect();
+    document.querySelector('#drawing svg').dispatchEvent(
+        new PointerEvent('pointerdown', {clientX: svg.left + svg.width / 2, clientY: svg.top + 100, bubbles: true}));
+    const tick = document.querySelector('.tick');
+    window.scrollTo(100, 200);
+    await wait(50);
+    const readout = document.getElementById('readout'), at = readout.getBoundingClientRect();
+    return {size: tick.getBoundingClientRect().height, words: readout.textContent, left: at.left, right: at.right, top: at.top};)",
+                         390, 500);
+  EXPECT_GT(found["size"], 9) << found;
+  EXPECT_NE(found["words"].get<std::string>().find("learning rate 0.0005"), std::string::npos) << found;
+  EXPECT_GE(found["left"], 0) << found;
+  EXPECT_LE(found["right"], 390) << found;
+  EXPECT_GE(found["top"], 0) << found;
+}
+
 // Every text on the page against what is behind it, as WCAG 2 counts it. Word marks and arrows are decoration.
 TEST_F(PageUse, TextCanBeRead) {
   const std::string script = std::string(kCell) + R"(

@@ -141,8 +141,8 @@ const bestPlace = (part) => {
 };
 const scoreOf = (part, layer, head) => record.telling[part][layer].at(head);  // the last is the mean's
 
-// The weight with the strongest colour: 1, or, relative, the one that a hundredth of all weights of the tab exceeds, yet no
-// less than four times the even share, so that even weights stay pale.
+// The weight with the strongest colour: 1. With relative colours: the weight that one in a hundred of the tab's weights
+// exceeds, but at least four times the even share, so that even weights stay pale.
 const kManyColumns = 48;
 const isRelative = () => state.relative ?? columnTokens(state.part).length > kManyColumns;
 const strongestOf = new Map();
@@ -160,7 +160,7 @@ const strongest = () => {
   }
   return strongestOf.get(state.part);
 };
-// Once for each head.
+// Computes once for each head.
 const remember = (compute) => {
   const known = new WeakMap();
   return (w, part) => {
@@ -171,7 +171,8 @@ const remember = (compute) => {
 const layerName = (part, layer) => `${part === 'arrays' ? 'batch row' : 'layer'} ${layer + 1}`;
 const headName = (head) => (head < 0 ? 'mean over heads' : `head ${head + 1}`);
 
-// What the head gives on average to places that have names. `evenness`: the entropy's share of the largest there could be.
+// Means over the rows: entropy, distance, and the weight on the first, last, previous, same and next token. `evenness` is
+// the entropy divided by the largest there could be.
 const summary = remember((w, part) => {
   const self = isSelf(part), rows = w.length, columns = rows ? w[0].length : 0;
   const out = {entropy: 0, distance: 0, first: 0, last: 0, previous: 0, itself: 0, next: 0, limit: Math.log2(Math.max(1, columns))};

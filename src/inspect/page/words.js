@@ -30,7 +30,8 @@ const beginning = (part, i, short) => {
 const rowName = (part, i) => plain(said(part)[i] ?? rowTokens(part)[i]);
 const columnName = (part, j) => plain(columnTokens(part)[j]);
 
-// What to write where most of the weight is in places that have names; else null. A decoder's first row has no choice.
+// A sentence for the shape of the map (docs/reading-attention.md), or null. A decoder's first row has one column only, so it
+// does not count for the first token.
 const kind = (w, part) => {
   const s = summary(w, part), rows = w.length, columns = columnTokens(part);
   const noun = part === 'arrays' ? 'key' : 'token';
