@@ -78,6 +78,7 @@ struct Place {
 // What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
 // Empty for smaller pages.
 [[nodiscard]] std::string large_page_warning(std::string_view page);
+// Besides the record: "words" (1 where a token is a word) and "telling" (telling_scores() of each part).
 [[nodiscard]] std::string to_json(const Record& record);
 
 // One head: weights (L, S) of any dtype, tokens of the rows and columns (none: positions are numbered from 0).
