@@ -1,4 +1,4 @@
-// Seeing it: records who attended to whom and draws it.
+// Records who attends to whom, and draws it.
 //
 // Token text is data: it may contain anything and never becomes markup, a script or a file name.
 #pragma once
@@ -21,18 +21,18 @@ struct Map {
 
 // The attention of one run through a model, of one sequence (or pair).
 struct Record {
-  std::string title;                         // what the reader calls it: the model's folder, say
-  std::string source;                        // the sentence read, as it was typed
-  std::string output;                        // the sentence said
+  std::string title;                         // for the reader: the folder of the model, for example
+  std::string source;                        // the source sentence, as it was typed
+  std::string output;                        // the target sentence
   std::vector<std::string> source_tokens;    // of the encoder (encoder_decoder, encoder_only); else empty
   std::vector<std::string> target_tokens;    // what the decoder read; else empty
-  std::vector<std::string> output_tokens;    // what it said at each of those positions
+  std::vector<std::string> output_tokens;    // what it said next at each of these positions
   std::vector<Map> encoder, decoder, cross;  // a layer each
   std::vector<Map> arrays;                   // of no model: target tokens look at source tokens; a batch row each
 };
 
-// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer heard more than once, the last
-// run.
+// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer that runs more than once it keeps
+// the last run.
 class Recorder : public nn::AttentionObserver {
  public:
   void on_attention(std::string_view path, const Tensor& weights) override;
@@ -44,11 +44,41 @@ class Recorder : public nn::AttentionObserver {
   std::vector<Map> maps_;
 };
 
+// Which attention of a record; `arrays` is that of no model.
+enum class Part { encoder, decoder, cross, arrays };
+
+// How much each head's picture tells about words, from 0 to 1: sharpness x agreement x coverage, to 4 decimals. A layer
+// each (none: the record has no such part), in it a score for each head and, last, one for the mean over its heads.
+//   sharpness  the largest weight of a row
+//   agreement  the share of that place in what all heads of all layers give to the row (cross-attention; else 1)
+//   coverage   (c - 1) / (n - 1): c different columns hold the rows' largest weights, as far as these are above 1 / S;
+//              there could be n
+// Sharpness x agreement is averaged over the rows. Only words count, on both sides: no punctuation, no <s>, no </s>. In
+// self-attention a token itself, its neighbours and a decoder's first token do not count either.
+[[nodiscard]] std::vector<std::vector<double>> telling_scores(const Record& record, Part part);
+
+struct Place {
+  Part part = Part::cross;
+  int64_t layer = 0;  // from 0
+  int64_t head = 0;   // from 0; -1: the mean over heads
+  double score = 0;
+};
+
+// The head (or mean) with the largest score: that of a part, or the one a page opens on. Of equals the first. A
+// record's page opens on its cross-attention, else its decoder's, else its encoder's.
+[[nodiscard]] Place most_telling(const Record& record, Part part);
+[[nodiscard]] Place most_telling(const Record& record);
+
 // One self-contained HTML page: tabs for encoder, decoder and cross attention, thumbnails of every layer and head, one
-// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. The
-// part of its address after '#' says what is shown: #cross/2/3 is layer 2, head 3, counted from 1.
-// Weights are rounded to 4 significant digits and 6 decimals. Throws Error where tokens and weights do not match.
+// of them large, hover to follow a token. No network, no external file, no inline event handler; works from disk. It
+// opens on most_telling(); the part of its address after '#' says what else to show: #cross/2/3 is layer 2, head 3,
+// from 1. Weights are rounded to 4 significant digits and 6 decimals. Throws Error where tokens and weights do not
+// match.
 [[nodiscard]] std::string to_html(const Record& record);
+// What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
+// Empty for smaller pages.
+[[nodiscard]] std::string large_page_warning(std::string_view page);
+// Besides the record: "words" (1 where a token is a word) and "telling" (telling_scores() of each part).
 [[nodiscard]] std::string to_json(const Record& record);
 
 // One head: weights (L, S) of any dtype, tokens of the rows and columns (none: positions are numbered from 0).

@@ -241,7 +241,7 @@ void check_options(const AttendCommand& o, const Inputs& in) {
                             to_string(in.key.shape())));
 }
 
-void draw(const AttendCommand& o, const Tensor& weights) {
+void draw(const AttendCommand& o, const Tensor& weights, Context& context) {
   const Tensor one = weights.select(0, o.batch - 1).select(0, o.head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
   if (!o.svg.empty())
@@ -255,7 +255,9 @@ void draw(const AttendCommand& o, const Tensor& weights) {
   for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i));
   for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j));
   for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
-  io::write_file_atomically(o.html, inspect::to_html(record));
+  const std::string page = inspect::to_html(record);
+  if (const std::string warning = inspect::large_page_warning(page); !warning.empty()) message(context, warning);
+  io::write_file_atomically(o.html, page);
 }
 
 int run_attend(const AttendCommand& o, Context& context) {
@@ -265,7 +267,7 @@ int run_attend(const AttendCommand& o, Context& context) {
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
   if (!o.output.empty()) write_arrays(o, result, in.rank);
-  if (o.wants_picture()) draw(o, result.weights);
+  if (o.wants_picture()) draw(o, result.weights, context);
   if (o.output.empty() || context.json) print_results(o, result, in.rank, context);
   for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
     if (!file->empty()) message(context, "written: " + inspect::escape_terminal(*file));

@@ -229,7 +229,9 @@ int run_inspect(const InspectCommand& o, Context& context) {
   const bool wants_page = !o.output.empty() || (!o.wants_head() && !context.json);
   if (wants_page) {
     const std::string file = o.output.empty() ? "attention.html" : o.output;
-    io::write_file_atomically(file, inspect::to_html(record));
+    const std::string page = inspect::to_html(record);
+    if (const std::string warning = inspect::large_page_warning(page); !warning.empty()) message(context, warning);
+    io::write_file_atomically(file, page);
     message(context, "The page is written; open it in a browser:");
     if (!o.text && !context.json) print_line(file);
   }

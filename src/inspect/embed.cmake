@@ -1,9 +1,14 @@
 # page/*.{html,css,js} become string constants in page_files.h, in the build tree; a change to one configures again.
+# Every page carries them: indentation and the scripts' lines of comments are left out.
 file(GLOB page_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/page/*)
 foreach(file ${page_files})
   get_filename_component(name ${file} NAME)
   string(REPLACE "." "_" name ${name})
   file(READ ${file} ${name})
+  if(name MATCHES "_js$")
+    string(REGEX REPLACE "(^|\n)( *//[^\n]*\n)+" "\\1" ${name} "${${name}}")
+  endif()
+  string(REGEX REPLACE "\n +" "\n" ${name} "${${name}}")
 endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/page_files.h.in ${CMAKE_CURRENT_BINARY_DIR}/inspect/page_files.h @ONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_files})

@@ -5,6 +5,7 @@
 #include "heed/error.h"
 #include "heed/inspect.h"
 #include "inspect/weights.h"
+#include "inspect/words.h"
 
 namespace heed::inspect {
 namespace {
@@ -34,7 +35,7 @@ void append_maps(std::string& out, const std::vector<Map>& maps, const Side& sid
   out += ']';
 }
 
-// As many tokens as the first of these maps has queries (axis 1) or keys (axis 2), numbered, where none are given.
+// Numbers where no tokens are given: as many as the first of these maps has queries (axis 1) or keys (axis 2).
 std::vector<std::string> tokens_or_numbers(const std::vector<std::string>& tokens,
                                            std::initializer_list<std::pair<const std::vector<Map>*, int>> places) {
   if (!tokens.empty()) return tokens;
@@ -45,6 +46,27 @@ std::vector<std::string> tokens_or_numbers(const std::vector<std::string>& token
     return out;
   }
   return {};
+}
+
+// [1,0]: which tokens are words.
+void append_words(std::string& out, const std::vector<std::string>& tokens) {
+  out += '[';
+  for (size_t i = 0; i < tokens.size(); ++i) out += std::string(i > 0 ? "," : "") + (is_word(tokens[i]) ? '1' : '0');
+  out += ']';
+}
+
+// [[0.25,0.5],...]: a layer each, in it the heads and the mean over them.
+void append_scores(std::string& out, const std::vector<std::vector<double>>& scores) {
+  out += '[';
+  for (size_t layer = 0; layer < scores.size(); ++layer) {
+    out += layer > 0 ? ",[" : "[";
+    for (size_t head = 0; head < scores[layer].size(); ++head) {
+      if (head > 0) out += ',';
+      append_weight(out, static_cast<float>(scores[layer][head]));
+    }
+    out += ']';
+  }
+  out += ']';
 }
 
 }  // namespace
@@ -79,7 +101,19 @@ std::string to_json(const Record& record) {
   append_maps(out, record.cross, {target, source});
   out += ",\n\"arrays\":";
   append_maps(out, record.arrays, {target, source});
-  out += "}\n";
+  out += ",\n\"words\":{\"source\":";
+  append_words(out, source);
+  out += ",\"target\":";
+  append_words(out, target);
+  out += ",\"output\":";
+  append_words(out, record.output_tokens);
+  out += "},\n\"telling\":{";
+  for (const auto& [name, part] : {std::pair{"encoder", Part::encoder}, std::pair{"decoder", Part::decoder},
+                                   std::pair{"cross", Part::cross}, std::pair{"arrays", Part::arrays}}) {
+    out += std::string(part == Part::encoder ? "\"" : ",\"") + name + "\":";
+    append_scores(out, telling_scores(record, part));
+  }
+  out += "}}\n";
   return out;
 }
 

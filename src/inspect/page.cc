@@ -37,8 +37,8 @@ std::string make_page(const PageParts& parts) {
 
 std::string to_html(const Record& record) {
   std::string script;
-  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kFocus, page_files::kMap,
-                                page_files::kLines, page_files::kSave, page_files::kMain})
+  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kWords, page_files::kFocus,
+                                page_files::kMap, page_files::kLines, page_files::kSave, page_files::kMain})
     script += part;
   const std::string& sentence = record.output.empty() ? record.source : record.output;
   return make_page({.skeleton = page_files::kPage,
@@ -47,6 +47,15 @@ std::string to_html(const Record& record) {
                     .script = script,
                     .record = to_json(record),
                     .drawing = ""});
+}
+
+std::string large_page_warning(std::string_view page) {
+  constexpr size_t kLarge = 20'000'000, kMegabyte = 1'000'000;
+  if (page.size() <= kLarge) return {};
+  return "the page has " + std::to_string(page.size() / kMegabyte) +
+         " MB: browsers open it slowly, phones not at all. A shorter text or the picture of one head is smaller; from "
+         "C++ "
+         "and Python, taps (AttentionTaps in heed/attention.h) tell of long texts without keeping their weights";
 }
 
 }  // namespace heed::inspect

@@ -142,6 +142,18 @@ void expect_error(const Folder& folder, int status, const std::string& says, std
   EXPECT_FALSE(fs::exists(out));
 }
 
+TEST(Attend, ALargePageIsAnnounced) {
+  const Folder folder;
+  const std::string in = folder / "long.npz";
+  const Tensor zeros = Tensor::zeros({1600, 1});
+  io::write_npz(in, {{"query", zeros}, {"key", zeros}, {"value", zeros}});
+  const Result result = run({"attend", in, "--output", folder / "out.npz", "--html", folder / "a.html"});
+  ASSERT_EQ(result.status, 0) << result.err;
+  const size_t warning = result.err.find(" MB: browsers open it slowly");
+  ASSERT_NE(warning, std::string::npos) << result.err;
+  EXPECT_LT(warning, result.err.find("written"));
+}
+
 TEST(Attend, SaysWhatIsWrong) {
   const Folder folder;
   const auto with = [&](const char* name, const io::Tensors& changes) {

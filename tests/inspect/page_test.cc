@@ -1,5 +1,8 @@
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/sha256.h"
@@ -81,6 +84,54 @@ TEST(Page, HostileTokensChangeNoMarkup) {
     record.cross[0].path = tokens[4];
     ASSERT_EQ(markup(to_html(record)), benign);
   }
+}
+
+// What a page costs beside its record: 48,300 bytes when it did less, and no more than a fifth above that.
+TEST(Page, IsSmall) {
+  const Record record = chinese_record();
+  EXPECT_LE(to_html(record).size() - to_json(record).size(), 48'300u * 6 / 5);
+}
+
+TEST(Page, ALargePageIsSaidToBeLarge) {
+  EXPECT_EQ(large_page_warning(to_html(chinese_record())), "");
+  EXPECT_EQ(large_page_warning(std::string(20'000'000, 'a')), "");
+  const std::string warning = large_page_warning(std::string(34'200'000, 'a'));
+  for (const char* word : {"34 MB", "shorter text", "one head", "taps"})
+    EXPECT_NE(warning.find(word), std::string::npos) << word;
+}
+
+// Contrast as WCAG 2 counts it, from the colours as they stand in the style sheets, light and dark.
+TEST(Page, EveryInkCanBeReadOnEveryPaper) {
+  const auto luminance = [](const std::string& hex) {
+    const auto channel = [&](size_t at) {
+      const double value = std::stoi(hex.substr(at, 2), nullptr, 16) / 255.0;
+      return value <= 0.03928 ? value / 12.92 : std::pow((value + 0.055) / 1.055, 2.4);
+    };
+    return 0.2126 * channel(1) + 0.7152 * channel(3) + 0.0722 * channel(5);
+  };
+  int pairs = 0;
+  for (const char* name : {"page.css", "curves.css"}) {
+    std::ifstream file(std::string(HEED_SOURCE_DIR) + "/src/inspect/page/" + name);
+    std::string css((std::istreambuf_iterator<char>(file)), {});
+    for (const char* theme : {"light", "dark"}) {
+      const std::string colours = between(css, ":root {", "color-scheme") + between(css, ":root {", "}");
+      css.erase(0, css.find(":root {") + 7);
+      std::map<std::string, std::string> values;
+      for (const char* colour : {"ink", "soft", "faint", "accent", "first", "second", "paper", "panel", "button"})
+        if (const std::string value = between(colours, "--" + std::string(colour) + ": ", ";"); !value.empty())
+          values[colour] = value;
+      for (const char* ink : {"ink", "soft", "faint", "accent", "first", "second"}) {
+        for (const char* paper : {"paper", "panel", "button"}) {
+          if (values.count(ink) == 0 || values.count(paper) == 0) continue;
+          ++pairs;
+          const double a = luminance(values[ink]), b = luminance(values[paper]);
+          const double contrast = (std::max(a, b) + 0.05) / (std::min(a, b) + 0.05);
+          EXPECT_GE(contrast, 4.5) << name << ", " << theme << ": " << ink << " on " << paper;
+        }
+      }
+    }
+  }
+  EXPECT_EQ(pairs, 2 * (3 * 3 + 5 * 2));
 }
 
 TEST(Page, MarksInTokensAreNotFilledIn) {

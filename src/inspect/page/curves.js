@@ -16,7 +16,7 @@ hair.setAttribute('y2', record.bottom);
 hair.setAttribute('visibility', 'hidden');
 svg.append(hair);
 
-svg.addEventListener('pointermove', (event) => {
+const read = (event) => {
   const at = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
   const update = record.first + (at.x - record.left) / (record.right - record.left) * (record.last - record.first);
   const parts = [];
@@ -34,5 +34,7 @@ svg.addEventListener('pointermove', (event) => {
   hair.setAttribute('x2', x);
   hair.setAttribute('visibility', 'visible');
   readout.textContent = `update ${nearest.toLocaleString('en')}: ${parts.join(' · ')}`;
-});
+};
+svg.addEventListener('pointermove', read);
+svg.addEventListener('pointerdown', read);
 svg.addEventListener('pointerleave', () => hair.setAttribute('visibility', 'hidden'));

@@ -4,25 +4,28 @@ const drawHeading = () => {
   const {layer, head} = shown();
   const heading = $('heading');
   heading.textContent = `${longNames[state.part]} \u00b7 ${layerName(state.part, layer)} \u00b7 ${headName(head)}`;
-  heading.append(make('small', '', label(record[state.part][layer].path, 80)));
+  const {path} = record[state.part][layer];
+  if (path) heading.append(make('small', '', label(path, 80)));
   $('mean').setAttribute('aria-pressed', head < 0);
-  const short = current().length <= kLongestLines && (current()[0] || []).length <= kLongestLines;
-  $('view-lines').disabled = !short;
-  $('view-lines').title = short ? '' : `for up to ${kLongestLines} tokens`;
-  const view = short ? state.view : 'map';
+  const few = current().length <= kLongestLines && (current()[0] || []).length <= kLongestLines;
+  $('view-lines').disabled = !few;
+  $('view-lines').title = few ? '' : `for up to ${kLongestLines} tokens`;
+  const view = few ? state.view : 'map';
   $('view-map').setAttribute('aria-pressed', view === 'map');
   $('view-lines').setAttribute('aria-pressed', view === 'lines');
-  $('strips').hidden = view === 'lines';
   $('smaller').disabled = $('larger').disabled = view === 'lines';
+  $('strips').hidden = view === 'lines';
   return view;
 };
 const drawNumbers = () => {
-  const self = state.part === 'encoder' || state.part === 'decoder';
-  const s = summary(current(), self);
-  const list = [['Entropy', `${number(s.entropy, 2)} bits`, `of at most ${number(s.limit, 2)}`],
-                [self ? 'Mean distance' : 'Off the diagonal', `${number(s.distance, 2)} tokens`, ''],
-                ['On the first token', `${number(s.first * 100, 1)} %`, ''],
-                ['On the last token', `${number(s.last * 100, 1)} %`, '']];
+  const {layer, head} = shown(), best = bestPlace(state.part);
+  const s = summary(current(), state.part), self = isSelf(state.part);
+  const noun = state.part === 'arrays' ? 'key' : 'token';
+  const list = [['Score', number(scoreOf(state.part, layer, head), 2), `highest: ${number(best.score, 2)}, ${layerName(state.part, best.layer)}, ${headName(best.head)}`],
+                ['Entropy', `${number(s.entropy, 2)} bits`, `of at most ${number(s.limit, 2)}`],
+                [self ? 'Mean distance' : 'Off the diagonal', `${number(s.distance, 2)} ${noun}s`, ''],
+                [`On the first ${noun}`, `${number(s.first * 100, 1)} %`, ''],
+                [`On the last ${noun}`, `${number(s.last * 100, 1)} %`, '']];
   if (self) list.push(['On the previous token', `${number(s.previous * 100, 1)} %`, '']);
   $('numbers').replaceChildren(...list.flatMap(([name, value, note]) => {
     const dd = make('dd', '', value);
@@ -30,32 +33,35 @@ const drawNumbers = () => {
     return [make('dt', '', name), dd];
   }));
 };
+// A token of a list: pointing at it shows its weights, a click keeps them.
+const follow = (element, kind, index) => {
+  const at = kind === 'row' ? [index, null] : [null, index];
+  for (const event of ['pointerenter', 'focus']) element.addEventListener(event, () => point(...at));
+  for (const event of ['pointerleave', 'blur']) element.addEventListener(event, () => point(null, null));
+  element.addEventListener('click', () => lock(...at));
+};
 const makeStrip = (box, tokens, saids, kind) => {
-  box.classList.toggle('dense', tokens.length > 30);
+  const dense = tokens.length > kManyColumns;  // colours alone: numbers would be too small to read
+  box.classList.toggle('dense', dense);
   box.replaceChildren(...tokens.map((token, index) => {
     const button = make('button', 'token');
     button.type = 'button';
-    button.dataset.index = index;
     button.title = label(token, 200);
     const text = tokenText('text', token);
     if (saids[index] !== undefined) {
-      text.append(make('span', 'mark', ' \u2192 '), tokenText('said', saids[index]));
+      text.append(mark(' \u2192 '), tokenText('said', saids[index]));
       button.title += ` \u2192 ${label(saids[index], 200)}`;
     }
-    button.append(text, make('span', 'weight'));
-    const over = (on) => point(kind === 'row' ? (on ? index : null) : null, kind === 'column' ? (on ? index : null) : null);
-    button.addEventListener('pointerenter', () => over(true));
-    button.addEventListener('pointerleave', () => over(false));
-    button.addEventListener('focus', () => over(true));
-    button.addEventListener('blur', () => over(false));
-    button.addEventListener('click', () => lock(kind === 'row' ? index : null, kind === 'column' ? index : null));
+    button.append(text);
+    if (!dense) button.append(make('span', 'weight'));
+    follow(button, kind, index);
     button.tabIndex = index === 0 ? 0 : -1;
     return button;
   }));
 };
 const drawStrips = () => {
-  $('rows-name').textContent = said(state.part).length > 0 ? 'read \u2192 said' : 'reading from';
-  $('columns-name').textContent = 'looks at';
+  const arrays = state.part === 'arrays';
+  $('rows-name').textContent = arrays ? 'queries, from 0' : said(state.part).length > 0 ? 'read \u2192 said' : 'reading from';
   makeStrip($('rows'), rowTokens(state.part), said(state.part), 'row');
   makeStrip($('columns'), columnTokens(state.part), [], 'column');
 };
@@ -64,14 +70,14 @@ const focusPoint = () => ({
   column: state.column ?? (state.row === null ? state.lockedColumn : null),
 });
 const paintTokens = (box, values, on) => {
+  const dense = box.classList.contains('dense');
   [...box.children].forEach((button, index) => {
-    const value = values ? values[index] : undefined;
+    const rgb = values ? colour(values[index]) : null;
     button.classList.toggle('on', index === on);
-    button.lastChild.textContent = value === undefined ? '' : short(value);
-    button.style.background = value === undefined ? '' : css(colour(value));
-    button.style.color = value === undefined ? '' : inkOn(colour(value));
-    const spoken = button.querySelector('.said');
-    if (spoken) spoken.style.color = value === undefined ? '' : 'inherit';
+    button.classList.toggle('painted', rgb !== null);
+    if (!dense) button.lastChild.textContent = rgb ? short(values[index]) : '';
+    button.style.background = rgb ? css(rgb) : '';
+    button.style.color = rgb ? inkOn(rgb) : '';
   });
 };
 const drawPoint = () => {
@@ -80,35 +86,32 @@ const drawPoint = () => {
   const received = () => (w[0] || []).map((_, j) => w.reduce((sum, r) => sum + (r[j] ?? 0), 0) / w.length);
   paintTokens($('rows'), row === null && column !== null ? w.map((r) => r[column]) : null, row);
   paintTokens($('columns'), row !== null ? w[row] : column !== null ? null : received(), column);
-  $('columns-name').textContent = row === null && column === null ? 'looks at (mean)' : 'looks at';
+  const one = row !== null || column !== null ? '' : ' (mean)';
+  $('columns-name').textContent = (state.part === 'arrays' ? 'keys, from 0' : 'looked at') + one;
   drawReadout(w, row, column);
   paintMapPoint(row, column);
   paintLinesPoint(row, column);
 };
-const best = (values, count = 3) =>
-  values.map((weight, at) => [weight, at]).filter(([weight]) => weight > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, count);
+const best = (values) =>
+  values.map((weight, at) => [weight, at]).filter(([weight]) => weight > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 3);
 const rank = (row, column) => 1 + row.filter((weight, j) => weight > row[column] || (weight === row[column] && j < column)).length;
+const exactly = (row, column) => `weight ${exact(row[column])}, rank ${rank(row, column)} of ${row.length}`;
 const drawReadout = (w, row, column) => {
-  const out = $('readout');
-  out.replaceChildren();
+  const out = $('readout'), {part} = state;
   if (row === null && column === null) {
-    out.textContent = 'Point at a token to see its weights, at a cell for one weight; click to keep it.';
+    out.replaceChildren(...inWords(w, part));
     return;
   }
+  out.replaceChildren();
   if (state.lockedRow !== null || state.lockedColumn !== null) out.append(make('span', 'lock', '\u25cf kept'));
-  const rows = rowTokens(state.part), columns = columnTokens(state.part);
   if (row !== null && column !== null) {
-    out.append(make('b', '', label(rows[row])), ' looks at ', make('b', '', label(columns[column])),
-               ` with weight ${exact(w[row][column])}, rank ${rank(w[row], column)} of ${w[row].length}`);
+    out.append(...beginning(part, row), strong(columnName(part, column)), `, ${percent(w[row][column])} (${exactly(w[row], column)})`);
     return;
   }
-  const values = row !== null ? w[row] : w.map((r) => r[column]);
-  const others = row !== null ? columns : rows;
-  out.append(make('b', '', label(row !== null ? rows[row] : columns[column])),
-             row !== null ? ' looks most at ' : ' is looked at most by ');
-  const top = best(values);
+  const top = best(row !== null ? w[row] : w.map((r) => r[column]));
+  if (row !== null) out.append(...beginning(part, row));
+  else out.append(strong(columnName(part, column)), part === 'cross' && said(part).length > 0 ? ' was read to say ' : ' is looked at from ');
   if (top.length === 0) out.append('nothing');
   top.forEach(([weight, at], k) =>
-    out.append(k > 0 ? ', ' : '', make('b', '', label(others[at])), ` ${short(weight)}`));
+    out.append(k > 0 ? ', ' : '', strong(row !== null ? columnName(part, at) : rowName(part, at)), ` ${percent(weight)}`));
 };
-const exact = (weight) => (weight === null ? 'NaN' : String(weight));

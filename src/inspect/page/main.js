@@ -16,11 +16,16 @@ const drawAll = () => {
   markGrid();
   drawFocus();
 };
+// A pointer moves more often than the window is drawn.
+let waiting = null;
+const soon = (draw) => {
+  if (waiting === null) requestAnimationFrame(() => { const now = waiting; waiting = null; now(); });
+  waiting = draw === drawFocus ? draw : waiting ?? draw;
+};
 const point = (row, column) => {
   if (row === state.row && column === state.column) return;
-  state.row = row;
-  state.column = column;
-  drawPoint();
+  Object.assign(state, {row, column});
+  soon(drawPoint);
 };
 const lock = (row, column) => {
   const same = state.lockedRow === row && state.lockedColumn === column;
@@ -31,7 +36,7 @@ const lock = (row, column) => {
 };
 const preview = (head) => {
   state.preview = head;
-  drawFocus();
+  soon(drawFocus);
 };
 const select = (part, layer, head) => {
   const changed = part !== state.part;
@@ -40,22 +45,47 @@ const select = (part, layer, head) => {
   state.layer = Math.max(0, Math.min(layer, record[part].length - 1));
   state.head = Math.max(-1, Math.min(head, record[part][state.layer].weights.length - 1));
   if (state.head >= 0) state.lastHead = state.head;
+  state.places[part] = {layer: state.layer, head: state.head};
   state.preview = null;
   state.row = state.column = null;
   writeHash();
   if (changed) {
+    drawLegend();
     drawGrid();
     drawStrips();
   }
   markGrid();
   drawFocus();
 };
+// A tab opens on the head that was shown last, at first on the most telling one.
+const openTab = (part) => {
+  const {layer, head} = state.places[part] ?? bestPlace(part);
+  select(part, layer, head);
+};
+// On a narrow screen the map is below the heads: bring it to where one looks.
+const isNarrow = () => window.matchMedia('(max-width: 900px)').matches;
+const showFocus = () => isNarrow() && $('stage').scrollIntoView({block: 'nearest'});
+const setView = (view) => {
+  state.view = view;
+  writeHash();
+  drawFocus();
+};
+const zoomBy = (factor) => {
+  state.zoom = Math.max(0.25, Math.min(8, state.zoom * factor));
+  drawFocus();
+};
+const toggleRelative = () => {
+  state.relative = !isRelative();
+  drawAll();
+};
 
-// The address says what is shown: #cross/2/3 is layer 2, head 3 (from 1); #cross/2/mean; #cross/2/3/row/4 keeps a token.
+// The address says what is shown: #cross/2/3 is layer 2, head 3 (from 1); #cross/2/mean; #cross/2/3/row/4 keeps a token;
+// #cross/2/3/view/lines.
 const writeHash = () => {
   let hash = `#${state.part}/${state.layer + 1}/${state.head < 0 ? 'mean' : state.head + 1}`;
   if (state.lockedRow !== null) hash += `/row/${state.lockedRow + 1}`;
   if (state.lockedColumn !== null) hash += `/column/${state.lockedColumn + 1}`;
+  if (state.view === 'lines') hash += '/view/lines';
   if (hash !== location.hash) history.replaceState(null, '', hash);
 };
 const readHash = () => {
@@ -64,6 +94,10 @@ const readHash = () => {
   const at = (text, count) => (/^\d{1,6}$/.test(text || '') && text >= 1 && text <= count ? text - 1 : null);
   const w = record[part][at(layer, record[part].length) ?? 0].weights;
   state.part = part;
+  if (layer === undefined) {
+    Object.assign(state, bestPlace(part));
+    return;
+  }
   state.layer = at(layer, record[part].length) ?? 0;
   state.head = head === 'mean' ? -1 : at(head, w.length) ?? 0;
   state.lockedRow = state.lockedColumn = null;
@@ -75,12 +109,15 @@ const readHash = () => {
 };
 
 const toggleMean = () => select(state.part, state.layer, state.head < 0 ? state.lastHead : -1);
-const moveHead = (key) => {
-  const heads = record[state.part][state.layer].weights.length;
-  const column = state.head < 0 ? heads : state.head;
-  const step = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]}[key];
-  const next = Math.max(0, Math.min(heads, column + step[1]));
-  select(state.part, state.layer + step[0], next === heads ? -1 : next);
+// Right of a layer's last head is the mean, and right of that the next layer.
+const moveHead = ([down, right]) => {
+  const layers = record[state.part];
+  let layer = state.layer + down, head = (state.head < 0 ? layers[state.layer].weights.length : state.head) + right;
+  if (head < 0) head = layer > 0 ? layers[--layer].weights.length : 0;
+  if (layer < 0 || layer >= layers.length) return;
+  const heads = layers[layer].weights.length;
+  if (head > heads && layer + 1 < layers.length) select(state.part, layer + 1, 0);
+  else select(state.part, layer, head >= heads ? -1 : head);
   const button = document.querySelector('.thumb[aria-pressed=true]');
   if (button && $('grid').contains(document.activeElement)) button.focus();
 };
@@ -89,33 +126,38 @@ const moveIn = (box, key) => {
   const at = all.indexOf(document.activeElement) + (key === 'ArrowRight' || key === 'ArrowDown' ? 1 : -1);
   if (all[at]) all[at].focus();
 };
+const kSteps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
+const kKeys = {m: toggleMean, r: toggleRelative, '+': () => zoomBy(1.25), '-': () => zoomBy(0.8), Escape: () => lock(null, null)};
 document.addEventListener('keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const active = document.activeElement;
-  if (event.key.startsWith('Arrow')) {
+  const active = document.activeElement, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (kSteps[key]) {
     const strip = [$('rows'), $('columns'), $('tabs')].find((box) => box.contains(active));
-    if (strip) moveIn(strip, event.key);
-    else if (active === document.body || $('grid').contains(active)) moveHead(event.key);
-    else return;
-    event.preventDefault();
-  } else if (event.key === 'm' || event.key === 'M') {
-    toggleMean();
-  } else if (event.key === 'Escape') {
-    lock(null, null);
+    if (strip) moveIn(strip, key);
+    else if (map && active === map.box) moveCell(kSteps[key]);
+    else moveHead(kSteps[key]);
+  } else if (key === 'Enter' && map && active === map.box) {
+    if (state.row !== null) lock(state.row, state.column);
+  } else if (kKeys[key]) {
+    kKeys[key]();
+  } else {
+    return;
   }
+  event.preventDefault();
 });
-$('mean').addEventListener('click', toggleMean);
-$('view-map').addEventListener('click', () => { state.view = 'map'; drawFocus(); });
-$('view-lines').addEventListener('click', () => { state.view = 'lines'; drawFocus(); });
-$('smaller').addEventListener('click', () => { state.zoom = Math.max(0.25, state.zoom / 1.25); drawFocus(); });
-$('larger').addEventListener('click', () => { state.zoom = Math.min(8, state.zoom * 1.25); drawFocus(); });
-$('save-svg').addEventListener('click', saveSvg);
-$('save-png').addEventListener('click', savePng);
-$('save-json').addEventListener('click', saveJson);
+for (const [id, act] of Object.entries({
+  mean: toggleMean, relative: toggleRelative, 'view-map': () => setView('map'), 'view-lines': () => setView('lines'),
+  smaller: kKeys['-'], larger: kKeys['+'], before: () => moveHead(kSteps.ArrowLeft), after: () => moveHead(kSteps.ArrowRight),
+  'save-svg': saveSvg, 'save-png': savePng, 'save-json': saveJson,
+})) {
+  $(id).addEventListener('click', act);
+}
 window.addEventListener('hashchange', () => { readHash(); drawAll(); });
-window.addEventListener('resize', () => drawFocus());
+window.addEventListener('resize', drawAll);
 window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
 
+Object.assign(state, bestPlace(state.part));
 drawHeader();
 readHash();
+state.lastHead = Math.max(0, state.head);
 drawAll();

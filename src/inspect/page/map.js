@@ -1,4 +1,4 @@
-// The heat map with the tokens on both axes.
+// The heat map with the tokens on both axes. The page scrolls, not the map: the names stick to the window's edges.
 
 const measure = make('canvas').getContext('2d');
 const textWidth = (text, font) => {
@@ -6,126 +6,138 @@ const textWidth = (text, font) => {
   return measure.measureText(text).width;
 };
 const family = () => getComputedStyle(document.documentElement).fontFamily;
-const rowLabel = (part, i) => {
-  const spoken = said(part)[i];
-  return label(rowTokens(part)[i], 24) + (spoken === undefined ? '' : ` \u2192 ${label(spoken, 24)}`);
+const rowLabel = (part, i, narrow) => {
+  const read = label(rowTokens(part)[i], 24), spoken = said(part)[i];
+  return spoken === undefined ? read : (narrow ? '' : `${read} \u2192 `) + label(spoken, 24);
 };
 let map = null;  // geometry of the map on the stage
 const kAngle = 50 * Math.PI / 180;
 
+// The map may grow beyond the window, and the panel with it: its room is what the window leaves.
+const stageRoom = () => {
+  const stage = $('stage'), main = document.querySelector('main');
+  const padding = parseFloat(getComputedStyle($('focus')).paddingRight);
+  const width = Math.max(200, main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding);
+  const narrow = width < 480;
+  const below = Math.min(120, $('strips').offsetHeight);
+  return {width, narrow, zoom: state.zoom, height: Math.max(narrow ? 420 : 320, window.innerHeight - stage.offsetTop - below - 60)};
+};
 const layoutMap = (w, part, room) => {
   const rows = w.length, columns = rows ? w[0].length : 0;
   const font = `13px ${family()}`;
-  const left = Math.min(230, 14 + Math.max(20, ...w.map((_, i) => textWidth(rowLabel(part, i), font))));
-  const longest = Math.min(170, Math.max(10, ...columnTokens(part).map((token) => textWidth(label(token, 24), font))));
-  const cellRoom = Math.min((room.width - left - 8) / Math.max(1, columns), Math.max(15, (room.height - 70) / Math.max(1, rows)));
-  const cell = Math.max(2, Math.floor(Math.max(3, Math.min(48, cellRoom)) * room.zoom));
-  const flat = longest + 4 <= cell;
-  const top = flat ? 24 : Math.ceil(longest * Math.sin(kAngle)) + 16;
-  const overhang = flat ? 0 : Math.max(0, Math.ceil(longest * Math.cos(kAngle)) + 10 - cell / 2);
-  return {rows, columns, left: Math.ceil(left), top, cell, flat, overhang, longest,
-          width: Math.ceil(left) + columns * cell + overhang + 2, height: top + rows * cell + 2,
-          every: Math.max(1, Math.ceil(13 / cell))};
+  const widths = columnTokens(part).map((token) => Math.min(room.narrow ? 90 : 170, textWidth(label(token, 24), font)));
+  const longest = Math.max(10, ...widths);
+  const left = Math.ceil(Math.min(room.narrow ? room.width * 0.32 : 230,
+                                  14 + Math.max(20, ...w.map((_, i) => textWidth(rowLabel(part, i, room.narrow), font)))));
+  const g = {rows, columns, left, longest};
+  const most = Math.max(15, (room.height - 70) / Math.max(1, rows));
+  const fit = (width) => {
+    g.cell = Math.max(2, Math.floor(Math.max(2, Math.min(48, most, width / Math.max(1, columns))) * room.zoom));
+    g.flat = longest + 4 <= g.cell;
+    const over = widths.map((text, j) => text * Math.cos(kAngle) + 14 - (columns - j - 0.5) * g.cell);
+    g.overhang = g.flat ? 0 : Math.max(0, Math.ceil(Math.max(0, ...over)));
+  };
+  fit(room.width - left - 2);
+  if (g.overhang > 0) fit(room.width - left - 2 - g.overhang);
+  g.top = g.flat ? 24 : Math.ceil(longest * Math.sin(kAngle)) + 18;
+  return {...g, width: left + columns * g.cell + g.overhang + 2, height: g.top + rows * g.cell + 2,
+          every: Math.max(1, Math.ceil(13 / g.cell))};
 };
-const paintCells = (context, w, g, x0, y0, table = ramp) => {
+const cellText = (weight) => (weight === null ? 'NaN' : weight >= 0.995 ? '1' : weight < 0.0095 ? '' : weight.toFixed(2).slice(1));
+const paintCells = (context, w, g) => {
   const gap = g.cell >= 9 ? 1 : 0;
-  const size = Math.min(12, g.cell * 0.32);
   context.textAlign = 'center';
   context.textBaseline = 'middle';
-  context.font = `${size}px ${family()}`;
+  context.font = `${Math.min(12, g.cell * 0.32)}px ${family()}`;
   w.forEach((row, i) => row.forEach((weight, j) => {
-    const rgb = colour(weight, table);
+    const rgb = colour(weight);
     context.fillStyle = css(rgb);
-    context.fillRect(x0 + j * g.cell, y0 + i * g.cell, g.cell - gap, g.cell - gap);
-    if (g.cell >= 28 && (weight === null || weight >= 0.0095)) {
-      context.fillStyle = inkOn(rgb);
-      context.globalAlpha = 0.8;
-      context.fillText(weight === null ? 'NaN' : weight >= 0.995 ? '1' : weight.toFixed(2).slice(1), x0 + (j + 0.5) * g.cell, y0 + (i + 0.5) * g.cell + 0.5);
-      context.globalAlpha = 1;
-    }
+    context.fillRect(j * g.cell, i * g.cell, g.cell - gap, g.cell - gap);
+    if (g.cell < 28) return;
+    context.fillStyle = inkOn(rgb);
+    context.fillText(cellText(weight), (j + 0.5) * g.cell, (i + 0.5) * g.cell + 0.5);
   }));
 };
 const drawMap = () => {
-  const w = current();
-  const stage = $('stage');
-  const room = {width: Math.max(240, stage.clientWidth - 4), height: Math.max(320, window.innerHeight - stage.getBoundingClientRect().top - window.scrollY - 44), zoom: state.zoom};
+  const w = current(), room = stageRoom();
   const g = layoutMap(w, state.part, room);
-  const box = make('div', 'map');
+  const box = make('div', 'map'), above = make('div', 'above'), beside = make('div', 'beside'), corner = make('div', 'corner');
+  const place = (element, box) => {
+    for (const [side, value] of Object.entries(box)) element.style[side] = `${value}px`;
+  };
   box.tabIndex = 0;
-  box.setAttribute('role', 'img');
-  box.setAttribute('aria-label', 'Heat map of the weights; with the keyboard, use the token lists above');
-  box.style.width = `${g.width}px`;
-  box.style.height = `${g.height}px`;
+  box.setAttribute('role', 'application');
+  box.setAttribute('aria-roledescription', 'heat map');
+  box.setAttribute('aria-label', 'Weights: a row looks at the columns. Arrow keys move from cell to cell, Enter keeps one');
+  place(box, {width: g.width, height: g.height});
+  place(above, {height: g.top});
+  place(beside, {width: g.left, height: g.rows * g.cell});
+  place(corner, {width: g.left, height: g.top});
   const canvas = make('canvas');
-  const scale = Math.min(window.devicePixelRatio || 1, 8192 / Math.max(1, g.columns * g.cell), 8192 / Math.max(1, g.rows * g.cell));
-  canvas.width = Math.max(1, g.columns * g.cell * scale);
-  canvas.height = Math.max(1, g.rows * g.cell * scale);
-  canvas.style.left = `${g.left}px`;
-  canvas.style.top = `${g.top}px`;
-  canvas.style.width = `${g.columns * g.cell}px`;
-  canvas.style.height = `${g.rows * g.cell}px`;
+  const width = Math.max(1, g.columns * g.cell), height = Math.max(1, g.rows * g.cell);
+  const scale = Math.min(window.devicePixelRatio || 1, 8192 / width, 8192 / height);
+  canvas.width = Math.max(1, width * scale);
+  canvas.height = Math.max(1, height * scale);
+  place(canvas, {left: g.left, top: g.top, width, height});
   const context = canvas.getContext('2d');
   context.scale(scale, scale);
-  paintCells(context, w, g, 0, 0);
-  box.append(canvas);
-  const rowNames = [], columnNames = [];
-  for (let i = 0; i < g.rows; i += g.every) {
-    const name = make('span', 'name row');
-    const spoken = said(state.part)[i];
-    name.append(tokenText('', rowTokens(state.part)[i]));
-    if (spoken !== undefined) name.append(make('span', 'mark', ' \u2192 '), tokenText('said', spoken));
-    name.style.left = '0px';
-    name.style.width = `${g.left}px`;
-    name.style.top = `${g.top + (i + 0.5) * g.cell - 9}px`;
-    name.style.lineHeight = '18px';
-    rowNames[i] = name;
-    box.append(name);
-  }
-  for (let j = 0; j < g.columns; j += g.every) {
-    const name = tokenText(g.flat ? 'name column flat' : 'name column', columnTokens(state.part)[j]);
-    if (g.flat) {
-      name.style.left = `${g.left + j * g.cell}px`;
-      name.style.width = `${g.cell}px`;
-      name.style.top = `${g.top - 19}px`;
-    } else {
-      name.style.left = `${g.left + (j + 0.5) * g.cell + 3}px`;
-      name.style.top = `${g.top - 20}px`;
-      name.style.transform = 'rotate(-50deg)';
-      name.style.maxWidth = `${g.longest + 4}px`;
-    }
-    columnNames[j] = name;
-    box.append(name);
-  }
+  paintCells(context, w, g);
+  // Where there is no room for every name, the others show when they are pointed at.
+  const style = (name, index) => {
+    if (g.cell < 13) name.classList.add('small');
+    if (index % g.every !== 0) name.classList.add('rest');
+    return name;
+  };
+  const rowNames = w.map((_, i) => {
+    const name = style(make('span', 'name row'), i), spoken = said(state.part)[i];
+    if (spoken === undefined || !room.narrow) name.append(tokenText('', rowTokens(state.part)[i]));
+    if (spoken !== undefined) name.append(room.narrow ? '' : mark(' \u2192 '), tokenText('said', spoken));
+    place(name, {top: (i + 0.5) * g.cell - 9});
+    return name;
+  });
+  const columnNames = Array.from({length: g.columns}, (_, j) => {
+    const name = style(tokenText(g.flat ? 'name column flat' : 'name column', columnTokens(state.part)[j]), j);
+    place(name, g.flat ? {left: g.left + j * g.cell, width: g.cell, top: g.top - 19}
+                       : {left: g.left + (j + 0.5) * g.cell + 3, top: g.top - 20, maxWidth: g.longest + 8});
+    return name;
+  });
+  beside.append(...rowNames);
+  above.append(corner, ...columnNames);
   const band = make('div', 'band'), post = make('div', 'band');
   band.hidden = post.hidden = true;
-  box.append(band, post);
-  map = {...g, box, band, post, rowNames, columnNames};
+  box.append(above, beside, canvas, band, post);
+  map = {...g, box, band, post, above, beside, rowNames, columnNames, row: null, column: null};
   box.addEventListener('pointermove', (event) => {
     const {row, column} = cellAt(event);
     point(row, column);
     showTip(event, w, row, column);
   });
   box.addEventListener('pointerleave', () => { point(null, null); $('tip').hidden = true; });
+  box.addEventListener('blur', () => point(null, null));
   box.addEventListener('click', (event) => { const {row, column} = cellAt(event); lock(row, column); });
-  stage.replaceChildren(box);
+  $('stage').replaceChildren(box);
 };
 const cellAt = (event) => {
   const at = map.box.getBoundingClientRect();
-  const x = event.clientX - at.left - map.left, y = event.clientY - at.top - map.top;
   const inside = (value, count) => (value >= 0 && value < count * map.cell ? Math.floor(value / map.cell) : null);
-  const row = inside(y, map.rows), column = inside(x, map.columns);
-  return {row: x < map.columns * map.cell ? row : null, column: y < 0 && x < 0 ? null : column};
+  const row = inside(event.clientY - at.top - map.top, map.rows), column = inside(event.clientX - at.left - map.left, map.columns);
+  if (map.above.contains(event.target)) return {row: null, column};
+  if (map.beside.contains(event.target)) return {row, column: null};
+  return row === null || column === null ? {row: null, column: null} : {row, column};
+};
+const moveCell = ([down, right]) => {
+  if (!map.rows || !map.columns) return;
+  const next = (at, step, count) => (at === null ? 0 : Math.max(0, Math.min(count - 1, at + step)));
+  point(next(state.row, down, map.rows), next(state.column, right, map.columns));
 };
 const showTip = (event, w, row, column) => {
   const tip = $('tip');
-  tip.hidden = row === null || column === null;
+  tip.hidden = row === null || column === null || event.pointerType === 'touch';
   if (tip.hidden) return;
-  const pair = make('span', 'pair');
-  pair.append(make('span', '', label(rowTokens(state.part)[row])), make('i', '', '\u2192'),
-              make('span', '', label(columnTokens(state.part)[column])));
-  tip.replaceChildren(pair, make('span', 'amount', `${exact(w[row][column])}  \u00b7  rank ${rank(w[row], column)} of ${w[row].length}`));
+  tip.replaceChildren(make('span', 'pair', `${rowName(state.part, row)} \u2190 ${columnName(state.part, column)}`),
+                      make('span', 'pair', `${percent(w[row][column])} \u00b7 ${exactly(w[row], column)}`));
   const size = tip.getBoundingClientRect();
-  tip.style.left = `${Math.min(event.clientX + 16, window.innerWidth - size.width - 8)}px`;
+  tip.style.left = `${Math.max(8, Math.min(event.clientX + 16, window.innerWidth - size.width - 8))}px`;
   tip.style.top = `${Math.max(8, event.clientY - size.height - 12)}px`;
 };
 const paintMapPoint = (row, column) => {
@@ -136,6 +148,9 @@ const paintMapPoint = (row, column) => {
   };
   place(map.band, row !== null, map.left, map.top + (row ?? 0) * map.cell, map.columns * map.cell, map.cell);
   place(map.post, column !== null, map.left + (column ?? 0) * map.cell, map.top, map.cell, map.rows * map.cell);
-  map.rowNames.forEach((name, i) => name.classList.toggle('on', i === row));
-  map.columnNames.forEach((name, j) => name.classList.toggle('on', j === column));
+  map.rowNames[map.row]?.classList.remove('on');
+  map.columnNames[map.column]?.classList.remove('on');
+  map.rowNames[row]?.classList.add('on');
+  map.columnNames[column]?.classList.add('on');
+  Object.assign(map, {row, column});
 };

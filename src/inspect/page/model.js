@@ -1,5 +1,5 @@
 // The page of a Record (heed/inspect.h): its data, colours and state. The files of this folder are one script, in the order
-// model, overview, focus, map, lines, save, main. Token text reaches the page through textContent and setAttribute alone.
+// model, overview, words, focus, map, lines, save, main. Token text reaches the page through textContent and setAttribute alone.
 'use strict';
 
 const record = JSON.parse(document.getElementById('record').textContent);
@@ -22,7 +22,14 @@ const makeSvg = (tag, attributes, text) => {
   if (text !== undefined) element.textContent = text;
   return element;
 };
-const number = (value, digits = 3) => (value === null ? 'NaN' : value.toFixed(digits));
+const number = (value, digits) => (value === null ? 'NaN' : value.toFixed(digits));
+// A weight with four digits, whatever additions left behind them: 0.053149999999999996 is 0.05315.
+const exact = (weight) => (weight === null ? 'NaN' : String(Number(weight.toPrecision(4))));
+const percent = (weight) => {
+  if (weight === null) return 'NaN';
+  const value = weight * 100;
+  return `${value >= 9.95 || value === 0 ? Math.round(value) : value >= 0.1 ? Number(value.toFixed(1)) : Number(value.toPrecision(1))} %`;
+};
 const short = (value) => {
   if (value === null) return 'NaN';
   if (value >= 0.9995) return '1';
@@ -51,25 +58,32 @@ const label = (text, limit = 40) => {
   const cut = all.length > limit ? all.slice(0, limit - 1).join('') + '\u2026' : all.join('');
   return cut.trim() === '' ? cut.replace(/ /g, '\u2423') : cut;
 };
-// A token's text with SentencePiece's word mark set back.
+// Without SentencePiece's word mark: for sentences.
+const plain = (text) => label(text).replace(/^\u2581+(?=.)/, '');
+// With the mark set back: for lists and axes.
+const mark = (text) => {
+  const span = make('span', 'mark', text);
+  span.setAttribute('aria-hidden', true);
+  return span;
+};
 const tokenText = (className, text) => {
   const span = make('span', className);
   const shown = label(text);
   if (shown.length > 1 && shown.startsWith('\u2581')) {
-    span.append(make('span', 'mark', '\u2581'), document.createTextNode(shown.slice(1)));
+    span.append(mark('\u2581'), shown.slice(1));
   } else {
     span.textContent = shown;
   }
   return span;
 };
 
-// ---- Colour: the same colour is the same weight everywhere; the root of the weight, so that small ones show ---------
+// ---- Colour: the same colour is the same weight in all heads of a tab; the root of the weight, so that small ones show ---
 let ramp = [];
 const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const makeRamp = (stops) => {
   const colours = stops.map(parse);
-  return Array.from({length: 256}, (_, i) => {
-    const at = Math.sqrt(i / 255) * (colours.length - 1);
+  return Array.from({length: 1024}, (_, i) => {
+    const at = Math.sqrt(i / 1023) * (colours.length - 1);
     const low = Math.min(colours.length - 2, Math.floor(at));
     return colours[low].map((c, k) => Math.round(c + (colours[low + 1][k] - c) * (at - low)));
   });
@@ -79,17 +93,21 @@ const readRamp = () => {
   const stops = getComputedStyle(document.documentElement).getPropertyValue('--ramp').trim().split(/\s+/);
   ramp = makeRamp(stops.length > 1 ? stops : kLight);
 };
+let full = 1;  // the weight with the strongest colour: strongest() of the tab
 const colour = (weight, table = ramp) =>
-  weight === null ? [200, 60, 60] : table[Math.max(0, Math.min(255, Math.round(weight * 255)))];
+  weight === null ? [200, 60, 60] : table[Math.max(0, Math.min(1023, Math.round(weight * (1023 / full))))];
 const css = (rgb) => `rgb(${rgb[0]} ${rgb[1]} ${rgb[2]})`;
-const isDark = (rgb) => 0.299 * rgb[0] + 0.587 * rgb[1] + 0.114 * rgb[2] < 116;
-const inkOn = (rgb) => (isDark(rgb) ? '#ffffff' : '#14201f');
+const luminance = (rgb) =>
+  rgb.reduce((sum, c, k) => sum + [0.2126, 0.7152, 0.0722][k] * (c <= 10 ? c / 3294.6 : ((c / 255 + 0.055) / 1.055) ** 2.4), 0);
+const inkOn = (rgb) => (luminance(rgb) < 0.179 ? '#ffffff' : '#000000');  // where both have the same contrast, 4.58
 
 // ---- What is shown -----------------------------------------------------------------------------------------------
 const state = {
-  part: parts.includes('cross') ? 'cross' : parts[0],
+  part: ['cross', 'decoder', 'encoder', 'arrays'].find((part) => parts.includes(part)),
   layer: 0, head: 0,             // head -1: the mean
   lastHead: 0,
+  places: {},                    // of each tab: the head that was shown last
+  relative: null,                // colours relative to the tab's strong weights; null: where there are many columns
   preview: null,                 // {layer, head} under the pointer
   row: null, column: null,       // under the pointer
   lockedRow: null, lockedColumn: null,
@@ -98,6 +116,7 @@ const state = {
 const rowTokens = (part) => (part === 'encoder' ? record.source_tokens : record.target_tokens);
 const columnTokens = (part) => (part === 'decoder' ? record.target_tokens : record.source_tokens);
 const said = (part) => (part === 'encoder' ? [] : record.output_tokens);
+const isSelf = (part) => part === 'encoder' || part === 'decoder';
 const shown = () => state.preview || {layer: state.layer, head: state.head};
 
 const means = new Map();
@@ -112,23 +131,66 @@ const weightsOf = (part, layer, head) => {
   return means.get(key);
 };
 const current = () => weightsOf(state.part, shown().layer, shown().head);
+// The head a tab opens on: the first of the largest scores (telling_scores() of heed/inspect.h has the formula).
+const bestPlace = (part) => {
+  let best = {layer: 0, head: 0, score: 0};
+  record.telling[part].forEach((scores, layer) => scores.forEach((score, k) => {
+    if (score > best.score) best = {layer, head: k === scores.length - 1 ? -1 : k, score};
+  }));
+  return best;
+};
+const scoreOf = (part, layer, head) => record.telling[part][layer].at(head);  // the last is the mean's
+
+// The weight with the strongest colour: 1. With relative colours: the weight that one in a hundred of the tab's weights
+// exceeds, but at least four times the even share, so that even weights stay pale.
+const kManyColumns = 48;
+const isRelative = () => state.relative ?? columnTokens(state.part).length > kManyColumns;
+const strongestOf = new Map();
+const strongest = () => {
+  if (!isRelative()) return 1;
+  if (!strongestOf.has(state.part)) {
+    const bins = new Uint32Array(1025);
+    let count = 0, at = 1024;
+    for (const {weights} of record[state.part]) {
+      for (const head of weights) for (const row of head) for (const weight of row) ++bins[Math.round(Math.sqrt(Math.min(1, weight)) * 1024)];
+    }
+    const all = bins.reduce((sum, n) => sum + n, 0);
+    while (at > 0 && (count += bins[at]) <= all / 100) --at;
+    strongestOf.set(state.part, Number(Math.min(1, Math.max((at / 1024) ** 2, 4 / columnTokens(state.part).length)).toPrecision(2)));
+  }
+  return strongestOf.get(state.part);
+};
+// Computes once for each head.
+const remember = (compute) => {
+  const known = new WeakMap();
+  return (w, part) => {
+    if (!known.has(w)) known.set(w, compute(w, part));
+    return known.get(w);
+  };
+};
 const layerName = (part, layer) => `${part === 'arrays' ? 'batch row' : 'layer'} ${layer + 1}`;
 const headName = (head) => (head < 0 ? 'mean over heads' : `head ${head + 1}`);
 
-const summary = (w, self) => {
-  const rows = w.length, columns = rows ? w[0].length : 0;
-  const out = {entropy: 0, distance: 0, first: 0, last: 0, previous: 0, limit: Math.log2(Math.max(1, columns))};
-  let previous = 0;
-  w.forEach((row, i) => row.forEach((weight, j) => {
-    if (!weight) return;
-    out.entropy -= weight * Math.log2(weight);
-    const at = self ? i : rows > 1 ? i * (columns - 1) / (rows - 1) : 0;
-    out.distance += weight * Math.abs(at - j);
-    if (j === 0) out.first += weight;
-    if (j === columns - 1) out.last += weight;
-    if (self && j === i - 1) previous += weight;
-  }));
-  for (const key of ['entropy', 'distance', 'first', 'last']) out[key] /= Math.max(1, rows);
-  out.previous = previous / Math.max(1, rows - 1);
+// Means over the rows: entropy, distance, and the weight on the first, last, previous, same and next token. `evenness` is
+// the entropy divided by the largest there could be.
+const summary = remember((w, part) => {
+  const self = isSelf(part), rows = w.length, columns = rows ? w[0].length : 0;
+  const out = {entropy: 0, distance: 0, first: 0, last: 0, previous: 0, itself: 0, next: 0, limit: Math.log2(Math.max(1, columns))};
+  let most = 0;
+  w.forEach((row, i) => {
+    most += Math.log2(Math.max(1, part === 'decoder' ? i + 1 : columns));
+    row.forEach((weight, j) => {
+      if (!weight) return;
+      out.entropy -= weight * Math.log2(weight);
+      const at = self ? i : rows > 1 ? i * (columns - 1) / (rows - 1) : 0;
+      out.distance += weight * Math.abs(at - j);
+      if (j === 0) out.first += weight;
+      if (j === columns - 1) out.last += weight;
+      if (self && Math.abs(i - j) < 2) out[['previous', 'itself', 'next'][j - i + 1]] += weight;
+    });
+  });
+  out.evenness = most > 0 ? out.entropy / most : 0;
+  for (const key of ['entropy', 'distance', 'first', 'last', 'itself']) out[key] /= Math.max(1, rows);
+  for (const key of ['previous', 'next']) out[key] /= Math.max(1, rows - 1);
   return out;
-};
+});

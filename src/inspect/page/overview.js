@@ -17,19 +17,24 @@ const drawHeader = () => {
     tab.id = 'tab-' + part;
     tab.setAttribute('role', 'tab');
     tab.setAttribute('aria-controls', 'focus');
-    tab.addEventListener('click', () => select(part, Math.min(state.layer, record[part].length - 1), state.head));
+    tab.addEventListener('click', () => openTab(part));
     $('tabs').append(tab);
   }
-  for (const at of [0, 0.05, 0.2, 0.5, 1]) {
-    const tick = make('span', '', String(at));
-    tick.style.left = `${Math.sqrt(at) * 100}%`;
-    $('ticks').append(tick);
-  }
+  if (parts.includes('arrays')) $('counting').textContent = ' Queries and keys are counted from 0, as in the arrays; batch rows and heads from 1.';
+  h1.classList.toggle('long', h1.textContent.length > 120);
 };
 const drawLegend = () => {
+  full = strongest();
+  $('relative').setAttribute('aria-pressed', isRelative());
+  $('legend-name').textContent = isRelative() ? `weight; strongest colour: ${full} and more` : 'weight';
+  $('ticks').replaceChildren(...[0, 0.05, 0.2, 0.5, 1].map((at) => {
+    const tick = make('span', '', String(Number((at * full).toPrecision(2))));
+    tick.style.left = `${Math.sqrt(at) * 100}%`;
+    return tick;
+  }));
   const context = $('ramp').getContext('2d');
   for (let x = 0; x < 180; ++x) {
-    context.fillStyle = css(colour((x / 179) ** 2));
+    context.fillStyle = css(colour((x / 179) ** 2 * full));
     context.fillRect(x, 0, 1, 10);
   }
 };
@@ -42,17 +47,17 @@ const paintThumb = (canvas, w) => {
   canvas.width = width;
   canvas.height = height;
   if (!rows || !columns) return;
-  const strongest = new Float64Array(width * height);
+  const most = new Float64Array(width * height);
   w.forEach((row, i) => {
     const base = Math.floor(i * height / rows) * width;
     row.forEach((weight, j) => {
       const at = base + Math.floor(j * width / columns);
-      if (weight > strongest[at]) strongest[at] = weight;
+      if (weight > most[at]) most[at] = weight;
     });
   });
   const context = canvas.getContext('2d');
   const image = context.createImageData(width, height);
-  strongest.forEach((weight, at) => image.data.set([...colour(weight), 255], at * 4));
+  most.forEach((weight, at) => image.data.set([...colour(weight), 255], at * 4));
   context.putImageData(image, 0, 0);
 };
 const drawGrid = () => {
@@ -61,9 +66,12 @@ const drawGrid = () => {
   const heads = Math.max(...layers.map((map) => map.weights.length));
   const w = layers[0].weights[0];
   const ratio = w && w.length && w[0].length ? w.length / w[0].length : 1;
-  const room = $('grid').clientWidth - 6 - 26 - 9;  // less the side labels and the mean's distance
+  const main = document.querySelector('main').style;
+  main.setProperty('--heads', heads);
+  main.setProperty('--side', columnTokens(state.part).length > kManyColumns ? '300px' : '380px');
+  const room = grid.clientWidth - 6 - 26 - 9;  // less the side labels and the mean's distance
   const gap = heads > 10 ? 2 : 5;
-  const width = Math.max(13, Math.min(64, Math.floor(room / (heads + 1)) - gap - 4));
+  const width = Math.max(4, Math.min(64, Math.floor(room / (heads + 1)) - gap - 4));
   const height = Math.max(width * 0.5, Math.min(width * 1.6, width * ratio));
   grid.replaceChildren();
   grid.style.gap = `${Math.max(3, gap)}px ${gap}px`;
@@ -73,7 +81,7 @@ const drawGrid = () => {
   grid.append(make('span', 'label', 'mean'));
   layers.forEach((map, layer) => {
     const side = make('span', 'label side', String(layer + 1));
-    side.title = `${layerName(state.part, layer)}: ${visible(map.path)}`;
+    side.title = layerName(state.part, layer) + (map.path && `: ${visible(map.path)}`);
     grid.append(side);
     for (let k = 0; k <= heads; ++k) {
       const head = k === heads ? -1 : k;
@@ -90,9 +98,10 @@ const drawGrid = () => {
       const canvas = make('canvas');
       paintThumb(canvas, weightsOf(state.part, layer, head));
       button.append(canvas);
-      button.addEventListener('click', () => select(state.part, layer, head));
-      button.addEventListener('pointerenter', () => preview({layer, head}));
-      button.addEventListener('pointerleave', () => preview(null));
+      button.title = `${layerName(state.part, layer)}, ${headName(head)}`;
+      button.addEventListener('click', () => { select(state.part, layer, head); showFocus(); });
+      button.addEventListener('pointerenter', (event) => event.pointerType !== 'touch' && preview({layer, head}));
+      button.addEventListener('pointerleave', () => state.preview && preview(null));
       grid.append(button);
     }
   });

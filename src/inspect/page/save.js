@@ -1,8 +1,8 @@
-// The head in focus as a file: SVG, PNG, JSON.
+// The head in focus as a file: SVG and PNG of the view on the page, JSON.
 
 const fileName = (ending) => {
   const {layer, head} = shown();
-  return `${state.part}-layer${layer + 1}-${head < 0 ? 'mean' : 'head' + (head + 1)}.${ending}`;
+  return `${state.part}-layer${layer + 1}-${head < 0 ? 'mean' : 'head' + (head + 1)}${lines && ending !== 'json' ? '-lines' : ''}.${ending}`;
 };
 const save = (blob, ending) => {
   const link = make('a');
@@ -11,68 +11,105 @@ const save = (blob, ending) => {
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 };
-const picture = () => {
-  const table = makeRamp(kLight);
-  const g = layoutMap(current(), state.part, {width: 1400, height: 1400, zoom: 1});
+
+// A picture is shapes in the light colours: rectangles {x, y, width, height, fill, title}, texts {x, y, text, anchor, turn,
+// fill, size} and curves {d, stroke, opacity}.
+const mapPicture = () => {
+  const table = makeRamp(kLight), w = current(), shapes = [];
+  const g = layoutMap(w, state.part, {width: 1400, height: 1400, zoom: 1});
   g.cell = Math.min(g.cell, 28);
   g.every = Math.max(1, Math.ceil(13 / g.cell));
-  g.flat = false;
   g.top = Math.ceil(g.longest * Math.sin(kAngle)) + 44;
-  g.width = g.left + g.columns * g.cell + Math.ceil(g.longest * Math.cos(kAngle)) + 16;
-  g.height = g.top + g.rows * g.cell + 16;
-  return {g, table, title: $('heading').firstChild.textContent};
-};
-const saveSvg = () => {
-  const {g, table, title} = picture();
-  const svg = makeSvg('svg', {width: g.width, height: g.height, viewBox: `0 0 ${g.width} ${g.height}`, 'font-family': 'sans-serif', 'font-size': 13, fill: '#1c2529'});
-  svg.append(makeSvg('title', {}, title), makeSvg('rect', {width: g.width, height: g.height, fill: '#ffffff'}),
-             makeSvg('text', {x: 8, y: 20, fill: '#5d6a70'}, title));
-  for (let j = 0; j < g.columns; j += g.every) {
-    const x = g.left + (j + 0.5) * g.cell + 3, y = g.top - 7;
-    svg.append(makeSvg('text', {x, y, transform: `rotate(-50 ${x} ${y})`}, label(columnTokens(state.part)[j], 24)));
-  }
-  current().forEach((row, i) => {
-    if (i % g.every === 0) svg.append(makeSvg('text', {x: g.left - 8, y: g.top + (i + 0.5) * g.cell + 4.5, 'text-anchor': 'end'}, rowLabel(state.part, i)));
+  const text = (text, x, y, more) => shapes.push({text, x, y, ...more});
+  for (let j = 0; j < g.columns; j += g.every)
+    text(label(columnTokens(state.part)[j], 24), g.left + (j + 0.5) * g.cell + 3, g.top - 7, {turn: -50});
+  w.forEach((row, i) => {
+    const y = g.top + i * g.cell;
+    if (i % g.every === 0) text(rowLabel(state.part, i), g.left - 8, y + g.cell / 2 + 4.5, {anchor: 'end'});
     row.forEach((weight, j) => {
-      const rect = makeSvg('rect', {x: g.left + j * g.cell, y: g.top + i * g.cell, width: g.cell - 1, height: g.cell - 1, fill: `rgb(${colour(weight, table).join(',')})`});
-      rect.append(makeSvg('title', {}, `${label(rowTokens(state.part)[i])} \u2192 ${label(columnTokens(state.part)[j])}: ${exact(weight)}`));
-      svg.append(rect);
+      const rgb = colour(weight, table), x = g.left + j * g.cell;
+      shapes.push({x, y, width: g.cell - 1, height: g.cell - 1, fill: `rgb(${rgb.join(',')})`,
+                   title: `${rowName(state.part, i)} \u2190 ${columnName(state.part, j)}: ${exact(weight)}`});
+      if (g.cell >= 28) text(cellText(weight), x + 14, y + 17, {anchor: 'middle', size: 9, fill: inkOn(rgb)});
     });
   });
+  return {shapes, width: g.left + g.columns * g.cell + Math.ceil(g.longest * Math.cos(kAngle)) + 16, height: g.top + g.rows * g.cell + 16};
+};
+const linesPicture = () => {
+  const g = layoutLines(current(), {width: 900, height: 900}), down = 34;
+  const shapes = g.curves.map(({d, strength, width}) => ({d, strength, stroke: width}));
+  for (let i = 0; i < g.rows; ++i) shapes.push({text: g.names.row[i], x: g.left - 8, y: g.y(i, g.rows) + 4.5, anchor: 'end'});
+  for (let j = 0; j < g.columns; ++j) shapes.push({text: g.names.column[j], x: g.left + g.middle + 8, y: g.y(j, g.columns) + 4.5});
+  return {shapes, down, width: g.width, height: g.height + down};
+};
+const picture = () => {
+  const made = lines ? linesPicture() : mapPicture();
+  const title = $('heading').firstChild.textContent + (isRelative() ? ` (strongest colour: ${full} and more)` : '');
+  return {down: 0, ...made, title, width: Math.max(made.width, 20 + textWidth(title, `13px ${family()}`))};
+};
+const kInk = '#1c2529', kLine = '#27868e';
+const saveSvg = () => {
+  const {shapes, title, width, height, down} = picture();
+  const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-family': 'sans-serif', 'font-size': 13, fill: kInk});
+  const group = makeSvg('g', {transform: `translate(0 ${down})`});
+  for (const {d, text, x, y, strength, ...shape} of shapes) {
+    if (d) {
+      group.append(makeSvg('path', {d, fill: 'none', stroke: kLine, 'stroke-width': shape.stroke.toFixed(2), 'stroke-opacity': strength.toFixed(3)}));
+    } else if (text !== undefined) {
+      const {anchor, turn, fill, size} = shape;
+      group.append(makeSvg('text', {x, y, ...(anchor && {'text-anchor': anchor}), ...(turn && {transform: `rotate(${turn} ${x} ${y})`}),
+                                    ...(fill && {fill}), ...(size && {'font-size': size})}, text));
+    } else {
+      const rect = makeSvg('rect', {x, y, width: shape.width, height: shape.height, fill: shape.fill});
+      rect.append(makeSvg('title', {}, shape.title));
+      group.append(rect);
+    }
+  }
+  svg.append(makeSvg('title', {}, title), makeSvg('rect', {width, height, fill: '#ffffff'}), makeSvg('text', {x: 8, y: 20, fill: '#5d6a70'}, title), group);
   save(new Blob([new XMLSerializer().serializeToString(svg)], {type: 'image/svg+xml'}), 'svg');
 };
 const savePng = () => {
-  const {g, table, title} = picture();
+  const {shapes, title, width, height, down} = picture();
   const canvas = make('canvas');
-  const scale = Math.min(2, 16000 / g.width, 16000 / g.height);
-  canvas.width = g.width * scale;
-  canvas.height = g.height * scale;
+  const scale = Math.min(2, 16000 / width, 16000 / height);
+  canvas.width = width * scale;
+  canvas.height = height * scale;
   const context = canvas.getContext('2d');
   context.scale(scale, scale);
   context.fillStyle = '#ffffff';
-  context.fillRect(0, 0, g.width, g.height);
-  paintCells(context, current(), g, g.left, g.top, table);
-  context.font = `13px ${family()}`;
-  context.textBaseline = 'middle';
-  context.textAlign = 'left';
-  context.fillStyle = '#5d6a70';
-  context.fillText(title, 8, 18);
-  context.fillStyle = '#1c2529';
-  for (let j = 0; j < g.columns; j += g.every) {
+  context.fillRect(0, 0, width, height);
+  const write = ({text, x, y, anchor = 'start', turn = 0, fill = kInk, size = 13}) => {
     context.save();
-    context.translate(g.left + (j + 0.5) * g.cell, g.top - 8);
-    context.rotate(-kAngle);
-    context.fillText(label(columnTokens(state.part)[j], 24), 0, 0);
+    context.translate(x, y);
+    context.rotate(turn * Math.PI / 180);
+    context.font = `${size}px ${family()}`;
+    context.textAlign = anchor === 'middle' ? 'center' : anchor;
+    context.fillStyle = fill;
+    context.fillText(text, 0, 0);
     context.restore();
+  };
+  write({text: title, x: 8, y: 20, fill: '#5d6a70'});
+  context.translate(0, down);
+  context.strokeStyle = kLine;
+  for (const shape of shapes) {
+    if (shape.text !== undefined) {
+      write(shape);
+    } else if (shape.d) {
+      context.globalAlpha = shape.strength;
+      context.lineWidth = shape.stroke;
+      context.stroke(new Path2D(shape.d));
+      context.globalAlpha = 1;
+    } else {
+      context.fillStyle = shape.fill;
+      context.fillRect(shape.x, shape.y, shape.width, shape.height);
+    }
   }
-  context.textAlign = 'right';
-  for (let i = 0; i < g.rows; i += g.every) context.fillText(rowLabel(state.part, i), g.left - 8, g.top + (i + 0.5) * g.cell);
   canvas.toBlob((blob) => save(blob, 'png'), 'image/png');
 };
 const saveJson = () => {
   const {layer, head} = shown();
   const data = {title: record.title, part: state.part, layer: layer + 1, head: head < 0 ? 'mean' : head + 1,
                 path: record[state.part][layer].path, rows: rowTokens(state.part), columns: columnTokens(state.part),
-                output: said(state.part), weights: current()};
+                output: said(state.part), weights: current().map((row) => row.map((weight) => (weight === null ? null : Number(exact(weight)))))};
   save(new Blob([JSON.stringify(data)], {type: 'application/json'}), 'json');
 };
