@@ -2,6 +2,7 @@
 #include <numeric>
 
 #include "attention/attention_case.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -16,7 +17,7 @@ using testing::to_doubles;
 struct Batch {
   std::vector<int32_t> queries{0}, keys{0};
   Tensor q, k, v, d_out;
-  PackedLengths lengths;
+  CuSeqlens lengths;
   [[nodiscard]] size_t size() const { return queries.size() - 1; }
 };
 
@@ -70,7 +71,7 @@ void add(const Tensor& gradient, std::vector<double>& sums) {
   for (size_t n = 0; n < numbers.size(); ++n) sums[n] += numbers[n];
 }
 
-TEST(AttentionPacked, HasTheBitsOfEverySequenceAlone) {
+TEST(AttentionVarlen, HasTheBitsOfEverySequenceAlone) {
   Random random(1);
   for (int trial = 0; trial < 9; ++trial) {
     const DType dtype = trial % 3 == 0 ? DType::f32 : trial % 3 == 1 ? DType::bf16 : DType::f16;
@@ -78,9 +79,9 @@ TEST(AttentionPacked, HasTheBitsOfEverySequenceAlone) {
     for (Tensor* tensor : {&batch.q, &batch.k, &batch.v, &batch.d_out}) *tensor = tensor->to(dtype);
     for (AttentionOptions& o : rules(random, 4)) {
       o.want.logsumexp = true;
-      const AttentionResult all = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
+      const AttentionResult all = attention_varlen(batch.q, batch.k, batch.v, batch.lengths, o);
       const AttentionGradients gradients =
-          attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, all, o, want_all(o));
+          attention_varlen_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, all, o, want_all(o));
       EXPECT_EQ(all.output.dtype(), dtype);
       std::vector<double> sinks(4), slopes(4), table(36);
       for (size_t b = 0; b < batch.size(); ++b) {
@@ -113,30 +114,30 @@ TEST(AttentionPacked, HasTheBitsOfEverySequenceAlone) {
   }
 }
 
-TEST(AttentionPacked, RefusesWhatIsNotThere) {
+TEST(AttentionVarlen, RefusesWhatIsNotThere) {
   Random random(4);
   Batch batch = random_batch(random, 3, 20, 2, 1);
   AttentionOptions o;
   o.want.logsumexp = true;
-  const AttentionResult r = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
+  const AttentionResult r = attention_varlen(batch.q, batch.k, batch.v, batch.lengths, o);
   const auto backward = [&](const Tensor& d_out, const AttentionWantGradients& want) {
-    (void)attention_packed_backward(d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want);
+    (void)attention_varlen_backward(d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want);
   };
   EXPECT_THROW(backward(batch.d_out, {.bias = true}), Error);
   EXPECT_THROW(backward(batch.d_out, {.alibi_slopes = true}), Error);
   EXPECT_THROW(backward(batch.d_out, {.score_table = true}), Error);
   EXPECT_THROW(backward(batch.d_out.to(DType::bf16), {}), Error);
-  EXPECT_THROW((void)attention_packed(batch.q.to(DType::f16), batch.k, batch.v, batch.lengths, o), Error);
+  EXPECT_THROW((void)attention_varlen(batch.q.to(DType::f16), batch.k, batch.v, batch.lengths, o), Error);
 }
 
-TEST(AttentionPacked, DropsAsAPaddedBatchDoes) {
+TEST(AttentionVarlen, DropsAsAPaddedBatchDoes) {
   Random random(2);
   const Batch batch = random_batch(random, 5, 60, 4, 2);
   const auto sequences = static_cast<int64_t>(batch.size());
   AttentionOptions o{.causal = Causal::top_left(), .dropout = {.rate = 0.3f, .seed = 9}, .want = {.logsumexp = true}};
-  const AttentionResult packed = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
+  const AttentionResult packed = attention_varlen(batch.q, batch.k, batch.v, batch.lengths, o);
   const AttentionGradients packed_gradients =
-      attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, packed, o);
+      attention_varlen_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, packed, o);
   const auto pad = [&](const Tensor& rows, const std::vector<int32_t>& begins) {
     const Tensor padded = Tensor::zeros({sequences, rows.size(1), 60, rows.size(2)});
     for (int64_t b = 0; b < sequences; ++b) {
@@ -164,7 +165,7 @@ TEST(AttentionPacked, DropsAsAPaddedBatchDoes) {
   }
 }
 
-TEST(AttentionPacked, DoesNotDependOnTheNumberOfThreads) {
+TEST(AttentionVarlen, DoesNotDependOnTheNumberOfThreads) {
   const KeepSettings keep;
   Random random(3);
   const Batch batch = random_batch(random, 30, 90, 2, 1);
@@ -174,9 +175,9 @@ TEST(AttentionPacked, DoesNotDependOnTheNumberOfThreads) {
                            .want = {.logsumexp = true}};
   const auto run = [&](int threads) {
     set_num_threads(threads);
-    const AttentionResult r = attention_packed(batch.q, batch.k, batch.v, batch.lengths, o);
+    const AttentionResult r = attention_varlen(batch.q, batch.k, batch.v, batch.lengths, o);
     const AttentionGradients g =
-        attention_packed_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want_all(o));
+        attention_varlen_backward(batch.d_out, batch.q, batch.k, batch.v, batch.lengths, r, o, want_all(o));
     return std::vector<Tensor>{r.output, r.logsumexp, g.query, g.key, g.value, g.sinks, g.alibi_slopes};
   };
   const std::vector<Tensor> expected = run(1);
@@ -186,7 +187,7 @@ TEST(AttentionPacked, DoesNotDependOnTheNumberOfThreads) {
   }
 }
 
-TEST(AttentionPacked, RefusesLengthsThatDoNotFit) {
+TEST(AttentionVarlen, RefusesLengthsThatDoNotFit) {
   const Tensor q = Tensor::zeros({5, 4, 8}), k = Tensor::zeros({7, 2, 8});
   const auto message = [&](std::initializer_list<int32_t> queries, std::initializer_list<int32_t> keys,
                            const AttentionOptions& options = {}) -> std::string {
@@ -194,7 +195,7 @@ TEST(AttentionPacked, RefusesLengthsThatDoNotFit) {
       return Tensor::from(std::span<const int32_t>(v.begin(), v.size()), {static_cast<int64_t>(v.size())});
     };
     try {
-      (void)attention_packed(q, k, k, {tensor(queries), tensor(keys)}, options);
+      (void)attention_varlen(q, k, k, {tensor(queries), tensor(keys)}, options);
     } catch (const Error& error) {
       return error.what();
     }
@@ -202,17 +203,18 @@ TEST(AttentionPacked, RefusesLengthsThatDoNotFit) {
   };
   EXPECT_EQ(message({0, 2, 5}, {0, 7, 7}), "no error");
   EXPECT_EQ(message({0, 2, 4}, {0, 7, 7}),
-            "[attention_packed] lengths.queries that end with the number of rows, 5; found 4");
+            "[attention_varlen] cu_seqlens.queries that end with the number of rows, 5; found 4");
   EXPECT_EQ(message({0, 6, 5}, {0, 7, 7}),
-            "[attention_packed] lengths.queries from 0 on, never decreasing; found 5 after 6");
-  EXPECT_EQ(message({1, 5}, {0, 7}), "[attention_packed] lengths.queries from 0 on, never decreasing; found 1 after 0");
-  EXPECT_EQ(message({0, 5}, {0, 3, 7}), "[attention_packed] as many sequences of keys as of queries; found 2 and 1");
+            "[attention_varlen] cu_seqlens.queries from 0 on, never decreasing; found 5 after 6");
+  EXPECT_EQ(message({1, 5}, {0, 7}),
+            "[attention_varlen] cu_seqlens.queries from 0 on, never decreasing; found 1 after 0");
+  EXPECT_EQ(message({0, 5}, {0, 3, 7}), "[attention_varlen] as many sequences of keys as of queries; found 2 and 1");
   EXPECT_EQ(message({0, 5}, {0, 7}, {.mask = Tensor::zeros({1}, DType::boolean)}),
-            "[attention_packed] no mask, bias, key_lengths or documents; found one");
+            "[attention_varlen] no mask, bias, key_lengths or documents; found one");
   EXPECT_EQ(message({0, 5}, {0, 7}, {.want = {.weights = true}}),
-            "[attention_packed] no weights, scores, taps or output wanted; found one");
-  EXPECT_THROW((void)attention_packed(q, k, k, {}), Error);
-  EXPECT_THROW((void)attention_packed(q, Tensor::zeros({7, 3, 8}), Tensor::zeros({7, 3, 8}), {}), Error);
+            "[attention_varlen] no weights, scores, taps or output wanted; found one");
+  EXPECT_THROW((void)attention_varlen(q, k, k, {}), Error);
+  EXPECT_THROW((void)attention_varlen(q, Tensor::zeros({7, 3, 8}), Tensor::zeros({7, 3, 8}), {}), Error);
 }
 
 }  // namespace

@@ -1,5 +1,5 @@
 // Caches: the bits of attention() over the numbers they hold, whatever the type, the pages and the threads.
-#include "heed/attention_cache.h"
+#include "heed/kv_cache.h"
 
 #include "attention/attention_case.h"
 #include "heed/error.h"
@@ -54,7 +54,7 @@ struct Padded {
 };
 
 // Appends what `all` holds in random portions, the same number of rows offered for every sequence.
-void fill(Random& random, AttentionCache& cache, const Padded& all) {
+void fill(Random& random, KeyValueCache& cache, const Padded& all) {
   const int64_t batch = all.key.size(0), capacity = all.key.size(2);
   for (;;) {
     int64_t most = 0;
@@ -78,7 +78,7 @@ void fill(Random& random, AttentionCache& cache, const Padded& all) {
   }
 }
 
-TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
+TEST(KeyValueCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
   const KeepSettings keep;
   Random random(11);
   for (int trial = 0; trial < 160; ++trial) {
@@ -90,8 +90,8 @@ TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
     for (int64_t b = 0; b < s.batch; ++b) lengths.push_back(static_cast<int32_t>(random.integer(0, capacity)));
     const Padded all(random, s, lengths, capacity);
     const DType dtype = kTypes[trial % 4];
-    AttentionCache cache(s.batch, s.kv_heads, capacity, s.size, s.value_size,
-                         {.dtype = dtype, .page = random.pick<int64_t>({0, 1, 16, 48, 64, 128})});
+    KeyValueCache cache(s.batch, s.kv_heads, capacity, s.size, s.value_size,
+                        {.dtype = dtype, .page = random.pick<int64_t>({0, 1, 16, 48, 64, 128})});
     fill(random, cache, all);
 
     const int64_t queries = random.pick<int64_t>({1, 1, 2, 8, 50});
@@ -126,14 +126,14 @@ TEST(AttentionCache, HasTheBitsOfAttentionOverTheRoundedNumbers) {
   }
 }
 
-TEST(AttentionCache, DecodingHasTheBitsOfAPrefill) {
+TEST(KeyValueCache, DecodingHasTheBitsOfAPrefill) {
   const KeepSettings keep;
   Random random(12);
   constexpr int64_t kLength = 1100, kPrompt = 700;
   const Tensor q = random.tensor({2, 6, kLength, 32}), k = random.tensor({2, 3, kLength, 32}),
                v = random.tensor({2, 3, kLength, 48});
   const AttentionResult whole = attention(q, k, v, {.causal = Causal::bottom_right(), .want = {.logsumexp = true}});
-  AttentionCache cache(2, 3, kLength, 32, 48, {.page = 96});
+  KeyValueCache cache(2, 3, kLength, 32, 48, {.page = 96});
   cache.append(k.slice(2, 0, kPrompt), v.slice(2, 0, kPrompt));
   for (int64_t at = kPrompt; at < kLength;) {
     const int64_t next = std::min(kLength, at + random.pick<int64_t>({1, 1, 1, 2, 4, 9}));
@@ -148,7 +148,7 @@ TEST(AttentionCache, DecodingHasTheBitsOfAPrefill) {
 }
 
 // One group and many threads: the chunks of its keys are shared out, some of them masked as a whole.
-TEST(AttentionCache, SplittingKeysOverThreadsChangesNoBit) {
+TEST(KeyValueCache, SplittingKeysOverThreadsChangesNoBit) {
   const KeepSettings keep;
   Random random(13);
   for (int trial = 0; trial < 30; ++trial) {
@@ -172,10 +172,10 @@ TEST(AttentionCache, SplittingKeysOverThreadsChangesNoBit) {
   }
 }
 
-TEST(AttentionCache, KeepsWhatIsNotFinite) {
+TEST(KeyValueCache, KeepsWhatIsNotFinite) {
   const float inf = std::numeric_limits<float>::infinity();
   for (const DType dtype : kTypes) {
-    AttentionCache cache(1, 1, 4, 2, 2, {.dtype = dtype});
+    KeyValueCache cache(1, 1, 4, 2, 2, {.dtype = dtype});
     cache.append(Tensor::from({0, 0, 0, 0}, {1, 1, 2, 2}), Tensor::from({1, inf, 2, 3}, {1, 1, 2, 2}));
     const Tensor out = attention(Tensor::full({1, 1, 1, 2}, 1), cache).output;
     if (dtype == DType::i8) {
@@ -187,9 +187,9 @@ TEST(AttentionCache, KeepsWhatIsNotFinite) {
   }
 }
 
-TEST(AttentionCache, TruncatingFreesPagesForOthers) {
+TEST(KeyValueCache, TruncatingFreesPagesForOthers) {
   Random random(14);
-  AttentionCache cache(2, 1, 64, 4, 4, {.page = 8, .pages = 10});
+  KeyValueCache cache(2, 1, 64, 4, 4, {.page = 8, .pages = 10});
   const auto rows = [&](int64_t n) { return random.tensor({2, 1, n, 4}); };
   const auto counts = [](int32_t a, int32_t b) {
     return Tensor::from(std::span<const int32_t>(std::vector<int32_t>{a, b}), {2});
@@ -214,8 +214,8 @@ TEST(AttentionCache, TruncatingFreesPagesForOthers) {
   for (int64_t d = 0; d < 4; ++d) EXPECT_EQ(found.at({0, 0, 0, d}), 0);
 }
 
-TEST(AttentionCache, TakesLessMemoryInNarrowTypes) {
-  const auto bytes = [](DType dtype) { return AttentionCache(2, 4, 100, 64, 64, {.dtype = dtype}).nbytes(); };
+TEST(KeyValueCache, TakesLessMemoryInNarrowTypes) {
+  const auto bytes = [](DType dtype) { return KeyValueCache(2, 4, 100, 64, 64, {.dtype = dtype}).nbytes(); };
   EXPECT_EQ(bytes(DType::f32), 2 * 2 * 4 * 100 * 64 * 4);
   EXPECT_EQ(bytes(DType::bf16), bytes(DType::f32) / 2);
   EXPECT_EQ(bytes(DType::i8), bytes(DType::f32) / 4 + 2 * 2 * 4 * 100 * 4);
@@ -231,18 +231,18 @@ std::string message_of(F&& f) {
   return "no error";
 }
 
-TEST(AttentionCache, RefusesWhatDoesNotFit) {
+TEST(KeyValueCache, RefusesWhatDoesNotFit) {
   Random random(15);
-  AttentionCache cache(2, 2, 10, 4, 6, {.page = 4});
+  KeyValueCache cache(2, 2, 10, 4, 6, {.page = 4});
   const Tensor k = random.tensor({2, 2, 3, 4}), v = random.tensor({2, 2, 3, 6}), q = random.tensor({2, 4, 1, 4});
   cache.append(k, v);
   const auto lengths = [](int32_t a) {
     return Tensor::from(std::span<const int32_t>(std::vector<int32_t>{a, 0}), {2});
   };
-  EXPECT_THROW(AttentionCache(0, 1, 1, 1, 1), Error);
-  EXPECT_THROW(AttentionCache(1, 1, 1, 1, 1, {.dtype = DType::f64}), Error);
-  EXPECT_THROW(AttentionCache(1, 1, 1, 1, 1, {.pages = 3}), Error);
-  EXPECT_THROW(AttentionCache(1, 1, int64_t{1} << 31, 0, 0), Error);
+  EXPECT_THROW(KeyValueCache(0, 1, 1, 1, 1), Error);
+  EXPECT_THROW(KeyValueCache(1, 1, 1, 1, 1, {.dtype = DType::f64}), Error);
+  EXPECT_THROW(KeyValueCache(1, 1, 1, 1, 1, {.pages = 3}), Error);
+  EXPECT_THROW(KeyValueCache(1, 1, int64_t{1} << 31, 0, 0), Error);
   EXPECT_THROW(cache.append(v, v), Error);
   EXPECT_THROW(cache.append(k, v, lengths(4)), Error);
   EXPECT_THROW(cache.append(k, v, lengths(-1)), Error);
