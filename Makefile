@@ -39,6 +39,7 @@ test: packages
 	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(PYTHON) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
+	@tools/list_skips.py $(BUILD)
 
 bench: build-packages
 	$(CONFIGURE) -B $(BUILD) >/dev/null
