@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/data.h"
 #include "base/scratch.h"
 #include "heed/text.h"
 
@@ -34,22 +35,27 @@ std::string saved(const Tokenizer& tokenizer) {
   return contents_of(scratch / "source.model");
 }
 
-TEST(SentencePiece, GivesTheReferenceIds) {
-  const auto folder = test::shared_data() / "tokenizers";
-  HEED_NEED_SHARED(folder);
-  const auto reference = nlohmann::json::parse(contents_of(folder / "reference_ids.json"));
-  const std::pair<const char*, const char*> models[] = {{"sp_test_model", "sp_test_model.model"},
-                                                        {"sp_test_ja_model", "sp_test_ja_model.model"},
-                                                        {"llama2", "llama2_tokenizer.model"}};
-  for (const auto& [key, file] : models) {
-    const auto tokenizer = load_sentencepiece(folder / file);
-    EXPECT_EQ(tokenizer->kind(), "sentencepiece");
-    for (const auto& entry : reference["cases"]) {
-      const auto text = entry["text"].get<std::string>();
-      EXPECT_EQ(tokenizer->encode(text), entry[key].get<std::vector<int32_t>>()) << key << ": " << text;
-    }
+void expect_reference_ids(const Tokenizer& tokenizer, const char* key) {
+  const auto reference = nlohmann::json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
+  EXPECT_EQ(tokenizer.kind(), "sentencepiece");
+  EXPECT_EQ(reference["cases"].size(), 55u);
+  for (const auto& entry : reference["cases"]) {
+    const auto text = entry["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.encode(text), entry[key].get<std::vector<int32_t>>()) << key << ": " << text;
   }
-  const auto llama = load_sentencepiece(folder / "llama2_tokenizer.model");
+}
+
+TEST(SentencePiece, GivesTheReferenceIds) {
+  for (const std::string name : {"sp_test_model", "sp_test_ja_model"}) {
+    expect_reference_ids(*load_sentencepiece(test::test_data("tokenizers/" + name + ".model")), name.c_str());
+  }
+}
+
+TEST(SentencePiece, GivesTheReferenceIdsOfLlama2) {
+  const auto file = test::shared_data("tokenizers/llama2_tokenizer.model");
+  HEED_NEED_SHARED(file);
+  const auto llama = load_sentencepiece(file);
+  expect_reference_ids(*llama, "llama2");
   EXPECT_EQ(llama->special().padding, -1);
   EXPECT_EQ(llama->special().unknown, 0);
   EXPECT_EQ(llama->vocabulary(), 32000);
@@ -159,9 +165,8 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
 // A character map is a trie that the library follows without looking: ours looks first.
 TEST(SentencePiece, SurvivesPrefixesAndFlippedBits) {
   const Scratch scratch;
-  const auto real = test::shared_data() / "tokenizers/sp_test_model.model";
-  std::vector<std::string> seeds = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55}))};
-  if (std::filesystem::exists(real)) seeds.push_back(contents_of(real));  // has a character map
+  const std::string seeds[] = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55})),
+                               contents_of(test::test_data("tokenizers/sp_test_model.model"))};  // has a character map
   std::mt19937 random(11);
   testing::internal::CaptureStderr();
   for (const std::string& seed : seeds) {
