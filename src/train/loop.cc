@@ -8,10 +8,13 @@
 #include "train/average.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"
+#include "train/defaults.h"
 #include "train/ema.h"
 #include "train/log.h"
 #include "train/objective.h"
+#include "train/recipe_fields.h"
 #include "train/resume.h"
+#include "train/run_folder.h"
 #include "train/validation.h"
 
 namespace heed::train {
@@ -21,6 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -81,9 +88,15 @@ class Trainer {
 
 Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
                  CheckpointStore& store, const Callbacks& callbacks)
-    : recipe_(resolved(recipe)), folder_(folder), store_(store), callbacks_(callbacks) {
+    : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks) {
   const bool continued = loaded.has_value();
+  recipe_.model = model_of(recipe);
   corpus_ = load_corpus(recipe_, folder_, continued, [this](std::string_view text) { message(std::string(text)); });
+  const int64_t batches = corpus_.train->batches(0);
+  const CompleteRecipe all = complete(recipe_, (batches + recipe_.accumulate - 1) / recipe_.accumulate,
+                                      continued ? loaded->state.recipe : std::string());
+  recipe_ = all.recipe;
+  if (!all.found.empty()) message("chosen for this text: " + all.found);
   models::Config config = recipe_.model;
   fill_vocabulary(config, corpus_);
   model_ = models::create(config, recipe_.seed);
@@ -124,7 +137,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
     message("precision bf16 is f32 here: " + std::string(heed::to_string(active_isa())) + " does not multiply bf16");
   }
   message(std::to_string(model_->parameter_count()) + " parameters, " +
-          std::to_string(corpus_.train->batches(state_.epoch)) + " batches an epoch");
+          counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch");
 }
 
 int64_t Trainer::checkpoint_bytes() const {
@@ -285,7 +298,8 @@ void Trainer::finish(Outcome outcome) {
       files.push_back(checkpoint / "model.safetensors");
     }
     copy_into(parameters_, mean_of(files), "", folder_.string());
-    message("the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
+    message(files.size() == 1 ? "the model is the last checkpoint"
+                              : "the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
   } else {
     copy_into(parameters_, store_.load_model(state_.best_update), "", store_.path_of(state_.best_update).string());
     message("the model is that of update " + std::to_string(state_.best_update));
@@ -337,21 +351,35 @@ void require_unused(const fs::path& folder, const CheckpointStore& store) {
           ": a folder without a model or a training; found one (continue it with resume, or name another folder)");
 }
 
+// A run that was killed before its first checkpoint begins again. One with a model has had checkpoints.
+void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
+  require(
+      !fs::exists(folder / "model.safetensors"), "train", files::quoted(folder / "checkpoints"),
+      ": a checkpoint to go on from; found none that is whole, and a model, which would be lost (name another folder "
+      "to begin again)");
+  if (callbacks.message) callbacks.message("no checkpoint was written before: training begins again");
+}
+
 }  // namespace
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {
   validate(recipe);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, "train", files::quoted(folder), ": a folder that can be made; ", error.message());
-  const FolderLock lock(folder);
-  CheckpointStore store(folder, [&](std::string_view text) {
-    if (callbacks.message) callbacks.message(text);
-  });
-  if (!resume) require_unused(folder, store);
-  auto loaded = resume ? store.load_newest() : std::nullopt;
-  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
-  return trainer.run();
+  if (resume) require_begun(folder);
+  const RunFolder made(folder);
+  try {
+    const FolderLock lock(folder);
+    CheckpointStore store(folder, [&](std::string_view text) {
+      if (callbacks.message) callbacks.message(text);
+    });
+    if (!resume) require_unused(folder, store);
+    auto loaded = resume ? store.load_newest() : std::nullopt;
+    if (resume && !loaded) require_only_begun(folder, callbacks);
+    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
+    return trainer.run();
+  } catch (...) {
+    if (!resume) made.take_back();
+    throw;
+  }
 }
 
 }  // namespace heed::train
