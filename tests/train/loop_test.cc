@@ -7,6 +7,7 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/generate.h"
@@ -165,6 +166,14 @@ TEST_F(Training, InBf16IsTheSameBitsToo) {
     EXPECT_TRUE(same_bytes(folder / name / "model.safetensors", folder / (name + "-parts") / "model.safetensors"));
   }
   set_isa(before);
+}
+
+// The weights of a run of thirty updates, as every heed since 0.1 makes them on every processor.
+TEST_F(Training, KeepsItsBits) {
+  const TemporaryFolder folder;
+  EXPECT_EQ(run(copy_recipe(folder.path()), folder / "m"), Outcome::finished);
+  const std::string file = "m/checkpoints/step-00000030/optimizer.safetensors";
+  EXPECT_EQ(files::crc32(read_text(folder / file)), 2803385898u);
 }
 
 TEST_F(Training, DependsOnTheSeed) {
