@@ -22,11 +22,11 @@ namespace heed::text {
 namespace {
 
 constexpr int64_t kMaxModel = int64_t{1} << 28;
-constexpr size_t kMaxLines = 2'000'000;  // more lines than that teach it nothing new: a sample is taken
+constexpr size_t kMaxLines = 2'000'000;  // of more lines a sample is taken: it gives as good a vocabulary
 constexpr int64_t kMaxLineBytes = 65536;
 
-// Only fatal messages: the library speaks on stderr otherwise. Its public way of setting the level is an argument of
-// Train(), which, given nothing else, sets it and then finds that there is no input.
+// Without this the library writes messages to stderr. The only public way to set its level is an argument of Train().
+// Called with nothing else, Train() sets the level and then fails for lack of input.
 void silence() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -175,7 +175,7 @@ int64_t fewest_pieces(const sentencepiece::util::Status& status) {
   return number;
 }
 
-// A library of others may throw anything derived from std::exception; we throw one type.
+// SentencePiece may throw anything derived from std::exception; heed throws Error.
 template <class F>
 auto guarded(const char* function, F&& f) {
   try {

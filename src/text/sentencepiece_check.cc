@@ -1,4 +1,4 @@
-// Walks the protocol buffer (no recursion: two fixed levels) to the two things that need a look:
+// Reads the protocol buffer, two fixed levels without recursion, down to the two parts that need a check:
 //
 //   ModelProto:      1 pieces { 1 piece: string, 2 score: float, 3 type }, 3 normalizer_spec, 5 denormalizer_spec
 //   NormalizerSpec:  2 precompiled_charsmap: u32 size of a double-array trie, the trie, strings ended by NUL

@@ -1,4 +1,4 @@
-// The lattice of a unigram model, summed forward and sampled backward.
+// Forward filtering, backward sampling over the lattice of a unigram model.
 #include "text/subwords.h"
 
 #include <algorithm>
@@ -42,7 +42,7 @@ std::vector<size_t> character_starts(std::string_view text) {
 
 Scaled scaled_exp(double x) {
   constexpr double kLog2E = 1.4426950408889634, kLn2High = 0.6931471803691238, kLn2Low = 1.9082149292705877e-10;
-  x = std::clamp(x, -1e6, 1e6);  // exponents of long lines must not overflow
+  x = std::clamp(x, -1e6, 1e6);  // so that the exponents of long lines do not overflow
   const double power = std::floor(x * kLog2E + 0.5);
   const double r = (x - power * kLn2High) - power * kLn2Low;  // |r| <= 0.35
   double sum = 1;

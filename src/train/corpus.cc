@@ -74,7 +74,7 @@ void train_tokenizers(const Recipe& recipe, const Text& train, const Message& me
   }
 }
 
-// The pairs of which neither side is empty or longer than `longest`.
+// Indices of the pairs whose two sides have 1 to `longest` tokens.
 std::vector<size_t> usable(const std::vector<Ids>& sources, const std::vector<Ids>& targets, int64_t longest) {
   const auto fits = [&](const Ids& ids) { return !ids.empty() && static_cast<int64_t>(ids.size()) <= longest; };
   std::vector<size_t> kept;
@@ -92,7 +92,7 @@ std::vector<T> chosen(std::vector<T>& all, const std::vector<size_t>& kept) {
   return some;
 }
 
-// Text already cut into pieces is scored as words.
+// BLEU counts words, so the joins of text that is already cut into pieces are undone.
 std::string without_joins(std::string text) {
   for (size_t at = 0; (at = text.find("@@ ", at)) != std::string::npos;) text.erase(at, 3);
   return text;

@@ -18,18 +18,18 @@ uint32_t checksum_of(const Ids& ids, uint32_t before) {
   return files::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}, before);
 }
 
-// The batches of one epoch, by length, kept until another epoch is asked for.
+// The batches of one epoch. They are made when the epoch is first asked for, and kept until another one is.
 class Order {
  public:
   explicit Order(const BatchLimits& limits) : limits_(limits) {}
 
-  // `lengths` is asked for when the epoch is another than before.
+  // `lengths` is called once an epoch.
   template <class Lengths>
   const std::vector<std::vector<int64_t>>& of(int64_t epoch, const Lengths& lengths) {
     if (epoch != epoch_) {
       const std::vector<int64_t> all = lengths();
       int64_t tokens = limits_.tokens;
-      for (const int64_t length : all) tokens = std::max(tokens, length);  // a batch of one
+      for (const int64_t length : all) tokens = std::max(tokens, length);  // a long sentence is a batch of its own
       batches_ = text::batches_by_tokens(all, tokens, limits_.sentences, limits_.seed, epoch);
       epoch_ = epoch;
     }
@@ -120,10 +120,11 @@ class ParallelData : public DataSet {
     draw_side(*resegmentation_.target, resegmentation_.target_lines, targets_, epoch, 1, drawn_targets_);
   }
 
-  // A line's segmentation depends on the seed, the epoch, the side and its number: not on its batch, nor on threads.
+  // A line's segmentation depends on the seed, the epoch, the side and the line's number. Batches and threads do not
+  // change it.
   void draw_side(const text::SubwordSampler& sampler, const std::vector<std::string>& lines,
                  const std::vector<Ids>& best, int64_t epoch, uint64_t side, std::vector<Ids>& drawn) const {
-    constexpr uint64_t kSubwords = 0x5355'4257'4F52'4453;  // a key that neither dropout nor the order of the data has
+    constexpr uint64_t kSubwords = 0x5355'4257'4F52'4453;  // so that dropout and the order of the data use other keys
     const auto words = philox(seed_ ^ kSubwords, static_cast<uint64_t>(epoch), side);
     const uint64_t key = (uint64_t{words[0]} << 32) | words[1];
     parallel_for(static_cast<int64_t>(lines.size()), 256, [&](int64_t begin, int64_t end) {
@@ -138,7 +139,7 @@ class ParallelData : public DataSet {
   text::SpecialIds source_special_, target_special_;
   Resegmentation resegmentation_;
   uint64_t seed_;
-  std::vector<Ids> drawn_sources_, drawn_targets_;  // of the epoch that the order is of
+  std::vector<Ids> drawn_sources_, drawn_targets_;  // of the same epoch as order_
   Order order_;
 };
 
@@ -245,7 +246,7 @@ class MaskedData : public DataSet {
     });
   }
 
-  // A token's fate depends on its place in the text and the epoch, not on its batch.
+  // Whether a token is masked depends on its place in the text and on the epoch. Batches do not change it.
   int64_t mask(int64_t epoch, int64_t row, Ids& input, Ids& output) const {
     const size_t n = input.size() - 2;
     int64_t masked = 0;

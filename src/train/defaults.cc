@@ -1,4 +1,4 @@
-// What a recipe need not say.
+// Rules for the values that a recipe leaves open.
 #include "train/defaults.h"
 
 #include <algorithm>
@@ -13,10 +13,11 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr int64_t kEpochs = 60;  // small data is learnt, and not yet by heart
+constexpr int64_t kEpochs = 60;  // tens of thousands of sentences want about so many
 constexpr int64_t kFewestUpdates = 1000, kMostUpdates = 100000;
 constexpr int64_t kLongestWarmup = 4000;
-// Distances of validations: a checkpoint takes as long as a few updates, and who loses a thousand loses much.
+// Updates between validations. More often, checkpoints would take longer than training; less often, a crash would cost
+// more than a thousand updates.
 constexpr int64_t kShortestDistance = 100, kLongestDistance = 1000;
 
 int64_t updates_for(const Recipe& recipe, int64_t updates_an_epoch) {
@@ -30,7 +31,7 @@ CompleteRecipe complete(const Recipe& recipe, int64_t updates_an_epoch, const st
   const Json before = recorded.empty() ? Json() : Json::parse(recorded, nullptr, false);
   CompleteRecipe result{.recipe = recipe, .found = {}};
   Recipe& r = result.recipe;
-  // Gives `value`, which is open, what the run began with; or `otherwise`.
+  // Sets `value`, which the recipe leaves open: to what the run began with, or else to `otherwise`.
   const auto fill = [&](std::string_view key, int64_t& value, int64_t otherwise, bool tell) {
     const Json was = value_at(before, key);
     if (was.is_number_integer() && was.get<int64_t>() >= 0) {

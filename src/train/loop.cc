@@ -105,7 +105,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   if (continued) restore(*loaded);
   average_ = std::make_unique<MovingAverage>(parameters_, recipe_.ema);
   if (continued && average_->active()) {
-    // The checkpoint's model is the average; the weights that are trained lie with the optimizer.
+    // The checkpoint's model is the average. The weights that are trained are in the optimizer's file.
     copy_into(parameters_, loaded->optimizer, "weights.", loaded->folder.string());
   }
   loaded.reset();
@@ -125,7 +125,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   state_.data_checksum = corpus_.checksum;
   state_.recipe = to_json(recipe_);
 
-  // The last n, the best one, the one being written, and the model itself; less those that are there already.
+  // Room for the last n checkpoints, the best one, the one being written and the model, minus those on disk already.
   const auto there = static_cast<int64_t>(store_.updates().size());
   require_space(folder_, checkpoint_bytes() * std::max<int64_t>(2, kept() + 3 - there));
   log_->write({{"type", "start"},
@@ -178,7 +178,7 @@ void Trainer::update() {
             " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
     loss.backward();
   }
-  // Gradients are of the sum; the update is of the mean over all target tokens of the update.
+  // Gradients are those of the sum of the losses. The update uses the mean over all its target tokens.
   gradient_norm_ = adam_->gradient_norm() / static_cast<double>(tokens);
   require(std::isfinite(gradient_norm_), "train", "a finite gradient; its norm is ", gradient_norm_, " in update ",
           number, " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
@@ -323,7 +323,7 @@ Outcome Trainer::run() {
   while (!out_of_updates() && !out_of_patience()) {
     update();
     bool saved = false;
-    if (state_.update % recipe_.log_every == 0) report();
+    if (state_.update % recipe_.log_every == 0 || out_of_updates()) report();
     if (at_boundary()) {
       boundary();
       saved = true;
@@ -333,7 +333,7 @@ Outcome Trainer::run() {
     }
     if (callbacks_.stop != nullptr && callbacks_.stop->load() && !out_of_updates() && !out_of_patience()) {
       if (!saved) save_checkpoint(false);
-      if (state_.best_update < 0) {  // something to look at, though no validation has seen it
+      if (state_.best_update < 0) {  // no validation has chosen a model yet: save the present one
         const AverageScope averaged(*average_);
         models::save(*model_, folder_);
       }

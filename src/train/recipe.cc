@@ -94,7 +94,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 [[noreturn]] void fail_unknown(std::string_view function, const std::string& where, std::string_view key) {
   std::string nearest;
-  size_t best = 4;  // further away it is no slip of the finger
+  size_t best = 4;  // a key that differs more is not a typing mistake
   for (const RecipeField& field : recipe_fields()) {
     const size_t distance = edit_distance(key, field.key);
     if (distance < best) {
@@ -147,7 +147,7 @@ void assign(Recipe& recipe, const FieldEntry& field, const Json& value, std::str
       field.at(recipe));
 }
 
-// The value that `text` stands for, by the type of the default.
+// `text` as a value of the given type.
 Json parse_option(std::string_view key, std::string_view text, std::string_view type) {
   if (type == "text") return std::string(text);
   Json value = Json::parse(text, nullptr, false);
@@ -171,7 +171,7 @@ Json default_model(const Recipe& recipe) {
   return Json::parse(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task))));
 }
 
-// Types are checked here; whether all keys together make a model is not known before the last of them.
+// Checks types. Whether all keys together make a model is known after the last key, so validate() checks that.
 void set_model_key(Recipe& recipe, const std::string& name, const Json& value, std::string_view function,
                    const std::string& where) {
   require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
@@ -284,7 +284,7 @@ std::string to_json(const Recipe& recipe) {
   for (const FieldEntry& field : field_table()) {
     const FieldPointer pointer = field.at(copy);
     const std::string text = field_text(pointer);
-    // Numbers by way of their shortest text: 0.98f is written 0.98.
+    // Numbers go through their shortest text, so that 0.98f is written as 0.98.
     const auto value =
         field_type(pointer) == "text" ? nlohmann::ordered_json(text) : nlohmann::ordered_json::parse(text);
     const size_t dot = field.key.find('.');
@@ -294,7 +294,7 @@ std::string to_json(const Recipe& recipe) {
       json[std::string(field.key.substr(0, dot))][std::string(field.key.substr(dot + 1))] = value;
     }
   }
-  // What differs from the preset, whether it came by a key or by the structure.
+  // Every value that differs from the preset, whether a key set it or a C++ program did.
   json["model"] = nlohmann::ordered_json::object();
   const auto model = nlohmann::ordered_json::parse(models::to_json(model_of(recipe)));
   const Json preset = default_model(recipe);

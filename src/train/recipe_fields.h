@@ -20,11 +20,11 @@ enum class FieldUse {
   path,   // free, and a file: relative ones are resolved; the contents are compared by checksum
 };
 
-// The values that a key may have: words, or an interval of numbers. An empty one allows all that its type does.
+// The values that a key may have: words, or an interval of numbers. The default allows every value of the type.
 struct Allowed {
   std::string_view words = {};  // "f32, bf16"
   double low = -std::numeric_limits<double>::infinity(), high = std::numeric_limits<double>::infinity();
-  bool above_low = false, below_high = false;  // the end itself does not belong to it
+  bool above_low = false, below_high = false;  // the end of the interval is excluded
 
   [[nodiscard]] bool holds(double value) const;
   [[nodiscard]] bool holds(std::string_view word) const;
@@ -39,7 +39,7 @@ struct FieldEntry {
   std::string_view help;  // a sentence or two for someone who sees the key for the first time
 };
 
-// The same of a key of [model], whose value and type are those of models::Config.
+// A key of [model]. Its value and its type are those of models::Config.
 struct ModelKey {
   std::string_view key;
   Allowed allowed;

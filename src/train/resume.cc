@@ -21,8 +21,7 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
   const Json ours = Json::parse(to_json(recipe));
   const Json theirs = Json::parse(saved_recipe, nullptr, false);
   require(theirs.is_object(), "train", "a recipe in the checkpoint; found none");
-  const Json defaults =
-      Json::parse(to_json(Recipe()));  // of keys that the heed which wrote the checkpoint did not know
+  const Json defaults = Json::parse(to_json(Recipe()));  // for keys that did not exist when the checkpoint was written
   std::string differences;
   const auto compare = [&](const std::string& key, const Json& now, const Json& before) {
     if (now == before) return;

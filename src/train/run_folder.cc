@@ -1,4 +1,4 @@
-// Beginning in a folder, and leaving it as it was.
+// Making the folder of a training, and undoing that.
 #include "train/run_folder.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// The folder of a training: whether one may begin or go on there, and what is left of one that fails at once.
+// The folder of a training: may a training continue there, and how a failed one is undone.
 #pragma once
 
 #include <filesystem>
@@ -7,10 +7,10 @@
 
 namespace heed::train {
 
-// Throws Error unless a training was begun in `folder` that can go on: with checkpoints, or killed before the first.
+// Throws Error unless a training was begun in `folder`. It need not have a checkpoint yet.
 void require_begun(const std::filesystem::path& folder);
 
-// Makes a folder, with those above it, and can take back what a training put into it.
+// Makes a folder and its parents, and can remove what a training put into it.
 class RunFolder {
  public:
   explicit RunFolder(const std::filesystem::path& folder);
