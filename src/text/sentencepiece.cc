@@ -192,8 +192,10 @@ auto guarded(const char* function, F&& f) {
 std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                      const SentencePieceOptions& options) {
   constexpr const char* kFunction = "train_sentencepiece";
-  require(options.vocabulary > 4 && options.vocabulary <= 10'000'000, kFunction,
-          "a vocabulary of 5 to 10,000,000 pieces; found ", options.vocabulary);
+  constexpr int64_t kFewest = 5, kMost = 10'000'000;
+  const int64_t vocabulary = options.nearest ? std::clamp(options.vocabulary, kFewest, kMost) : options.vocabulary;
+  require(vocabulary >= kFewest && vocabulary <= kMost, kFunction, "a vocabulary of 5 to 10,000,000 pieces; found ",
+          vocabulary);
   require(options.character_coverage > 0.9 && options.character_coverage <= 1, kFunction,
           "a character coverage above 0.9 and at most 1; found ", options.character_coverage);
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -217,13 +219,13 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
     silence();
     const Trainer train{lines, order, options};
     std::string model;
-    auto status = train(options.vocabulary, Limit::exact, model);
+    auto status = train(vocabulary, Limit::exact, model);
     if (!status.ok() && options.nearest) {
       const int64_t fewest = fewest_pieces(status);
-      if (fewest > options.vocabulary) status = train(fewest, Limit::exact, model);
-      if (!status.ok()) status = train(std::max(fewest, options.vocabulary), Limit::at_most, model);
+      if (fewest > vocabulary) status = train(fewest, Limit::exact, model);
+      if (!status.ok()) status = train(std::max(fewest, vocabulary), Limit::at_most, model);
     }
-    require(status.ok(), kFunction, "a vocabulary of ", options.vocabulary, " pieces from ", lines.size(), " lines; ",
+    require(status.ok(), kFunction, "a vocabulary of ", vocabulary, " pieces from ", lines.size(), " lines; ",
             reason(status));
     return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained model");
   });

@@ -177,23 +177,21 @@ void set_model_key(Recipe& recipe, const std::string& name, const Json& value, s
   require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
           value.dump());
   const Json defaults = default_model(recipe);
-  if (!defaults.contains(name)) fail_unknown(function, where, "model." + name);
+  const auto entry = std::ranges::find(model_keys(), name, &ModelKey::key);
+  if (entry == model_keys().end()) fail_unknown(function, where, "model." + name);
   const std::string_view type = json_type(defaults[name]);
-  const bool fits = type == "text"         ? value.is_string()
+  const Allowed& allowed = entry->allowed;
+  const bool fits = type == "text" ? value.is_string() && allowed.holds(std::string_view(value.get<std::string>()))
                     : type == "true|false" ? value.is_boolean()
-                    : type == "number"     ? value.is_number()
-                                           : value.is_number_integer();
-  require(fits, function, where, "model.", name, ": ", type == "text" ? "text in quotes" : type, "; found ",
-          value.dump());
-  if (type == "text") {
-    Recipe alone = recipe;
-    alone.model_keys = Json{{name, value}}.dump();
-    try {
-      static_cast<void>(model_from_keys(alone, "model"));
-    } catch (const Error& error) {
-      fail(function, where, error.what());
-    }
-  }
+                    : type == "number"     ? value.is_number() && allowed.holds(value.get<double>())
+                                           : value.is_number_integer() && allowed.holds(value.get<double>());
+  const std::string range = allowed.text();
+  require(fits, function, where, "model.", name, ": ",
+          type == "text" ? range
+          : type == "true|false"
+              ? "true or false"
+              : std::string(type == "number" ? "a number" : "a whole number") + (range.empty() ? "" : ", " + range),
+          "; found ", value.dump());
   Json keys = Json::parse(recipe.model_keys);
   keys[name] = value;
   recipe.model_keys = keys.dump();

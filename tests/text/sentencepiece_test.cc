@@ -140,6 +140,7 @@ TEST(SentencePiece, TakesTheNearestVocabulary) {
     EXPECT_THROW((void)train_sentencepiece(lines, {.vocabulary = low - 1, .bpe = bpe}), Error);
     EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = high, .bpe = bpe})->vocabulary(), high);
     EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = low, .bpe = bpe})->vocabulary(), low);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = 1, .bpe = bpe, .nearest = true})->vocabulary(), low);
     for (const auto& tokenizer : {most, fewest}) {
       for (const std::string& line : lines) EXPECT_EQ(tokenizer->decode(tokenizer->encode(line)), line);
     }

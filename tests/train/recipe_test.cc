@@ -1,8 +1,10 @@
 // Recipes: strict reading, options, round trips, and the ones that ship.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "heed/error.h"
 #include "toy.h"
+#include "train/recipe_fields.h"
 #include "train/resume.h"
 
 namespace heed::train {
@@ -66,7 +68,9 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_CONTAINS(error("[model]\nwidht = 64\n"),
                   "line 2: a key of a recipe; found unknown key \"model.widht\"; did you");
   EXPECT_CONTAINS(error("[model]\nwidth = \"wide\"\n"), "model.width");
-  EXPECT_CONTAINS(error("[model]\nactivation = \"sigmoid\"\n"), "sigmoid");
+  EXPECT_CONTAINS(error("[model]\nactivation = \"sigmoid\"\n"),
+                  "line 2: model.activation: none, relu, gelu, gelu_tanh or silu; found \"sigmoid\"");
+  EXPECT_CONTAINS(error("[model]\ndropout = 2\n"), "line 2: model.dropout: a number, 0 or more and below 1; found 2");
   EXPECT_CONTAINS(error("[model]\nsource_vocabulary = 9\n"), "left to the task and the tokenizers");
   EXPECT_CONTAINS(error("[model]\nwidth = 100\nheads = 7\n"), "width");
   EXPECT_CONTAINS(error("seed = [1, 2]\n"), "a list or a date");
@@ -108,6 +112,29 @@ TEST(RecipeOptions, SetEveryKeyToItsDefault) {
     set_option(recipe, field.key, field.default_text);
   }
   EXPECT_EQ(to_json(recipe), before);
+}
+
+// Every key that a recipe may set is in the table, and each word that the table allows is taken.
+TEST(RecipeOptions, TheTableOfModelKeysIsThatOfTheModel) {
+  std::set<std::string> in_table, in_model;
+  for (const ModelKey& entry : model_keys()) in_table.insert(std::string(entry.key));
+  const auto model = nlohmann::json::parse(models::to_json(models::preset("small")));
+  for (const auto& [key, value] : model.items()) {
+    if (!is_decided_model_key(key)) in_model.insert(key);
+  }
+  EXPECT_EQ(in_table, in_model);
+  for (const RecipeField& field : recipe_fields()) {
+    std::string words = field.allowed;
+    if (field.type != "text" || words.empty()) continue;
+    for (size_t at = 0; (at = words.find(" or ")) != std::string::npos;) words.replace(at, 4, ", ");
+    std::istringstream list(words);
+    for (std::string word; std::getline(list, word, ',');) {
+      Recipe recipe;
+      set_option(recipe, field.key, word.substr(word.find_first_not_of(' ')));
+    }
+    Recipe recipe;
+    EXPECT_CONTAINS(error_of([&] { set_option(recipe, field.key, "xyzzy"); }), field.allowed) << field.key;
+  }
 }
 
 TEST(RecipeOptions, ApplyInAnyOrder) {
