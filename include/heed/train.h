@@ -93,15 +93,15 @@ struct Recipe {
   double clip_norm = 0;           // 0: off
   int64_t accumulate = 1;         // batches an update
   std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
-  int64_t batch_tokens = 4096;    // max(source, target) tokens a batch, padding included
-  int64_t batch_sentences = 0;    // or this many sentences (language model: windows of `context`); 0: by tokens
-  int64_t context = 256;          // language models
-  int64_t max_updates = 0;        // 0: as many as suit the data
-  int64_t max_epochs = 0;         // 0: no limit
+  int64_t batch_tokens = 0;  // max(source, target) tokens a batch, padding included; 0: 4,096, or what suits the data
+  int64_t batch_sentences = 0;  // or this many sentences (language model: windows of `context`); 0: by tokens
+  int64_t context = 256;        // language models
+  int64_t max_updates = 0;      // 0: as many as suit the data
+  int64_t max_epochs = 0;       // 0: no limit
   uint64_t seed = 1;
   // validation and checkpoints
-  int64_t validate_every = 0;  // updates; 0: each epoch, where that is not too often or too seldom
-  int64_t valid_beam = 0;      // 0: no BLEU while training
+  int64_t validate_every = -1;  // updates; 0: each epoch; -1: each epoch, where that is not too often or too seldom
+  int64_t valid_beam = 0;       // 0: no BLEU while training
   std::string valid_tokenize = "13a";
   std::string best_by = "loss";  // or "bleu"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
@@ -151,9 +151,9 @@ struct Callbacks {
 
 // Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl,
 // heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. With `resume` it continues what was begun
-// there, with the same final bits as a run that was never interrupted; a folder without a training is an Error then, and
-// a folder in use is one without `resume`. One trainer a folder. A NaN or infinite loss or gradient stops with an Error
-// before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
+// there, with the same final bits as a run that was never interrupted; a folder without a training is an Error then,
+// and a folder in use is one without `resume`. One trainer a folder. A NaN or infinite loss or gradient stops with an
+// Error before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.

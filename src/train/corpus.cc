@@ -6,6 +6,7 @@
 
 #include "base/threads.h"
 #include "heed/error.h"
+#include "train/defaults.h"
 
 namespace heed::train {
 
@@ -167,6 +168,9 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     report_left_out(sources.size() - kept.size(), what, longest, message);
     require(!kept.empty(), "train", "pairs that are neither empty nor longer than ", longest, "; found none of ",
             text.source.size());
+    int64_t tokens = 0;
+    for (const size_t i : kept) tokens += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
     Resegmentation resegmentation;
     if (sampling > 0) {
       resegmentation = {.source = corpus.source->sampler(sampling),
@@ -177,7 +181,7 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     }
     return parallel_data(
         chosen(sources, kept), chosen(targets, kept), corpus.source->special(), corpus.target->special(),
-        {.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed}, std::move(resegmentation));
+        {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed}, std::move(resegmentation));
   };
   const int64_t room = recipe.model.max_length - 1;  // for </s>
   corpus.train = encode_pairs(train, std::min(recipe.max_tokens_per_sentence, room), "training pairs", recipe.seed,
@@ -216,11 +220,12 @@ void load_language_model(const Recipe& recipe, const std::filesystem::path& fold
     stream.resize(keep);
   }
   const int32_t padding = corpus.target->special().padding;
-  const BatchLimits limits{.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = recipe.seed};
+  if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(static_cast<int64_t>(stream.size()));
+  const BatchLimits limits{.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = recipe.seed};
   corpus.train = stream_data(std::move(stream), Windows::random, recipe.context, padding, limits);
   if (!held_back.empty()) {
     corpus.valid = stream_data(std::move(held_back), Windows::consecutive, recipe.context, padding,
-                               {.tokens = std::max<int64_t>(recipe.batch_tokens, recipe.context)});
+                               {.tokens = std::max<int64_t>(corpus.batch_tokens, recipe.context)});
   }
 }
 
@@ -247,9 +252,12 @@ void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool
     report_left_out(sentences.size() - kept.size(), what, longest, message);
     require(!kept.empty(), "train", "sentences that are neither empty nor longer than ", longest, "; found none of ",
             text.source.size());
+    int64_t tokens = 0;
+    for (const size_t i : kept) tokens += static_cast<int64_t>(sentences[i].size()) + 2;
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
     return masked_data(chosen(sentences, kept), corpus.source->special(),
                        {.mask_id = corpus.mask_id, .vocabulary = vocabulary},
-                       {.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
+                       {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
   };
   const int64_t room = recipe.model.max_length - 2;  // for <s> and </s>
   corpus.train = encode(train, std::min(recipe.max_tokens_per_sentence, room), "training sentences", recipe.seed);
@@ -320,6 +328,7 @@ void fill_vocabulary(models::Config& config, const Corpus& corpus) {
 
 Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message) {
   Corpus corpus;
+  corpus.batch_tokens = recipe.batch_tokens;
   if (recipe.task == "translation") {
     load_translation(recipe, folder, continued, message, corpus);
   } else {

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <optional>
 
 #include "train/recipe_fields.h"
 
@@ -13,12 +12,14 @@ namespace {
 
 using Json = nlohmann::json;
 
+constexpr int64_t kLargestBatch = 4096, kSmallestBatch = 512, kBatches = 20;
 constexpr int64_t kEpochs = 60;  // tens of thousands of sentences want about so many
 constexpr int64_t kFewestUpdates = 1000, kMostUpdates = 100000;
 constexpr int64_t kLongestWarmup = 4000;
 // Updates between validations. More often, checkpoints would take longer than training; less often, a crash would cost
 // more than a thousand updates.
 constexpr int64_t kShortestDistance = 100, kLongestDistance = 1000;
+constexpr int64_t kEachEpoch = 0;
 
 int64_t updates_for(const Recipe& recipe, int64_t updates_an_epoch) {
   if (recipe.max_epochs > 0) return recipe.max_epochs * updates_an_epoch;
@@ -27,38 +28,48 @@ int64_t updates_for(const Recipe& recipe, int64_t updates_an_epoch) {
 
 }  // namespace
 
-CompleteRecipe complete(const Recipe& recipe, int64_t updates_an_epoch, const std::string& recorded) {
-  const Json before = recorded.empty() ? Json() : Json::parse(recorded, nullptr, false);
+int64_t batch_tokens_for(int64_t tokens) { return std::clamp(tokens / kBatches, kSmallestBatch, kLargestBatch); }
+
+Recipe with_recorded(const Recipe& recipe, const std::string& recorded) {
+  const Json before = Json::parse(recorded, nullptr, false);
+  Recipe r = recipe;
+  const auto take = [&](std::string_view key, int64_t& value) {
+    const Json was = value_at(before, key);
+    if (was.is_number_integer()) value = was.get<int64_t>();
+  };
+  if (r.batch_tokens == 0) take("batch_tokens", r.batch_tokens);
+  // With another number of epochs, the recorded number of updates would cut it short.
+  if (r.max_updates == 0 && value_at(before, "max_epochs") == r.max_epochs) take("max_updates", r.max_updates);
+  if (r.schedule.warmup < 0) take("schedule.warmup", r.schedule.warmup);
+  if (r.validate_every < 0) take("validate_every", r.validate_every);
+  if (r.schedule.total == 0) take("schedule.total", r.schedule.total);
+  if (r.schedule.width == 0) take("schedule.width", r.schedule.width);
+  return r;
+}
+
+CompleteRecipe complete(const Recipe& recipe, const DataSize& size) {
   CompleteRecipe result{.recipe = recipe, .found = {}};
   Recipe& r = result.recipe;
-  // Sets `value`, which the recipe leaves open: to what the run began with, or else to `otherwise`.
-  const auto fill = [&](std::string_view key, int64_t& value, int64_t otherwise, bool tell) {
-    const Json was = value_at(before, key);
-    if (was.is_number_integer() && was.get<int64_t>() >= 0) {
-      value = was.get<int64_t>();
-    } else if (value != otherwise) {
-      value = otherwise;
-      if (tell) result.found += (result.found.empty() ? "" : ", ") + std::string(key) + " " + std::to_string(value);
-    }
-  };
-  if (r.max_updates == 0 && before.is_object() && value_at(before, "max_epochs") != r.max_epochs) {
-    r.max_updates = updates_for(r, updates_an_epoch);
-  } else if (r.max_updates == 0) {
-    fill("max_updates", r.max_updates, updates_for(r, updates_an_epoch), true);
+  const auto tell = [&](const std::string& what) { result.found += (result.found.empty() ? "" : ", ") + what; };
+  if (r.batch_tokens == 0) {
+    r.batch_tokens = size.batch_tokens;
+    if (r.batch_tokens != kLargestBatch) tell("batch_tokens " + std::to_string(r.batch_tokens));
+  }
+  if (r.max_updates == 0) {
+    r.max_updates = updates_for(r, size.updates_an_epoch);
+    tell("max_updates " + std::to_string(r.max_updates));
   }
   if (r.schedule.warmup < 0) {
-    fill("schedule.warmup", r.schedule.warmup, std::min(kLongestWarmup, r.max_updates / 10), true);
+    r.schedule.warmup = std::min(kLongestWarmup, r.max_updates / 10);
+    tell("schedule.warmup " + std::to_string(r.schedule.warmup));
   }
-  if (r.validate_every == 0) {
-    const int64_t distance = std::clamp(updates_an_epoch, kShortestDistance, kLongestDistance);
-    fill("validate_every", r.validate_every, distance == updates_an_epoch ? 0 : distance, true);
+  if (r.validate_every < 0) {
+    const int64_t distance = std::clamp(size.updates_an_epoch, kShortestDistance, kLongestDistance);
+    r.validate_every = distance == size.updates_an_epoch ? kEachEpoch : distance;
+    if (r.validate_every != kEachEpoch) tell("validate_every " + std::to_string(r.validate_every));
   }
-  if (r.schedule.kind == ScheduleKind::cosine && r.schedule.total == 0) {
-    fill("schedule.total", r.schedule.total, r.max_updates, false);
-  }
-  if (r.schedule.kind == ScheduleKind::noam && r.schedule.width == 0) {
-    fill("schedule.width", r.schedule.width, r.model.width, false);
-  }
+  if (r.schedule.kind == ScheduleKind::cosine && r.schedule.total == 0) r.schedule.total = r.max_updates;
+  if (r.schedule.kind == ScheduleKind::noam && r.schedule.width == 0) r.schedule.width = r.model.width;
   return result;
 }
 

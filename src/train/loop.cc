@@ -91,10 +91,12 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
     : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks) {
   const bool continued = loaded.has_value();
   recipe_.model = model_of(recipe);
+  if (continued) recipe_ = with_recorded(recipe_, loaded->state.recipe);
   corpus_ = load_corpus(recipe_, folder_, continued, [this](std::string_view text) { message(std::string(text)); });
   const int64_t batches = corpus_.train->batches(0);
-  const CompleteRecipe all = complete(recipe_, (batches + recipe_.accumulate - 1) / recipe_.accumulate,
-                                      continued ? loaded->state.recipe : std::string());
+  const CompleteRecipe all =
+      complete(recipe_, {.updates_an_epoch = (batches + recipe_.accumulate - 1) / recipe_.accumulate,
+                         .batch_tokens = corpus_.batch_tokens});
   recipe_ = all.recipe;
   if (!all.found.empty()) message("chosen for this text: " + all.found);
   models::Config config = recipe_.model;

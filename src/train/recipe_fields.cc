@@ -76,7 +76,9 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(accumulate), FieldUse::fixed, kPositive, "Batches an update."},
     {HEED_FIELD(precision), FieldUse::fixed, words("f32, bf16"),
      "Of matrix products while training; bf16 where the processor multiplies it, f32 elsewhere."},
-    {HEED_FIELD(batch_tokens), FieldUse::fixed, kPositive, "Tokens a batch on its longer side, padding included."},
+    {HEED_FIELD(batch_tokens), FieldUse::fixed, at_least(0),
+     "Tokens a batch on its longer side, padding included. 0: a twentieth of the text, at least 512 and at most "
+     "4,096."},
     {HEED_FIELD(batch_sentences), FieldUse::fixed, at_least(0),
      "Sentences a batch at most (language model: windows). 0: as many as batch_tokens allows."},
     {HEED_FIELD(context), FieldUse::fixed, kPositive, "language_model: tokens a window."},
@@ -87,8 +89,9 @@ constexpr FieldEntry kFields[] = {
      "Passes over the data after which training ends. 0: no limit."},
     {HEED_FIELD(seed), FieldUse::fixed, at_least(0),
      "Of the initial weights, the order of the data, dropout and subword sampling."},
-    {HEED_FIELD(validate_every), FieldUse::fixed, at_least(0),
-     "Updates between validations, each with a checkpoint. 0: each epoch, but at least 100 and at most 1,000 updates."},
+    {HEED_FIELD(validate_every), FieldUse::fixed, at_least(-1),
+     "Updates between validations, each with a checkpoint. 0: each epoch. -1: each epoch, but at least 100 and at most "
+     "1,000 updates."},
     {HEED_FIELD(valid_beam), FieldUse::free, at_least(0), "Beam for BLEU at each validation. 0: no BLEU."},
     {HEED_FIELD(valid_tokenize), FieldUse::free, words("13a, zh, char, none"), "How BLEU cuts words."},
     {HEED_FIELD(best_by), FieldUse::fixed, words("loss, bleu"), "What the best checkpoint is best by."},
