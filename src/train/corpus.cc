@@ -53,7 +53,7 @@ std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std:
   if (const int64_t found = tokenizer->vocabulary(); found != recipe.vocabulary) {
     message("vocabulary of " + std::to_string(found) + " for the " + std::string(what) + ", " +
             (found < recipe.vocabulary ? "the most that this text allows" : "which its characters need") +
-            ", in place of " + std::to_string(recipe.vocabulary));
+            ", instead of " + std::to_string(recipe.vocabulary));
   }
   return tokenizer;
 }
