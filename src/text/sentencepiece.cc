@@ -66,7 +66,7 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
     silence();
-    check_sentencepiece(model_, name);
+    has_user_defined_ = check_sentencepiece(model_, name);
     const auto status = processor_->LoadFromSerializedProto(model_);
     require(status.ok(), "load_sentencepiece", name, ": a SentencePiece model; ", reason(status));
   }
@@ -108,6 +108,7 @@ class SentencePieceTokenizer : public Tokenizer {
     std::vector<std::vector<int>> ids;
     require(processor_->NBestEncode("a", 1, &ids).ok(), "sampler",
             "a unigram model, whose pieces have probabilities; found a SentencePiece model of another type (bpe)");
+    require(!has_user_defined_, "sampler", "a model without user-defined pieces, which may not be cut; found some");
     std::vector<UnigramSampler::Piece> pieces;
     for (int id = 0; id < processor_->GetPieceSize(); ++id) {
       require(!processor_->IsByte(id), "sampler", "a model without byte pieces; found ", processor_->IdToPiece(id));
@@ -132,6 +133,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string model_;
+  bool has_user_defined_ = false;
   std::shared_ptr<sentencepiece::SentencePieceProcessor> processor_ =
       std::make_shared<sentencepiece::SentencePieceProcessor>();  // a sampler may outlive the tokenizer
 };

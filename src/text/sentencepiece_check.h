@@ -7,7 +7,8 @@
 
 namespace heed::text {
 
-// Throws Error where the library would read outside of its memory, or where a score is not finite.
-void check_sentencepiece(std::string_view model, const std::string& name);
+// Throws Error where the library would read outside of its memory, or where a score is not finite. Returns whether the
+// model has user-defined pieces, which the library never cuts whatever their score; it does not say so itself.
+[[nodiscard]] bool check_sentencepiece(std::string_view model, const std::string& name);
 
 }  // namespace heed::text

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 #include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 
 #include <cmath>
 #include <map>
@@ -145,6 +146,18 @@ TEST(Subwords, AreRefusedWhereThereAreNoProbabilities) {
   expect_error([&] { (void)train_pieces(lines)->sampler(0.1); }, "\"pieces\"");
   expect_error(
       [&] { (void)train_sentencepiece(lines, {.vocabulary = 16, .bpe = true, .nearest = true})->sampler(0.1); }, "bpe");
+  // A piece that the user defined is never cut, and its score says nothing.
+  const Scratch scratch;
+  std::string text;
+  for (const std::string& line : lines) text += line + "\n";
+  ASSERT_TRUE(sentencepiece::SentencePieceTrainer::Train({{"input", scratch.file("text", text).string()},
+                                                          {"model_prefix", (scratch / "user").string()},
+                                                          {"vocab_size", "20"},
+                                                          {"hard_vocab_limit", "false"},
+                                                          {"user_defined_symbols", "man"},
+                                                          {"minloglevel", "3"}})
+                  .ok());
+  expect_error([&] { (void)load_sentencepiece(scratch / "user.model")->sampler(0.1); }, "user-defined");
   const auto unigram = train_sentencepiece(lines, {.vocabulary = 16, .nearest = true});
   for (const double alpha : {0.0, -1.0, 1e9, std::nan("")}) {
     expect_error([&] { (void)unigram->sampler(alpha); }, "alpha");

@@ -93,6 +93,12 @@ TEST(Defaults, TrainOnAFewLines) {
   EXPECT_CONTAINS(messages, "for the target, the most");
   EXPECT_CONTAINS(messages,
                   "chosen for this text: batch_tokens 512, max_updates 1000, schedule.warmup 100, validate_every 100");
+  recipe.batch_tokens = 100000;
+  messages.clear();
+  stop = true;
+  EXPECT_EQ(train(recipe, folder / "one", false, callbacks), Outcome::interrupted);
+  EXPECT_CONTAINS(messages, " parameters, 1 batch an epoch");
+  recipe.batch_tokens = 0;
   int64_t checkpoints = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "m/checkpoints"))
     ++checkpoints;
