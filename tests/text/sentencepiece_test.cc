@@ -131,6 +131,32 @@ TEST(SentencePiece, SaysWhyItCannotTrain) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// Where it is asked to: as many pieces as the text has, or as few as its characters need.
+TEST(SentencePiece, TakesTheNearestVocabulary) {
+  const Strings lines = sample_lines();
+  for (const bool bpe : {false, true}) {
+    const auto most = train_sentencepiece(lines, {.vocabulary = 100000, .bpe = bpe, .nearest = true});
+    const auto fewest = train_sentencepiece(lines, {.vocabulary = 10, .bpe = bpe, .nearest = true});
+    const int64_t high = most->vocabulary(), low = fewest->vocabulary();
+    EXPECT_GT(low, 30);  // the letters
+    EXPECT_GT(high, low);
+    EXPECT_LT(high, 300);
+    // They are the nearest: one more or one less is an error, and they themselves are not.
+    EXPECT_THROW((void)train_sentencepiece(lines, {.vocabulary = high + 1, .bpe = bpe}), Error);
+    EXPECT_THROW((void)train_sentencepiece(lines, {.vocabulary = low - 1, .bpe = bpe}), Error);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = high, .bpe = bpe})->vocabulary(), high);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = low, .bpe = bpe})->vocabulary(), low);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = 1, .bpe = bpe, .nearest = true})->vocabulary(), low);
+    for (const auto& tokenizer : {most, fewest}) {
+      for (const std::string& line : lines) EXPECT_EQ(tokenizer->decode(tokenizer->encode(line)), line);
+    }
+    // A vocabulary that is possible is the one asked for, to the byte.
+    EXPECT_EQ(saved(*train_sentencepiece(lines, {.vocabulary = 55, .bpe = bpe, .nearest = true})),
+              saved(*train_sentencepiece(lines, {.vocabulary = 55, .bpe = bpe})));
+  }
+  expect_error([&] { (void)train_sentencepiece(Strings{"", " "}, {.vocabulary = 55, .nearest = true}); }, "found none");
+}
+
 TEST(SentencePiece, EncodesOnlyUtf8AndDecodesOnlyItsIds) {
   const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
   expect_error([&] { (void)tokenizer->encode("ab\xc3"); }, "byte 2 of 3");
