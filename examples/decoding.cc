@@ -1,5 +1,5 @@
-// Decoding with a key/value cache: each step computes one new query, and reads the keys and values of all earlier
-// steps. Run: make examples && build/release/examples/decoding
+// Decoding with a key/value cache: a step has one new query and reads the keys and values of all earlier steps.
+// Run: make examples && build/release/examples/decoding
 //
 // One sentence, 2 heads of size 64: a prompt of 4 tokens, then 3 tokens one at a time.
 //
@@ -24,7 +24,7 @@ using namespace heed;
 namespace {
 
 // The prompt in one call, then one token a call. Returns the outputs of all 7 tokens (1, 2, 7, 64).
-Tensor decode(const Tensor& q, const Tensor& k, const Tensor& v, AttentionCache& cache, bool print) {
+Tensor decode(const Tensor& q, const Tensor& k, const Tensor& v, KeyValueCache& cache, bool print) {
   const Tensor outputs = Tensor::empty({1, 2, 7, 64});
   for (int64_t begin = 0, end = 4; begin < 7; begin = end, ++end) {
     cache.append(k.slice(2, begin, end), v.slice(2, begin, end));
@@ -52,13 +52,13 @@ int main() {
                v = random.normal({1, 2, 7, 64}, 1.0f);  // (B, H, L, D)
   const Tensor at_once = attention(q, k, v, {.causal = Causal::top_left()}).output.contiguous();
 
-  AttentionCache cache(1, 2, 128, 64, 64);  // 1 sequence, 2 heads, room for 128 tokens, D = Dv = 64
+  KeyValueCache cache(1, 2, 128, 64, 64);  // 1 sequence, 2 heads, room for 128 tokens, D = Dv = 64
   const Tensor decoded = decode(q, k, v, cache, true);
   std::printf("the largest difference from all 7 tokens in one call: %g\n", largest_difference(decoded, at_once));
 
   std::printf("numbers in the cache   bytes   largest difference\n");
   for (const auto& [name, dtype] : {std::pair{"f32", DType::f32}, {"bf16", DType::bf16}, {"int8", DType::i8}}) {
-    AttentionCache smaller(1, 2, 128, 64, 64, {.dtype = dtype});
+    KeyValueCache smaller(1, 2, 128, 64, 64, {.dtype = dtype});
     const double difference = largest_difference(decode(q, k, v, smaller, false), at_once);
     std::printf("%-18s %9lld   %.4f\n", name, static_cast<long long>(smaller.nbytes()), difference);
   }

@@ -48,13 +48,13 @@ int main() {
 
   struct Named {
     const char* name;
-    kernel::Alpha alpha;
+    alpha::Kernel alpha;
   };
   const std::vector<Named> kernels = {
       {"constant", [](std::span<const float>, std::span<const float>) { return 1.0; }},
-      {"boxcar", kernel::boxcar(1.0f)},
-      {"epanechnikov", kernel::epanechnikov(1.0f)},
-      {"gaussian", kernel::gaussian(1.0f)},
+      {"boxcar", alpha::boxcar(1.0f)},
+      {"epanechnikov", alpha::epanechnikov(1.0f)},
+      {"gaussian", alpha::gaussian(1.0f)},
       // A kernel of your own is any function of a query and a key that is never negative.
       {"parabola",
        [](std::span<const float> q, std::span<const float> k) {

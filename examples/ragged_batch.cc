@@ -32,7 +32,7 @@ int main() {
 
   // Without padding: all tokens in a row.
   const Tensor ragged =
-      attention_packed(q, k, v, {.queries = integers(begins), .keys = integers(begins)}, {.causal = Causal::top_left()})
+      attention_varlen(q, k, v, {.queries = integers(begins), .keys = integers(begins)}, {.causal = Causal::top_left()})
           .output;
   std::printf("without padding %s: 9 rows\n", to_string(ragged.shape()).c_str());
 

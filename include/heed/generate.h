@@ -54,6 +54,7 @@ struct SamplingOptions {
   uint64_t seed = 0;
   int64_t max_tokens = 256;
   std::vector<int32_t> stop_ids = {};  // end the text; not part of it
+  KeyValueCache::Options cache = {};   // how keys and values are kept between steps
 };
 
 // The filtered, renormalised distribution of one step, sorted as the ids are: probabilities (V), zero where excluded.
@@ -68,7 +69,8 @@ struct SamplingOptions {
 
 struct TranslateOptions {
   BeamOptions search = {};
-  int64_t batch_tokens = 4096;  // source tokens, padding and beam included, in one batch
+  int64_t batch_tokens = 4096;        // source tokens, padding and beam included, in one batch
+  KeyValueCache::Options cache = {};  // how keys and values are kept between steps
 };
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
 // given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty

@@ -8,8 +8,9 @@
 #include "heed/io.h"         // safetensors, .npy, .npz
 #include "heed/text.h"       // tokenizers
 #include "heed/ops.h"        // mathematics on tensors, forward and backward
-#include "heed/attention.h"  // attention, its gradient, its general form
-#include "heed/attention_cache.h"  // keys and values kept for decoding
+#include "heed/attention.h"  // attention and its gradient
+#include "heed/attention_variants.h"  // ragged batches, additive attention, kernel regression
+#include "heed/kv_cache.h"   // keys and values kept for decoding
 #include "heed/autograd.h"   // values that know their gradients
 #include "heed/nn.h"         // modules with named parameters
 #include "heed/models.h"     // encoder-decoder, decoder-only, encoder-only

@@ -109,8 +109,8 @@ class Transformer : public Model {
   [[nodiscard]] Value loss(const Tensor& source, const Tensor& source_lengths, const Tensor& target,
                            const Tensor& expected, const CrossEntropyOptions& options = {}) const;
   // For decoding with a cache: encodes once, then one step at a time, `copies` rows for each source (the beam).
-  [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths,
-                                               int64_t copies = 1) const;
+  [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths, int64_t copies = 1,
+                                               const KeyValueCache::Options& cache = {}) const;
 
  private:
   struct Parts;
@@ -125,7 +125,8 @@ class Gpt : public Model {
   [[nodiscard]] Value forward(const Tensor& tokens) const;  // (B, L) i32 -> logits (B, L, V)
   // cross_entropy(forward(tokens), expected), expected (B, L) i32, without holding the logits.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options = {}) const;
-  [[nodiscard]] std::unique_ptr<Decoder> start() const;  // step() first gets the prompt (N, L)
+  // For decoding with a cache: step() first gets the prompt (N, L).
+  [[nodiscard]] std::unique_ptr<Decoder> start(const KeyValueCache::Options& cache = {}) const;
 
  private:
   struct Parts;

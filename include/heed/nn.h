@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "heed/autograd.h"
+#include "heed/kv_cache.h"
 
 namespace heed::nn {
 
@@ -115,18 +116,6 @@ class FeedForward : public Module {
   float dropout_rate_;
 };
 
-// Keys and values of the positions already seen, for one attention layer. Rows are independent sequences.
-struct KeyValueCache {
-  Tensor keys;    // (B, Hkv, capacity, D)
-  Tensor values;  // (B, Hkv, capacity, Dv)
-  int64_t length = 0;
-
-  // Writes key and value (B, Hkv, L, D and Dv) behind what is there; grows as needed.
-  void append(const Tensor& key, const Tensor& value);
-  // Row r becomes a copy of what row `rows[r]` was: what beam search does when hypotheses fork.
-  void reorder(std::span<const int64_t> rows);
-};
-
 // Hears the weights of every attention layer while an ObserverScope is open in this thread.
 class AttentionObserver {
  public:
@@ -167,14 +156,21 @@ class MultiHeadAttention : public Module {
   [[nodiscard]] Value self(const Value& x, const AttentionOptions& masks) const;
   // Queries from x (B, L, E), keys and values from memory (B, S, memory_width).
   [[nodiscard]] Value cross(const Value& x, const Value& memory, const AttentionOptions& masks) const;
+
+  // For decoding, without gradients:
+  // An empty cache for `batch` sequences; it grows.
+  [[nodiscard]] KeyValueCache start(int64_t batch, const KeyValueCache::Options& options = {}) const;
   // Self-attention of new positions x (B, L, E) that follow those in the cache; appends to it. Causal, bottom right.
   [[nodiscard]] Value self(const Value& x, KeyValueCache& cache) const;
-  // Cross-attention to a memory whose keys and values were computed once, by remember().
-  [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory, const Tensor& memory_lengths) const;
-  [[nodiscard]] KeyValueCache remember(const Value& memory) const;
+  // The keys and values of a memory (B, S, memory_width) whose sequences have `lengths` (B) i32, computed once.
+  [[nodiscard]] KeyValueCache remember(const Value& memory, const Tensor& lengths,
+                                       const KeyValueCache::Options& options = {}) const;
+  // Cross-attention to such a memory.
+  [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory) const;
 
  private:
   Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const;
+  Value attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const;
   MultiHeadAttentionOptions options_;
   Linear query_, key_, value_, output_;
 };

@@ -30,8 +30,8 @@ from ._heed import (
 
 __all__ = [
     "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_packed",
-    "attention_packed_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
+    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
+    "attention_varlen_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
     "set_num_threads",
 ]
 
@@ -265,7 +265,7 @@ def attention_additive_backward(
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
-def attention_packed(
+def attention_varlen(
     query: Array, key: Array, value: Array, cu_seqlens_q: Array, cu_seqlens_k: Optional[Array] = None, **options: Any
 ) -> Union[Array, AttentionResult]:
     """attention() of sequences of different lengths, laid one behind the other without padding. Each attends to itself.
@@ -275,20 +275,20 @@ def attention_packed(
     value; cu_seqlens_q unless given. Options are those of attention(), without mask, bias, key_lengths, documents, layout,
     weights and taps. Each sequence gets the bits that it has alone.
     """
-    given = dict(_given("attention_packed", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
+    given = dict(_given("attention_varlen", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
-    return _result(_heed.attention_packed(query, key, value, begins, _options(given)), query, given, given["out"])
+    return _result(_heed.attention_varlen(query, key, value, begins, _options(given)), query, given, given["out"])
 
 
-def attention_packed_backward(
+def attention_varlen_backward(
     d_output: Array, query: Array, key: Array, value: Array, output: Array, logsumexp: Array, cu_seqlens_q: Array,
     cu_seqlens_k: Optional[Array] = None, *, want_alibi_slopes: bool = False, want_relative_table: bool = False,
     **options: Any,
 ) -> AttentionGradients:
-    """The gradient of attention_packed() with the same arguments. Gradients of what the sequences share are summed."""
-    given = dict(_given("attention_packed_backward", options, without=("layout",)), taps=None)
+    """The gradient of attention_varlen() with the same arguments. Gradients of what the sequences share are summed."""
+    given = dict(_given("attention_varlen_backward", options, without=("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
-    found = _heed.attention_packed_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
+    found = _heed.attention_varlen_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
@@ -312,7 +312,8 @@ class KeyValueCache:
         out = heed.attention_cached(q_next, cache, causal=True)             # decode
 
     dtype: "float32", "bfloat16", "float16", or "int8", which has a scale for each row of a head. page: keys in a page; 0
-    keeps each sequence in one piece of `capacity` keys. pages: how many pages the sequences share; 0: enough for all.
+    keeps each sequence in one piece. pages: how many pages the sequences share; 0: enough for all. capacity: keys of a
+    sequence at most; with 0 the cache grows.
     """
 
     def __init__(
@@ -331,6 +332,11 @@ class KeyValueCache:
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets all but the first `length` keys of a sequence."""
         self._cache.truncate(sequence, length)
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Sequence r becomes a copy of what sequence rows[r] was; len(rows) sequences remain. In pages, copies share
+        their pages until one of them appends."""
+        self._cache.reorder([int(row) for row in rows])
 
     @property
     def lengths(self) -> Array:

@@ -183,7 +183,7 @@ def attention_forward(
     sinks_of_queries = sinks is not None and sinks.dim() == 4
     if packed and mask is None and bias is None and seq_idx is None and indices is None and not sinks_of_queries:
         rows = [x.transpose(1, 2).flatten(0, 1) for x in (query, key, value)]
-        output = heed.torch.attention_packed(*rows, cu_seq_lens_q, cu_seq_lens_k, sinks=sinks, **options)
+        output = heed.torch.attention_varlen(*rows, cu_seq_lens_q, cu_seq_lens_k, sinks=sinks, **options)
         return output.unflatten(0, (batch, queries)), None
     if packed:
         # Causality and windows go by places in a row. Those are the places in a sequence if queries and keys begin alike.

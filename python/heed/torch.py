@@ -18,7 +18,7 @@ from torch.autograd import forward_ad
 import heed
 
 __all__ = [
-    "attention", "attention_additive", "attention_packed", "register_with_transformers", "scaled_dot_product_attention",
+    "attention", "attention_additive", "attention_varlen", "register_with_transformers", "scaled_dot_product_attention",
 ]
 
 
@@ -47,7 +47,7 @@ def _heads_last(like: Tensor, shape: Tuple[int, int, int, int]) -> Tensor:
     return like.new_empty((b, length, h, d)).transpose(1, 2)
 
 
-# One operator does attention(), attention_additive() (with additive_weight) and attention_packed() (with cu_seqlens).
+# One operator does attention(), attention_additive() (with additive_weight) and attention_varlen() (with cu_seqlens).
 _TENSORS = 12  # the arguments before `causal`
 
 
@@ -65,7 +65,7 @@ def _forward(
     options["return_logsumexp"] = True
     arrays = [_plain(x) for x in (query, key, value)]
     if cu_seqlens_q is not None:
-        result = heed.attention_packed(*arrays, cu_seqlens_q, cu_seqlens_k, **options)
+        result = heed.attention_varlen(*arrays, cu_seqlens_q, cu_seqlens_k, **options)
     elif additive_weight is not None:
         result = heed.attention_additive(*arrays, _plain(additive_weight), **options)
     else:
@@ -98,7 +98,7 @@ def _backward(
     options.update(want_alibi_slopes=want[1], want_relative_table=want[2])
     d, o, lse, *inputs = [_plain(x) for x in (d_output, output, logsumexp, query, key, value)]
     if cu_seqlens_q is not None:
-        g = heed.attention_packed_backward(d, *inputs, o, lse, cu_seqlens_q, cu_seqlens_k, **options)
+        g = heed.attention_varlen_backward(d, *inputs, o, lse, cu_seqlens_q, cu_seqlens_k, **options)
     elif additive_weight is not None:
         g = heed.attention_additive_backward(
             d, *inputs, _plain(additive_weight), o, lse, want_bias=want[0], **options)
@@ -239,13 +239,13 @@ def attention_additive(
     )
 
 
-def attention_packed(
+def attention_varlen(
     query: Tensor, key: Tensor, value: Tensor, cu_seqlens_q: Tensor, cu_seqlens_k: Optional[Tensor] = None, *,
     causal: heed.Causal = None, window: Optional[Tuple[int, int]] = None, scale: Optional[float] = None,
     softcap: Optional[float] = None, dropout: float = 0.0, seed: Optional[int] = None, sinks: Optional[Tensor] = None,
     alibi_slopes: Optional[Tensor] = None, relative_table: Optional[Tensor] = None,
 ) -> Tensor:
-    """heed.attention_packed with its gradient: sequences that are laid one behind the other without padding.
+    """heed.attention_varlen with its gradient: sequences that are laid one behind the other without padding.
 
     query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv). cu_seqlens_q, cu_seqlens_k (B + 1): where each
     sequence begins, and T and U at their ends, as in flash_attn_varlen_func.

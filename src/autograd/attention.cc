@@ -1,5 +1,5 @@
 // Attention with its gradient.
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 
 #include "autograd/tape.h"
 #include "heed/error.h"
@@ -12,16 +12,15 @@ using tape::recording;
 
 namespace {
 
-// Dropout draws from the scope; logsumexp is kept where a gradient may be asked for.
-AttentionOptions drawn_options(const AttentionOptions& options, bool recorded) {
+// Dropout draws from the scope.
+AttentionOptions drawn_options(const AttentionOptions& options) {
   const AttentionOptions::Want& want = options.want;
-  require(
-      !want.logsumexp && !want.weights && !want.scores && !want.taps.any() && !want.output.defined(), "attention",
-      "on Values, options that want nothing beside the output; found want.logsumexp, weights, scores, taps or output");
+  require(!want.logsumexp && !want.weights && !want.scores && !want.taps.any() && !want.output.defined(), "attention",
+          "on Values, options that want nothing beside the output; found want.logsumexp, weights, scores, taps or "
+          "output");
   AttentionOptions drawn = options;
   const ops::Dropout dropout = tape::next_dropout(options.dropout.rate);
   drawn.dropout = {.rate = dropout.rate, .seed = dropout.seed};
-  drawn.want = {.logsumexp = recorded};
   return drawn;
 }
 
@@ -34,15 +33,19 @@ void give(AttentionGradients& gradients, Gradients& into) {
 }  // namespace
 
 Value attention(const Value& query, const Value& key, const Value& value, const AttentionOptions& options) {
+  return tape::attention_with_dropout(query, key, value, drawn_options(options));
+}
+
+Value tape::attention_with_dropout(const Value& query, const Value& key, const Value& value, AttentionOptions options) {
   const bool recorded = recording({&query, &key, &value});
-  AttentionOptions drawn = drawn_options(options, recorded);
-  AttentionResult forward = attention(query.data(), key.data(), value.data(), drawn);
+  options.want = {.logsumexp = recorded};
+  AttentionResult forward = attention(query.data(), key.data(), value.data(), options);
   if (!recorded) return Value(std::move(forward.output));
   const Tensor output = forward.output;
   return make(output, {&query, &key, &value},
               [q = query.data(), k = key.data(), v = value.data(), forward = std::move(forward),
-               drawn = std::move(drawn)](const Tensor& d, Gradients& into) {
-                AttentionGradients gradients = attention_backward(d, q, k, v, forward, drawn);
+               options = std::move(options)](const Tensor& d, Gradients& into) {
+                AttentionGradients gradients = attention_backward(d, q, k, v, forward, options);
                 give(gradients, into);
               });
 }
@@ -50,7 +53,8 @@ Value attention(const Value& query, const Value& key, const Value& value, const 
 Value attention_additive(const Value& query, const Value& key, const Value& value, const Value& weight,
                          const AttentionOptions& options) {
   const bool recorded = recording({&query, &key, &value, &weight});
-  AttentionOptions drawn = drawn_options(options, recorded);
+  AttentionOptions drawn = drawn_options(options);
+  drawn.want.logsumexp = recorded;
   AttentionResult forward = attention_additive(query.data(), key.data(), value.data(), weight.data(), drawn);
   if (!recorded) return Value(std::move(forward.output));
   const Tensor output = forward.output;

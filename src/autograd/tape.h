@@ -116,4 +116,8 @@ template <class Backward>
 // The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope.
 [[nodiscard]] ops::Dropout next_dropout(float rate);
 
+// attention() of Values with dropout exactly as the options say: the caller has drawn the key.
+[[nodiscard]] Value attention_with_dropout(const Value& query, const Value& key, const Value& value,
+                                           AttentionOptions options);
+
 }  // namespace heed::tape

@@ -18,6 +18,7 @@ struct AverageCommand {
   std::string output;
   int64_t last = 0;
   std::string dtype = "f32";
+  bool force = false;
 };
 
 // The newest checkpoints of a training, oldest first.
@@ -41,8 +42,9 @@ int run_average(const AverageCommand& o, Context& context) {
     if (folders.size() != 1) throw UsageError("--last takes the folder of one training");
     folders = last_checkpoints(folders[0], o.last);
   }
-  train::average_models(folders, o.output, kFloatTypes.at(o.dtype));
-  message(context, fmt::format("the mean of {} models: {}", folders.size(), o.output));
+  train::average_models(folders, o.output, {.dtype = kFloatTypes.at(o.dtype), .overwrite = o.force});
+  message(context, folders.size() == 1 ? fmt::format("one model: {}", o.output)
+                                       : fmt::format("the mean of {} models: {}", folders.size(), o.output));
   return kSuccess;
 }
 
@@ -56,6 +58,7 @@ void add_average_command(CLI::App& command, Context& context) {
       ->check(between(int64_t{1}, kMany));
   command.add_option("--dtype", o->dtype, "Type of the weights written: f32, or f16 or bf16 for half the size")
       ->check(CLI::IsMember({"f32", "f16", "bf16"}));
+  command.add_flag("--force", o->force, "Write over what is in the output folder");
   command.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"

@@ -9,7 +9,7 @@
 
 #include "base/threads.h"
 #include "cli/bench_timing.h"
-#include "heed/attention_cache.h"
+#include "heed/kv_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "kernels/simd/peak.h"
@@ -42,17 +42,17 @@ double read_bandwidth(const Tensor& memory, int repeats) {
 Line measure(const BenchShape& s, DType dtype, const std::string& name, int repeats, double bandwidth) {
   const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size});
   const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size});
-  std::deque<AttentionCache> caches;
+  std::deque<KeyValueCache> caches;
   int64_t bytes = 0;
   do {
-    caches.emplace_back(s.batch, s.kv_heads, s.keys, s.size, s.size, AttentionCache::Options{.dtype = dtype});
+    caches.emplace_back(s.batch, s.kv_heads, s.keys, s.size, s.size, KeyValueCache::Options{.dtype = dtype});
     caches.back().append(k, k);
     bytes += caches.back().nbytes();
   } while (bytes < kColdBytes && static_cast<int>(caches.size()) < kMostCaches);
   std::vector<double> seconds;
   const int count = std::max(repeats, static_cast<int>(caches.size()) + 1);
   for (int n = 0; n < count; ++n) {
-    const AttentionCache& cache = caches[static_cast<size_t>(n) % caches.size()];
+    const KeyValueCache& cache = caches[static_cast<size_t>(n) % caches.size()];
     seconds.push_back(seconds_of([&] { (void)attention(q, cache, {.causal = Causal::bottom_right()}); }));
   }
   const double middle = median(seconds);

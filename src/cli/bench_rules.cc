@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/bench_timing.h"
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/progress.h"
@@ -87,7 +88,7 @@ int run_train(const TrainCommand& o, Context& context) {
   }
   if (o.output.empty()) throw UsageError("train needs --output, the folder to train into");
   install_signal_handlers();
-  ProgressBar bar(recipe.max_updates, context.quiet);
+  std::optional<ProgressBar> bar;  // its length is known with the first report
   train::Progress last;
   train::Callbacks callbacks;
   callbacks.stop = &stop_requested();
@@ -95,11 +96,12 @@ int run_train(const TrainCommand& o, Context& context) {
   callbacks.progress = [&](const train::Progress& p) {
     const bool validation = p.valid_loss || p.valid_bleu;
     last = p;
+    if (!bar) bar.emplace(p.max_updates, context.quiet);
     if (validation) {
       message(context, valid_text(p));
-    } else if (bar.shown()) {
-      bar.update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
-                                       with_commas(static_cast<int64_t>(p.tokens_per_second))));
+    } else if (bar->shown()) {
+      bar->update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
+                                        with_commas(static_cast<int64_t>(p.tokens_per_second))));
     } else {
       message(context, train_text(p));
     }
@@ -133,7 +135,7 @@ void add_train_command(CLI::App& command, Context& context) {
       ->type_name("DIR");
   command.add_option("--data", o->data, "Folder that relative paths in the recipe start from (default: the recipe's)")
       ->type_name("DIR");
-  command.add_flag("--resume", o->resume, "Go on from the last checkpoint in the folder");
+  command.add_flag("--resume", o->resume, "Go on from the last checkpoint of a training that was begun in the folder");
   command.add_option("--set", o->set, "Change a key of the recipe; may be repeated")
       ->type_name("KEY=VALUE")
       ->expected(1)
@@ -141,18 +143,20 @@ void add_train_command(CLI::App& command, Context& context) {
   command.add_flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
+    const std::string help =
+        field.allowed.empty() || field.type == "true|false" ? field.help : field.help + " (" + field.allowed + ")";
     const auto add = [&](const std::string& name, const char* group) {
       command
           .add_option_function<std::string>(
-              "--" + name, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); },
-              field.help)
+              "--" + name, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); }, help)
           ->type_name(field.type)
           ->default_str(field.default_text)
           ->group(group);
     };
     std::string dashed = field.key;  // --batch-tokens, and --batch_tokens as recipes write it
     std::replace(dashed.begin(), dashed.end(), '_', '-');
-    add(dashed, "Keys of the recipe");
+    add(dashed, field.key.starts_with("model.") ? "Keys of the model (defaults of the preset \"small\")"
+                                                : "Keys of the recipe");
     if (dashed != field.key) add(field.key, "");
   }
   command.footer(

@@ -121,7 +121,7 @@ class Beam {
 
   // The best extensions of each row, from its logits.
   void extend(const Tensor& logits, const std::vector<int64_t>& active, int64_t length) {
-    const std::vector<float> normalisers = log_normalisers(logits, kName);
+    const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
     const int64_t rows = static_cast<int64_t>(active.size()) * options_.beam;
     extensions_.resize(static_cast<size_t>(rows * candidates_));
     const int32_t forced_id = forced(length);
@@ -136,7 +136,7 @@ class Beam {
                              .rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
         const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
-        const double normaliser = static_cast<double>(normalisers[static_cast<size_t>(r)]);
+        const double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
         int64_t found = 1;
         if (forced_id >= 0) {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
@@ -145,7 +145,7 @@ class Beam {
         }
         for (int64_t k = 0; k < found; ++k) {
           const Entry& entry = entries[static_cast<size_t>(k)];
-          const double log_prob = static_cast<double>(entry.logit) - normaliser;
+          const double log_prob = static_cast<double>(entry.logit) - logsumexp;
           out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row)};
         }
       }

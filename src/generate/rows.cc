@@ -1,4 +1,4 @@
-// Normalisers of rows of logits, and partial selection.
+// Rows of logits: their log-sum-exp, and partial selection.
 #include "generate/rows.h"
 
 #include <algorithm>
@@ -15,7 +15,7 @@ constexpr int64_t kLanes = 8;
 
 }  // namespace
 
-std::vector<float> log_normalisers(const Tensor& logits, const char* function) {
+std::vector<float> finite_logsumexp(const Tensor& logits, const char* function) {
   const Tensor sums = ops::logsumexp(logits);
   std::vector<float> result(sums.data<float>(), sums.data<float>() + sums.numel());
   for (const float x : result)

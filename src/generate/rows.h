@@ -11,7 +11,7 @@ namespace heed::generate {
 
 // log sum_v exp(logits[r, v]) of each row r. logits (N, V), contiguous. Throws Error, naming `function`, unless all are
 // finite.
-[[nodiscard]] std::vector<float> log_normalisers(const Tensor& logits, const char* function);
+[[nodiscard]] std::vector<float> finite_logsumexp(const Tensor& logits, const char* function);
 
 struct Entry {
   float logit = 0;

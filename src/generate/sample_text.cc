@@ -19,7 +19,7 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
   Ids context = prompt;  // what the model has read or is about to read
   const auto start = [&](int64_t keep) {
     if (static_cast<int64_t>(context.size()) > keep) context.erase(context.begin(), context.end() - keep);
-    auto decoder = model.start();
+    auto decoder = model.start(options.cache);
     Tensor logits = decoder->step(
         Tensor::from(std::span<const int32_t>(context), {int64_t{1}, static_cast<int64_t>(context.size())}));
     return std::pair(std::move(decoder), std::move(logits));
@@ -34,7 +34,7 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
     const std::vector<double> distribution = sampling_distribution(x, options);
     const auto words = philox(options.seed, 0, static_cast<uint64_t>(n));
     const int32_t id = sample(distribution, uniform_double(words[0], words[1]));
-    const double log_prob = static_cast<double>(x[static_cast<size_t>(id)] - log_normalisers(row, kName)[0]);
+    const double log_prob = static_cast<double>(x[static_cast<size_t>(id)] - finite_logsumexp(row, kName)[0]);
     result.log_probs.push_back(static_cast<float>(log_prob));
     result.score += log_prob;
     if (std::find(options.stop_ids.begin(), options.stop_ids.end(), id) != options.stop_ids.end()) {

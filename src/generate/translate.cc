@@ -6,29 +6,15 @@
 #include "generate/rows.h"
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "heed/text.h"
 
 namespace heed::generate {
 namespace {
 
-struct Batch {
-  Tensor ids;      // (B, S) i32, padded on the right
-  Tensor lengths;  // (B) i32
-};
-
-template <class GetIds>
-Batch make_batch(std::span<const int64_t> members, int32_t padding_id, const GetIds& get) {
-  int64_t longest = 0;
-  for (const int64_t m : members) longest = std::max(longest, static_cast<int64_t>(get(m).size()));
-  const int64_t count = static_cast<int64_t>(members.size());
-  Batch batch{Tensor::empty({count, longest}, DType::i32), Tensor::empty({count}, DType::i32)};
-  int32_t* ids = batch.ids.data<int32_t>();
-  std::fill(ids, ids + count * longest, padding_id);
-  for (int64_t b = 0; b < count; ++b) {
-    const Ids& sentence = get(members[static_cast<size_t>(b)]);
-    std::copy(sentence.begin(), sentence.end(), ids + b * longest);
-    batch.lengths.data<int32_t>()[b] = static_cast<int32_t>(sentence.size());
-  }
-  return batch;
+text::Padded pad(std::span<const Ids> sentences, std::span<const int64_t> members, int64_t padding_id) {
+  std::vector<Ids> batch;
+  for (const int64_t m : members) batch.push_back(sentences[static_cast<size_t>(m)]);
+  return text::pad(batch, static_cast<int32_t>(padding_id));
 }
 
 void check_ids(const char* function, const char* side, std::span<const Ids> sentences, int64_t vocabulary,
@@ -88,11 +74,10 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
            (end == begin || (end - begin + 1) * longest * search.beam <= options.batch_tokens))
       ++end;
     const std::span<const int64_t> members(order.data() + begin, static_cast<size_t>(end - begin));
-    const Batch batch = make_batch(members, static_cast<int32_t>(config.padding_id),
-                                   [&](int64_t i) -> const Ids& { return sources[static_cast<size_t>(i)]; });
+    const text::Padded batch = pad(sources, members, config.padding_id);
     std::vector<int64_t> limits;
     for (const int64_t i : members) limits.push_back(limit_of(sources[static_cast<size_t>(i)].size()));
-    const auto decoder = model.start(batch.ids, batch.lengths, search.beam);
+    const auto decoder = model.start(batch.ids, batch.lengths, search.beam, options.cache);
     auto found = beam_search(*decoder, end - begin, static_cast<int32_t>(config.begin_id),
                              static_cast<int32_t>(config.end_id), limits, search);
     for (size_t b = 0; b < members.size(); ++b) results[static_cast<size_t>(members[b])] = std::move(found[b]);
@@ -135,20 +120,17 @@ std::vector<std::vector<float>> score(const models::Transformer& model, std::spa
     const int64_t fit = std::max<int64_t>(1, kBatchTokens / length(order[static_cast<size_t>(begin)]));
     const int64_t end = std::min(count, begin + fit);
     const std::span<const int64_t> members(order.data() + begin, static_cast<size_t>(end - begin));
-    const int32_t padding = static_cast<int32_t>(config.padding_id);
-    const Batch source =
-        make_batch(members, padding, [&](int64_t i) -> const Ids& { return sources[static_cast<size_t>(i)]; });
-    const Batch target =
-        make_batch(members, padding, [&](int64_t i) -> const Ids& { return inputs[static_cast<size_t>(i)]; });
+    const text::Padded source = pad(sources, members, config.padding_id);
+    const text::Padded target = pad(inputs, members, config.padding_id);
     const Tensor logits = model.forward(source.ids, source.lengths, target.ids).data().contiguous();      // (B, L, V)
-    const std::vector<float> normalisers = log_normalisers(logits.reshape({-1, logits.size(2)}), kName);  // B * L
+    const std::vector<float> logsumexps = finite_logsumexp(logits.reshape({-1, logits.size(2)}), kName);  // B * L
     const int64_t longest = logits.size(1), vocabulary = logits.size(2);
     for (int64_t b = 0; b < end - begin; ++b) {
       const size_t i = static_cast<size_t>(members[static_cast<size_t>(b)]);
       for (size_t t = 0; t <= targets[i].size(); ++t) {
         const int64_t id = t < targets[i].size() ? targets[i][t] : config.end_id;
         const int64_t row = b * longest + static_cast<int64_t>(t);
-        results[i].push_back(logits.data<float>()[row * vocabulary + id] - normalisers[static_cast<size_t>(row)]);
+        results[i].push_back(logits.data<float>()[row * vocabulary + id] - logsumexps[static_cast<size_t>(row)]);
       }
     }
     begin = end;

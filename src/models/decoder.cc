@@ -26,18 +26,20 @@ Value DecoderLayer::forward(const Value& x, const Value& memory, const Attention
   return feed_forward_norm_(h, feed_forward_);
 }
 
-DecoderLayer::Cache DecoderLayer::start(const Value& memory) const {
-  return {.self = {}, .memory = cross_attention_.remember(memory)};
+DecoderLayer::Cache DecoderLayer::start(const Value& memory, const Tensor& memory_lengths, int64_t rows,
+                                        const KeyValueCache::Options& options) const {
+  return {.self = self_attention_.start(rows, options),
+          .memory = cross_attention_.remember(memory, memory_lengths, options)};
 }
 
-Value DecoderLayer::step(const Value& x, Cache& cache, const Tensor& memory_lengths) const {
+Value DecoderLayer::step(const Value& x, Cache& cache) const {
   // Cross-attention has no order among its queries: the rows of one source are so many queries to one memory, which
   // therefore is kept once, not once a row.
-  const int64_t sources = cache.memory.keys.size(0), width = x.size(2);
+  const int64_t sources = cache.memory.batch(), width = x.size(2);
   const Shape by_source = {sources, x.size(0) / sources * x.size(1), width};
   Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self); });
   h = cross_attention_norm_(h, [&](const Value& y) {
-    return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory, memory_lengths), x.shape());
+    return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory), x.shape());
   });
   return feed_forward_norm_(h, feed_forward_);
 }

@@ -15,11 +15,12 @@ class DecoderLayer : public nn::Module {
 
   // The same, one or a few positions at a time: what a layer keeps between steps.
   struct Cache {
-    nn::KeyValueCache self;    // (N, Hkv, length so far, D)
-    nn::KeyValueCache memory;  // (sources, Hkv, S, D); each source serves N / sources rows that stand together
+    KeyValueCache self;    // N rows: the positions so far
+    KeyValueCache memory;  // sources; each serves N / sources rows that stand together
   };
-  [[nodiscard]] Cache start(const Value& memory) const;
-  [[nodiscard]] Value step(const Value& x, Cache& cache, const Tensor& memory_lengths) const;
+  [[nodiscard]] Cache start(const Value& memory, const Tensor& memory_lengths, int64_t rows,
+                            const KeyValueCache::Options& options) const;
+  [[nodiscard]] Value step(const Value& x, Cache& cache) const;
 
  private:
   nn::MultiHeadAttention self_attention_;

@@ -19,7 +19,11 @@ Value EncoderLayer::forward(const Value& x, const AttentionOptions& masks) const
   return feed_forward_norm_(h, feed_forward_);
 }
 
-Value EncoderLayer::step(const Value& x, nn::KeyValueCache& cache) const {
+KeyValueCache EncoderLayer::start(int64_t rows, const KeyValueCache::Options& options) const {
+  return self_attention_.start(rows, options);
+}
+
+Value EncoderLayer::step(const Value& x, KeyValueCache& cache) const {
   const Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache); });
   return feed_forward_norm_(h, feed_forward_);
 }

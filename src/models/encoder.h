@@ -11,8 +11,9 @@ class EncoderLayer : public nn::Module {
   EncoderLayer(const Config& config, nn::Initializer& init);
 
   [[nodiscard]] Value forward(const Value& x, const AttentionOptions& masks) const;  // (B, L, E) -> (B, L, E)
-  // The same for positions that follow those in the cache, each seeing what is before it.
-  [[nodiscard]] Value step(const Value& x, nn::KeyValueCache& cache) const;
+  // The same for positions that follow those in the cache, each seeing what is before it. start() makes the cache.
+  [[nodiscard]] KeyValueCache start(int64_t rows, const KeyValueCache::Options& options) const;
+  [[nodiscard]] Value step(const Value& x, KeyValueCache& cache) const;
 
  private:
   nn::MultiHeadAttention self_attention_;

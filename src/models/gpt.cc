@@ -19,13 +19,16 @@ namespace {
 
 class CachedDecoder : public Decoder {
  public:
-  CachedDecoder(const Stack<EncoderLayer>& decoder, const Output& output)
-      : decoder_(decoder), output_(output), caches_(decoder.layers().size()) {}
+  CachedDecoder(const Stack<EncoderLayer>& decoder, const Output& output, const KeyValueCache::Options& options)
+      : decoder_(decoder), output_(output), options_(options) {}
 
   Tensor step(const Tensor& tokens) override {
     require(tokens.defined() && tokens.rank() == 2 && (length_ == 0 || tokens.size(0) == rows_), "Decoder::step",
             "tokens (N, L), the rows as before; found ", tokens.shape(), " after ", rows_, " rows");
     const NoGradScope no_grad;
+    if (caches_.empty()) {
+      for (const auto& layer : decoder_.layers()) caches_.push_back(layer->start(tokens.size(0), options_));
+    }
     const Value x = decoder_(tokens, length_, [&](const EncoderLayer& layer, const Value& y, size_t i) {
       return layer.step(y, caches_[i]);
     });
@@ -44,7 +47,8 @@ class CachedDecoder : public Decoder {
  private:
   const Stack<EncoderLayer>& decoder_;
   const Output& output_;
-  std::vector<nn::KeyValueCache> caches_;  // a layer each
+  KeyValueCache::Options options_;
+  std::vector<KeyValueCache> caches_;  // a layer each
   int64_t rows_ = 0;
   int64_t length_ = 0;
 };
@@ -79,6 +83,8 @@ Value Gpt::loss(const Tensor& tokens, const Tensor& expected, const CrossEntropy
   return parts_->output.loss(states(parts_->decoder, tokens), expected, options);
 }
 
-std::unique_ptr<Decoder> Gpt::start() const { return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output); }
+std::unique_ptr<Decoder> Gpt::start(const KeyValueCache::Options& cache) const {
+  return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output, cache);
+}
 
 }  // namespace heed::models

@@ -25,9 +25,9 @@ namespace {
 class CachedDecoder : public Decoder {
  public:
   CachedDecoder(const Stack<DecoderLayer>& decoder, const Output& output, const Value& memory,
-                const Tensor& memory_lengths, int64_t copies)
-      : decoder_(decoder), output_(output), lengths_(memory_lengths.clone()), rows_(memory.size(0) * copies) {
-    for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory));
+                const Tensor& memory_lengths, int64_t copies, const KeyValueCache::Options& options)
+      : decoder_(decoder), output_(output), sources_(memory.size(0)), rows_(sources_ * copies) {
+    for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory, memory_lengths, rows_, options));
   }
 
   Tensor step(const Tensor& tokens) override {
@@ -35,7 +35,7 @@ class CachedDecoder : public Decoder {
             " rows; found ", tokens.shape());
     const NoGradScope no_grad;
     const Value x = decoder_(tokens, length_, [&](const DecoderLayer& layer, const Value& y, size_t i) {
-      return layer.step(y, caches_[i], lengths_);
+      return layer.step(y, caches_[i]);
     });
     length_ += tokens.size(1);
     return output_.of_last(x);
@@ -51,11 +51,7 @@ class CachedDecoder : public Decoder {
       cache.self.reorder(rows);
       cache.memory.reorder(sources);
     }
-    const Tensor lengths = Tensor::empty({static_cast<int64_t>(sources.size())}, DType::i32);
-    for (size_t s = 0; s < sources.size(); ++s) {
-      lengths.data<int32_t>()[s] = lengths_.data<int32_t>()[sources[s]];
-    }
-    lengths_ = lengths;
+    sources_ = static_cast<int64_t>(sources.size());
     rows_ = static_cast<int64_t>(rows.size());
   }
 
@@ -65,7 +61,7 @@ class CachedDecoder : public Decoder {
   // The sources that the new rows need: one for each group where all groups have one size, as in a beam; else one a
   // row.
   [[nodiscard]] std::vector<int64_t> sources_of(std::span<const int64_t> rows) const {
-    const int64_t copies = rows_ / lengths_.size(0);
+    const int64_t copies = rows_ / sources_;
     std::vector<int64_t> each, groups, group_sizes;
     for (const int64_t row : rows) {
       each.push_back(row / copies);
@@ -84,7 +80,7 @@ class CachedDecoder : public Decoder {
   const Stack<DecoderLayer>& decoder_;
   const Output& output_;
   std::vector<DecoderLayer::Cache> caches_;
-  Tensor lengths_;  // (sources) i32
+  int64_t sources_;
   int64_t rows_;
   int64_t length_ = 0;
 };
@@ -135,12 +131,13 @@ Value Transformer::forward(const Tensor& source, const Tensor& source_lengths, c
   return decode(target, encode(source, source_lengths), source_lengths);
 }
 
-std::unique_ptr<Decoder> Transformer::start(const Tensor& source, const Tensor& source_lengths, int64_t copies) const {
+std::unique_ptr<Decoder> Transformer::start(const Tensor& source, const Tensor& source_lengths, int64_t copies,
+                                            const KeyValueCache::Options& cache) const {
   require(copies > 0 && source.defined() && source.rank() == 2 && source.size(0) > 0, "Transformer::start",
           "at least one source and one copy; found ", source.shape(), " and ", copies);
   const NoGradScope no_grad;
   const Value memory = encode(source, source_lengths);
-  return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output, memory, source_lengths, copies);
+  return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output, memory, source_lengths, copies, cache);
 }
 
 }  // namespace heed::models

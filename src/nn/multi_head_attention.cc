@@ -2,6 +2,7 @@
 // section 3.2.2.
 #include <numbers>
 
+#include "autograd/tape.h"
 #include "heed/error.h"
 #include "heed/nn.h"
 #include "nn/observer.h"
@@ -60,39 +61,57 @@ Value MultiHeadAttention::cross(const Value& x, const Value& memory, const Atten
   return attend(q, k, v, masks);
 }
 
+KeyValueCache MultiHeadAttention::start(int64_t batch, const KeyValueCache::Options& options) const {
+  return {batch, options_.key_value_heads, 0, options_.head_size, options_.value_size, options};
+}
+
 Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache) const {
   const auto& o = options_;
   const NoGradScope no_grad;
   cache.append(heads(key_(x), o.key_value_heads, o.head_size).data(),
                heads(value_(x), o.key_value_heads, o.value_size).data());
-  return attend(heads(query_(x), o.heads, o.head_size), Value(cache.keys.slice(2, 0, cache.length)),
-                Value(cache.values.slice(2, 0, cache.length)), {.causal = Causal::bottom_right()});
+  return attend(heads(query_(x), o.heads, o.head_size), cache, {.causal = Causal::bottom_right()});
 }
 
-KeyValueCache MultiHeadAttention::remember(const Value& memory) const {
+KeyValueCache MultiHeadAttention::remember(const Value& memory, const Tensor& lengths,
+                                           const KeyValueCache::Options& options) const {
   const auto& o = options_;
   const NoGradScope no_grad;
-  KeyValueCache cache;
+  KeyValueCache cache = start(memory.size(0), options);
   cache.append(heads(key_(memory), o.key_value_heads, o.head_size).data(),
-               heads(value_(memory), o.key_value_heads, o.value_size).data());
+               heads(value_(memory), o.key_value_heads, o.value_size).data(), lengths);
   return cache;
 }
 
-Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory, const Tensor& memory_lengths) const {
+Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory) const {
   const NoGradScope no_grad;
-  return attend(heads(query_(x), options_.heads, options_.head_size), Value(memory.keys.slice(2, 0, memory.length)),
-                Value(memory.values.slice(2, 0, memory.length)), {.key_lengths = memory_lengths});
+  return attend(heads(query_(x), options_.heads, options_.head_size), memory, {});
 }
 
 Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const {
-  if (options_.attention_dropout > 0 && TrainingScope::active()) {
-    options.dropout = {.rate = options_.attention_dropout, .seed = TrainingScope::next_dropout_seed()};
+  if (options_.attention_dropout > 0) {
+    // A layer takes two keys of the scope and uses the second one, as the first version of heed did by mistake: a
+    // training that is repeated keeps its bits.
+    if (TrainingScope::active()) (void)TrainingScope::next_dropout_seed();
+    options.dropout.rate = options_.attention_dropout;
   }
-  const Value mixed = attention(q, k, v, options);  // (B, H, L, Dv)
+  const ops::Dropout drawn = tape::next_dropout(options.dropout.rate);
+  options.dropout = {.rate = drawn.rate, .seed = drawn.seed};
+  const Value mixed = tape::attention_with_dropout(q, k, v, options);  // (B, H, L, Dv)
   if (AttentionObserver* observer = active_observer()) {
     // A second pass, so that being watched does not change how the output is computed.
     options.want = {.weights = true};
     observer->on_attention(path(), heed::attention(q.data(), k.data(), v.data(), options).weights);
+  }
+  return output_(merge_heads(mixed));
+}
+
+Value MultiHeadAttention::attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const {
+  const Value mixed(heed::attention(q.data(), cache, options).output);
+  if (AttentionObserver* observer = active_observer()) {
+    AttentionOptions watched = options;
+    watched.want.weights = true;
+    observer->on_attention(path(), heed::attention(q.data(), cache, watched).weights);
   }
   return output_(merge_heads(mixed));
 }

@@ -6,8 +6,8 @@
 #include <array>
 
 #include "attention/call/problem.h"
-#include "heed/attention.h"
-#include "heed/attention_cache.h"
+#include "heed/attention_variants.h"
+#include "heed/kv_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "kernels/attention/engine.h"
@@ -300,42 +300,42 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
 }
 
 // Sequences without padding, (T, H, D). `begins` says where each begins, in the queries and in the keys.
-struct PackedArguments {
+struct VarlenArguments {
   std::array<Tensor, 3> tensors;
-  PackedLengths lengths;
+  CuSeqlens lengths;
   AttentionOptions options;
 
-  PackedArguments(Arguments& arguments, const py::object& query, const py::object& key, const py::object& value,
+  VarlenArguments(Arguments& arguments, const py::object& query, const py::object& key, const py::object& value,
                   const std::array<py::object, 2>& begins, const py::dict& given)
       : tensors{arguments(query, "query"), arguments(key, "key"), arguments(value, "value")},
         lengths{arguments.integers(begins[0], "cu_seqlens_q"), arguments.integers(begins[1], "cu_seqlens_k")},
         options(options_of(given, arguments)) {
-    require(tensors[0].defined() && tensors[0].rank() == 3, "attention_packed", "query (T, H, D); found ",
+    require(tensors[0].defined() && tensors[0].rank() == 3, "attention_varlen", "query (T, H, D); found ",
             tensors[0].defined() ? to_string(tensors[0].shape()) : "none");
     require_heads(options, tensors[0]);
   }
 };
 
-py::dict attend_packed(const py::object& query, const py::object& key, const py::object& value,
+py::dict attend_varlen(const py::object& query, const py::object& key, const py::object& value,
                        const std::array<py::object, 2>& begins, const py::dict& given) {
   Arguments arguments;
-  PackedArguments packed(arguments, query, key, value, begins, given);
+  VarlenArguments packed(arguments, query, key, value, begins, given);
   unify(packed.tensors, true);
   const auto& [q, k, v] = packed.tensors;
   AttentionResult result;
   {
     const py::gil_scoped_release release;
-    result = attention_packed(q, k, v, packed.lengths, packed.options);
+    result = attention_varlen(q, k, v, packed.lengths, packed.options);
   }
   return dict_of(result, {.heads_first = true, .rank = 4});
 }
 
-py::dict differentiate_packed(const py::object& d_output, const py::object& query, const py::object& key,
+py::dict differentiate_varlen(const py::object& d_output, const py::object& query, const py::object& key,
                               const py::object& value, const py::object& output, const py::object& logsumexp,
                               const std::array<py::object, 2>& begins, const py::dict& given,
                               const std::array<bool, 3>& want) {
   Arguments arguments;
-  const PackedArguments packed(arguments, query, key, value, begins, given);
+  const VarlenArguments packed(arguments, query, key, value, begins, given);
   std::array<Tensor, 5> tensors{arguments(d_output, "d_output"), packed.tensors[0], packed.tensors[1],
                                 packed.tensors[2], arguments(output, "output")};
   unify(tensors, true);
@@ -347,7 +347,7 @@ py::dict differentiate_packed(const py::object& d_output, const py::object& quer
   AttentionGradients gradients;
   {
     const py::gil_scoped_release release;
-    gradients = attention_packed_backward(d, q, k, v, packed.lengths, forward, packed.options, wanted);
+    gradients = attention_varlen_backward(d, q, k, v, packed.lengths, forward, packed.options, wanted);
   }
   return dict_of(gradients);
 }
@@ -363,7 +363,7 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
   return attention_plan(layout.in(q), layout.in(k), layout.in(v), options).text;
 }
 
-AttentionCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
+KeyValueCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
                           const std::string& dtype, int64_t page, int64_t pages) {
   const std::pair<const char*, DType> types[] = {
       {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"int8", DType::i8}};
@@ -374,7 +374,7 @@ AttentionCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_
                         "\"");
 }
 
-void append(AttentionCache& cache, const py::object& key, const py::object& value, const py::object& lengths,
+void append(KeyValueCache& cache, const py::object& key, const py::object& value, const py::object& lengths,
             const std::string& layout) {
   Arguments arguments;
   Tensor k = arguments(key, "key"), v = arguments(value, "value");
@@ -400,7 +400,7 @@ py::dict attend_memory(const py::object& query, const KeyValues& memory, const p
   return dict_of(result, layout, options.want.output.defined());
 }
 
-py::dict attend_cache(const py::object& query, const AttentionCache& cache, const py::dict& given,
+py::dict attend_cache(const py::object& query, const KeyValueCache& cache, const py::dict& given,
                       const py::object& out) {
   Arguments arguments;
   return attend_memory(query, cache.memory(), given, out, arguments);
@@ -445,21 +445,22 @@ PYBIND11_MODULE(_heed, module) {
   });
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
-  module.def("attention_packed", &attend_packed);
-  module.def("attention_packed_backward", &differentiate_packed);
+  module.def("attention_varlen", &attend_varlen);
+  module.def("attention_varlen_backward", &differentiate_varlen);
   module.def("copy_into", &copy_into);
   define_ops(module);
   module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);
-  py::class_<AttentionCache>(module, "Cache")
+  py::class_<KeyValueCache>(module, "Cache")
       .def(py::init(&make_cache))
       .def("append", &append)
-      .def("truncate", &AttentionCache::truncate)
-      .def("lengths", [](const AttentionCache& cache) { return to_numpy(cache.memory().lengths.clone()); })
-      .def("capacity", &AttentionCache::capacity)
-      .def("free_pages", &AttentionCache::free_pages)
-      .def("nbytes", &AttentionCache::nbytes);
+      .def("truncate", &KeyValueCache::truncate)
+      .def("reorder", [](KeyValueCache& cache, const std::vector<int64_t>& rows) { cache.reorder(rows); })
+      .def("lengths", [](const KeyValueCache& cache) { return to_numpy(cache.memory().lengths.clone()); })
+      .def("capacity", &KeyValueCache::capacity)
+      .def("free_pages", &KeyValueCache::free_pages)
+      .def("nbytes", &KeyValueCache::nbytes);
   module.def("num_threads", &num_threads);
   module.def("set_num_threads", &set_num_threads);
   module.def("active_isa", [] { return std::string(to_string(active_isa())); });

@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "attention/attention_case.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -122,7 +123,7 @@ TEST(AttentionAdditive, AgreesWithThePoolingKernel) {
   const Tensor q = random.tensor({12, 5}), k = random.tensor({30, 5}), v = random.tensor({30, 4});
   const Tensor eye = Tensor::zeros({5, 5}), w = random.tensor({5});
   for (int64_t n = 0; n < 5; ++n) eye.data<float>()[n * 6] = 1;
-  const PoolingResult expected = attention_pooling(q, k, v, kernel::additive(eye, eye, w));
+  const PoolingResult expected = attention_pooling(q, k, v, alpha::additive(eye, eye, w));
   const auto one = [](const Tensor& x) { return x.reshape({1, 1, x.size(0), x.size(1)}); };
   const AttentionResult found = attention_additive(one(q), one(k), one(v), w, {.want = {.weights = true}});
   EXPECT_TRUE(testing::close(to_doubles(found.output), to_doubles(expected.output), 2e-6, "output"));

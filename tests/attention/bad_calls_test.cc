@@ -5,8 +5,9 @@
 #include <limits>
 
 #include "attention/attention_case.h"
-#include "heed/attention_cache.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
+#include "heed/kv_cache.h"
 
 namespace heed {
 namespace {
@@ -60,7 +61,9 @@ std::vector<Spoil> spoils() {
       [](Call& c, Random&) { c.k = c.k.to(DType::bf16); },
       [](Call& c, Random&) { c.v = Tensor::zeros(c.v.shape(), DType::i32); },
       [](Call& c, Random&) { c.q = c.q.select(0, 0); },
-      [](Call& c, Random&) { c.k = c.k.expand({1, c.batch, c.kv_heads, c.keys, c.size}); },
+      [](Call& c, Random&) {
+        c.k = c.k.expand({1, c.batch, c.kv_heads, c.keys, c.size});
+      },
       [](Call& c, Random& r) { c.q = resized(c.q, 0, r); },
       [](Call& c, Random& r) { c.q = resized(c.q, 3, r); },
       [](Call& c, Random& r) { c.v = resized(c.v, static_cast<int>(r.integer(0, 2)), r); },
@@ -68,38 +71,70 @@ std::vector<Spoil> spoils() {
         c.k = Tensor::zeros({c.batch, c.heads + 1, c.keys, c.size});
         c.v = Tensor::zeros({c.batch, c.heads + 1, c.keys, 3});
       },
-      [](Call& c, Random& r) { c.o.mask = Tensor::zeros({c.queries + r.integer(1, 3), c.keys + 1}, DType::boolean); },
-      [](Call& c, Random&) { c.o.mask = Tensor::zeros({c.queries, c.keys}); },
-      [](Call& c, Random&) { c.o.mask = Tensor::zeros({1, 1, 1, 1, 1}, DType::boolean); },
+      [](Call& c, Random& r) {
+        c.o.mask = Tensor::zeros({c.queries + r.integer(1, 3), c.keys + 1}, DType::boolean);
+      },
+      [](Call& c, Random&) {
+        c.o.mask = Tensor::zeros({c.queries, c.keys});
+      },
+      [](Call& c, Random&) {
+        c.o.mask = Tensor::zeros({1, 1, 1, 1, 1}, DType::boolean);
+      },
       [](Call& c, Random&) { c.o.bias = Tensor::zeros({c.keys + 1}); },
-      [](Call& c, Random&) { c.o.bias = Tensor::zeros({c.queries, c.keys}, DType::boolean); },
+      [](Call& c, Random&) {
+        c.o.bias = Tensor::zeros({c.queries, c.keys}, DType::boolean);
+      },
       [](Call& c, Random&) { c.o.key_lengths = ints({c.batch + 1}, 1); },
       [](Call& c, Random& r) { c.o.key_lengths = ints({c.batch}, r.chance(0.5) ? -1 : static_cast<int>(c.keys) + 1); },
       [](Call& c, Random&) { c.o.key_lengths = Tensor::zeros({c.batch}, DType::i64); },
       [](Call& c, Random&) { c.o.key_lengths = ints({c.batch}, INT32_MIN); },
       [](Call& c, Random& r) { c.o.alibi_slopes = Tensor::zeros({c.heads + r.integer(1, 2)}); },
       [](Call& c, Random&) { c.o.alibi_slopes = ints({c.heads}, 1); },
-      [](Call& c, Random&) { c.o.sinks = Tensor::zeros({c.heads, 1}); },
+      [](Call& c, Random&) {
+        c.o.sinks = Tensor::zeros({c.heads, 1});
+      },
       [](Call& c, Random&) { c.o.sinks = Tensor::zeros({c.heads + 1}); },
-      [](Call& c, Random&) { c.o.query_documents = ints({c.batch, c.queries}, 0); },
+      [](Call& c, Random&) {
+        c.o.query_documents = ints({c.batch, c.queries}, 0);
+      },
       [](Call& c, Random&) {
         c.o.query_documents = ints({c.batch, c.queries}, 0);
         c.o.key_documents = ints({c.batch, c.keys + 1}, 0);
       },
       [bad_float](Call& c, Random& r) { c.o.softcap = r.chance(0.3) ? -1.0f : bad_float(r); },
       [bad_float](Call& c, Random& r) { c.o.scale = bad_float(r); },
-      [bad_float](Call& c, Random& r) { c.o.dropout.rate = r.chance(0.3) ? 1.0f : r.chance(0.5) ? -0.1f : bad_float(r); },
+      [bad_float](Call& c, Random& r) {
+        c.o.dropout.rate = r.chance(0.3) ? 1.0f : r.chance(0.5) ? -0.1f : bad_float(r);
+      },
       [](Call& c, Random& r) { (r.chance(0.5) ? c.o.window.left : c.o.window.right) = -r.integer(2, INT64_MAX - 1); },
       [](Call& c, Random& r) { c.o.want.taps.top_k = r.chance(0.5) ? c.keys + r.integer(1, 1000) : -1; },
-      [](Call& c, Random& r) { c.o.want.taps.rows = {{r.chance(0.5) ? c.heads : -1, 0}}; },
-      [](Call& c, Random& r) { c.o.want.taps.rows = {{0, r.chance(0.5) ? c.queries : INT64_MIN}}; },
-      [](Call& c, Random&) { c.o.want.taps.rows = {{0, 0}, {0, 0}}; },
-      [](Call& c, Random&) { c.o.want.taps.map = {c.queries + 1, 1, false}; },
-      [](Call& c, Random&) { c.o.want.taps.map = {1, INT64_MAX, true}; },
-      [](Call& c, Random&) { c.o.want.taps.map = {-1, 1, false}; },
-      [](Call& c, Random&) { c.o.score = score::RelativePosition{{}, 3}; },
-      [](Call& c, Random&) { c.o.score = score::RelativePosition{ints({c.heads, 7}, 0), 3}; },
-      [](Call& c, Random&) { c.o.score = score::RelativePosition{Tensor::zeros({0}), 3}; },
+      [](Call& c, Random& r) {
+        c.o.want.taps.rows = {{r.chance(0.5) ? c.heads : -1, 0}};
+      },
+      [](Call& c, Random& r) {
+        c.o.want.taps.rows = {{0, r.chance(0.5) ? c.queries : INT64_MIN}};
+      },
+      [](Call& c, Random&) {
+        c.o.want.taps.rows = {{0, 0}, {0, 0}};
+      },
+      [](Call& c, Random&) {
+        c.o.want.taps.map = {c.queries + 1, 1, false};
+      },
+      [](Call& c, Random&) {
+        c.o.want.taps.map = {1, INT64_MAX, true};
+      },
+      [](Call& c, Random&) {
+        c.o.want.taps.map = {-1, 1, false};
+      },
+      [](Call& c, Random&) {
+        c.o.score = score::RelativePosition{{}, 3};
+      },
+      [](Call& c, Random&) {
+        c.o.score = score::RelativePosition{ints({c.heads, 7}, 0), 3};
+      },
+      [](Call& c, Random&) {
+        c.o.score = score::RelativePosition{Tensor::zeros({0}), 3};
+      },
   };
 }
 
@@ -169,7 +204,7 @@ TEST(AttentionBadCalls, OfTheBackwardPassEndInTheOneError) {
   }
 }
 
-TEST(AttentionBadCalls, OfCachesAndPackedBatchesEndInTheOneError) {
+TEST(AttentionBadCalls, OfCachesAndRaggedBatchesEndInTheOneError) {
   Random random(13);
   for (int64_t n = 0; n < wanted_calls() / 4; ++n) {
     const int64_t page = random.integer(1, 8), pages = random.integer(1, 5), keys = page * pages;
@@ -192,8 +227,11 @@ TEST(AttentionBadCalls, OfCachesAndPackedBatchesEndInTheOneError) {
     std::vector<int32_t> begins{0, 4, 9, 12};
     begins[static_cast<size_t>(random.integer(0, 3))] += static_cast<int32_t>(random.integer(10, 100));
     const Tensor cumulative = Tensor::from(std::span<const int32_t>(begins), {4});
-    expect_error([&] { (void)attention_packed(rows, rows, rows, {cumulative, cumulative}); },
-                 "packed, call " + std::to_string(n));
+    expect_error(
+        [&] {
+          (void)attention_varlen(rows, rows, rows, {cumulative, cumulative});
+        },
+        "packed, call " + std::to_string(n));
   }
 }
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/attention_case.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -84,7 +85,7 @@ TEST(AttentionErrors, ReferenceAndPoolingCheckToo) {
                  (void)reference::attention(kQuery, kKey, Tensor::zeros({2, 2, 6, 3}));
                }),
                "[reference::attention] as many values as keys");
-  EXPECT_PRED2(says, message_of([] { (void)kernel::gaussian(0); }), "a width above 0; found 0");
+  EXPECT_PRED2(says, message_of([] { (void)alpha::gaussian(0); }), "a width above 0; found 0");
   EXPECT_PRED2(says, message_of([] {
                  (void)attention_pooling(Tensor::zeros({1, 1}), Tensor::zeros({2, 1}), Tensor::zeros({2, 1}),
                                          [](auto, auto) { return -1.0; });

@@ -1,9 +1,10 @@
 // Numbers that others published: the worked examples the project grew from, tiny-llm's cases, regression by pooling.
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "attention/attention_case.h"
+#include "base/data.h"
+#include "heed/attention_variants.h"
 #include "heed/io.h"
 
 namespace heed {
@@ -48,11 +49,6 @@ TEST(AttentionPublished, YourJourneyStartsWithOneStep) {
               5e-5);
 }
 
-std::filesystem::path shared() {
-  const char* const folder = std::getenv("HEED_SHARED");
-  return folder != nullptr ? std::filesystem::path(folder) : std::filesystem::path(HEED_SOURCE_DIR) / "../shared";
-}
-
 // Leading axes added or, but for the last two, taken together.
 Tensor as_four_axes(const Tensor& x) {
   if (x.rank() > 4) return x.contiguous().reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
@@ -81,8 +77,7 @@ void check_trials(const std::filesystem::path& file, std::optional<float> scale,
 }
 
 TEST(AttentionPublished, TinyLlmCases) {
-  const auto folder = shared() / "data/tiny_llm";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const auto folder = test::test_data("tiny_llm");
   for (const char* batch : {"b0", "b1", "b2"}) {
     const std::string b = batch;
     check_trials(folder / ("simple_attention_" + b + "_f32.safetensors"), {}, Causal::none());
@@ -91,8 +86,7 @@ TEST(AttentionPublished, TinyLlmCases) {
 }
 
 TEST(AttentionPublished, TinyLlmGroupedHeads) {
-  const auto folder = shared() / "data/tiny_llm";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const auto folder = test::test_data("tiny_llm");
   for (const char* batch : {"b0", "b1", "b2"}) {
     for (const bool given : {false, true}) {
       const std::string start = "gqa_" + std::string(batch) + (given ? "_scale0.8_" : "_scaledef_");
@@ -108,25 +102,25 @@ TEST(AttentionPooling, KernelsAreThoseOfTheBook) {
   const Tensor q = Tensor::from({0.0f, 1.0f, 9.0f}, {3, 1}), k = Tensor::from({0.0f, 0.5f, 2.0f}, {3, 1});
   const Tensor v = Tensor::from({1.0f, 2.0f, 4.0f}, {3, 1});
   const auto g = [](double u) { return std::exp(-u * u / 2); };
-  const PoolingResult gaussian = attention_pooling(q, k, v, kernel::gaussian(1));
+  const PoolingResult gaussian = attention_pooling(q, k, v, alpha::gaussian(1));
   const double sum = g(0) + g(0.5) + g(2);
   expect_near(to_doubles(gaussian.weights.slice(0, 0, 1)), {g(0) / sum, g(0.5) / sum, g(2) / sum}, 1e-7);
   expect_near(to_doubles(gaussian.output.slice(0, 0, 1)), {(g(0) + 2 * g(0.5) + 4 * g(2)) / sum}, 1e-6);
 
-  const PoolingResult boxcar = attention_pooling(q, k, v, kernel::boxcar(1));  // |q - k| < 1: strictly
+  const PoolingResult boxcar = attention_pooling(q, k, v, alpha::boxcar(1));  // |q - k| < 1: strictly
   expect_near(to_doubles(boxcar.weights), {0.5, 0.5, 0, 0, 1, 0, 0, 0, 0}, 1e-7);
   expect_near(to_doubles(boxcar.output), {1.5, 2, 0}, 1e-6);  // nothing near 9: zero
 
-  const PoolingResult tent = attention_pooling(q, k, v, kernel::epanechnikov(1));
+  const PoolingResult tent = attention_pooling(q, k, v, alpha::epanechnikov(1));
   expect_near(to_doubles(tent.weights), {2.0 / 3, 1.0 / 3, 0, 0, 1, 0, 0, 0, 0}, 1e-7);
-  const PoolingResult wide = attention_pooling(q, k, v, kernel::epanechnikov(2));
+  const PoolingResult wide = attention_pooling(q, k, v, alpha::epanechnikov(2));
   expect_near(to_doubles(wide.weights.slice(0, 1, 2)), {0.5 / 1.75, 0.75 / 1.75, 0.5 / 1.75}, 1e-7);
 }
 
 TEST(AttentionPooling, DotProductIsAttention) {
   testing::Random random(4);
   const Tensor q = random.tensor({5, 7}), k = random.tensor({9, 7}), v = random.tensor({9, 3});
-  const Tensor pooled = attention_pooling(q, k, v, kernel::dot_product(0.6f)).output;
+  const Tensor pooled = attention_pooling(q, k, v, alpha::dot_product(0.6f)).output;
   const Tensor plain =
       attention(q.reshape({1, 1, 5, 7}), k.reshape({1, 1, 9, 7}), v.reshape({1, 1, 9, 3}), {.scale = 0.6f}).output;
   EXPECT_TRUE(close(to_doubles(pooled), to_doubles(plain), 1e-6, "output"));
@@ -145,7 +139,7 @@ TEST(AttentionPooling, AdditiveAndOwnFunctions) {
     }
     return std::exp(score);
   };
-  const Tensor weights = attention_pooling(q, k, v, kernel::additive(wq, wk, w)).weights;
+  const Tensor weights = attention_pooling(q, k, v, alpha::additive(wq, wk, w)).weights;
   for (int64_t i = 0; i < 2; ++i) {
     const double sum = alpha(i, 0) + alpha(i, 1) + alpha(i, 2) + alpha(i, 3);
     for (int64_t j = 0; j < 4; ++j) EXPECT_NEAR(weights.at({i, j}), alpha(i, j) / sum, 1e-7);

@@ -2,6 +2,7 @@
 #include "heed/score.h"
 
 #include "attention/attention_case.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -327,9 +328,9 @@ TEST(AttentionRadial, IsPoolingWithThatKernel) {
   Random random(27);
   const Tensor q = random.tensor({1, 1, 40, 3}), k = random.tensor({1, 1, 70, 3}), v = random.tensor({1, 1, 70, 6});
   const auto rows = [](const Tensor& t) { return t.reshape({t.size(2), t.size(3)}); };
-  const std::pair<Score, kernel::Alpha> kernels[] = {{score::Gaussian{0.5f}, kernel::gaussian(0.5f)},
-                                                     {score::Boxcar{0.6f}, kernel::boxcar(0.6f)},
-                                                     {score::Epanechnikov{0.8f}, kernel::epanechnikov(0.8f)}};
+  const std::pair<Score, alpha::Kernel> kernels[] = {{score::Gaussian{0.5f}, alpha::gaussian(0.5f)},
+                                                     {score::Boxcar{0.6f}, alpha::boxcar(0.6f)},
+                                                     {score::Epanechnikov{0.8f}, alpha::epanechnikov(0.8f)}};
   for (const auto& [log_alpha, alpha] : kernels) {
     const AttentionResult fused = attention_radial(q, k, v, log_alpha, {.want = {.logsumexp = true, .weights = true}});
     const PoolingResult plain = attention_pooling(rows(q), rows(k), rows(v), alpha);

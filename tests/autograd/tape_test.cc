@@ -4,7 +4,7 @@
 #include <string>
 #include <thread>
 
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
 

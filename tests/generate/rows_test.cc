@@ -25,7 +25,7 @@ TEST(Rows, LogSumExpIsAccurate) {
       for (const float v : x) sum += std::exp(static_cast<double>(v) - top);
       const double want = top + std::log(sum);
       const Tensor row = Tensor::wrap(x.data(), {1, static_cast<int64_t>(size)});
-      EXPECT_NEAR(static_cast<double>(log_normalisers(row, "test")[0]), want, 1e-6 + 2e-7 * std::abs(want))
+      EXPECT_NEAR(static_cast<double>(finite_logsumexp(row, "test")[0]), want, 1e-6 + 2e-7 * std::abs(want))
           << size << " " << scale;
     }
   }
@@ -33,15 +33,15 @@ TEST(Rows, LogSumExpIsAccurate) {
 
 TEST(Rows, LogSumExpTakesMinusInfinityAndRefusesTheRest) {
   const float inf = std::numeric_limits<float>::infinity();
-  EXPECT_NEAR(log_normalisers(Tensor::from({-inf, 0.5f, -inf}, {1, 3}), "test")[0], 0.5f, 1e-6f);
+  EXPECT_NEAR(finite_logsumexp(Tensor::from({-inf, 0.5f, -inf}, {1, 3}), "test")[0], 0.5f, 1e-6f);
   for (const int64_t at : {0, 9}) {
     const Tensor x = Tensor::zeros({2, 10});
     x.data<float>()[10 + at] = std::nanf("");
-    EXPECT_THROW((void)log_normalisers(x, "test"), Error);
+    EXPECT_THROW((void)finite_logsumexp(x, "test"), Error);
     x.data<float>()[10 + at] = inf;
-    EXPECT_THROW((void)log_normalisers(x, "test"), Error);
+    EXPECT_THROW((void)finite_logsumexp(x, "test"), Error);
   }
-  EXPECT_THROW((void)log_normalisers(Tensor::full({1, 10}, -inf), "test"), Error);
+  EXPECT_THROW((void)finite_logsumexp(Tensor::full({1, 10}, -inf), "test"), Error);
 }
 
 TEST(Rows, TopEntriesAreThoseOfAFullSort) {

@@ -107,7 +107,7 @@ TEST(MultiHeadAttention, WithACacheGivesTheSameBits) {
     const Tensor x = sample({2, 9, c.options.width}, 1);
     const AttentionOptions causal = {.causal = Causal::top_left()};
     const Tensor whole = root.attention.self(Value(x), causal).data();
-    KeyValueCache cache;
+    KeyValueCache cache = root.attention.start(2);
     int64_t at = 0;
     for (const int64_t count : {4, 1, 1, 3}) {
       const Tensor part = root.attention.self(Value(x.slice(1, at, at + count).contiguous()), cache).data();
@@ -121,7 +121,7 @@ TEST(MultiHeadAttention, WithACacheGivesTheSameBits) {
     const Tensor lengths = Tensor::from(std::span<const int32_t>(std::vector<int32_t>{9, 4}), {2});
     const AttentionOptions padding = {.key_lengths = lengths};
     const Tensor direct = root.attention.cross(Value(x), Value(x), padding).data();
-    const Tensor remembered = root.attention.cross(Value(x), root.attention.remember(Value(x)), lengths).data();
+    const Tensor remembered = root.attention.cross(Value(x), root.attention.remember(Value(x), lengths)).data();
     EXPECT_EQ(
         std::memcmp(direct.contiguous().raw(), remembered.contiguous().raw(), static_cast<size_t>(direct.nbytes())), 0);
   }
@@ -229,6 +229,28 @@ TEST(MultiHeadAttention, DropsWeightsInTrainingOnly) {
   EXPECT_FALSE(same(quiet, first));
   EXPECT_FALSE(same(first, second));
   EXPECT_TRUE(same(first, again));
+}
+
+// What an observer hears in training are the weights that made the output, dropout included.
+TEST(MultiHeadAttention, TellsItsObserverTheWeightsThatDropoutLeft) {
+  const Root root({.width = 8, .heads = 2, .attention_dropout = 0.5f});
+  const Tensor x = sample({2, 6, 8}, 1);
+  Listener listener;
+  const TrainingScope training(7, 1);
+  const ObserverScope scope(listener);
+  const Tensor output = root.attention.self(Value(x), {}).data();
+  int64_t dropped = 0;
+  for (int64_t n = 0; n < listener.last.numel(); ++n) dropped += listener.last.contiguous().data<float>()[n] == 0;
+  EXPECT_GT(dropped, 0);
+  std::map<std::string, Tensor> parameters;
+  for (const auto& [name, value] : root.named_parameters()) parameters[name] = value.data();
+  const Value v =
+      heads(linear(Value(x), Value(parameters["mha.value.weight"]), Value(parameters["mha.value.bias"])), 2, 4);
+  const Value mixed = merge_heads(matmul(Value(listener.last), Value(v.data().contiguous())));
+  const Tensor expected =
+      linear(mixed, Value(parameters["mha.output.weight"]), Value(parameters["mha.output.bias"])).data();
+  for (int64_t n = 0; n < expected.numel(); ++n)
+    EXPECT_NEAR(output.contiguous().data<float>()[n], expected.data<float>()[n], 1e-5);
 }
 
 TEST(MultiHeadAttention, RefusesSizesThatDoNotFit) {

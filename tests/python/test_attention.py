@@ -341,10 +341,10 @@ class Errors(unittest.TestCase):
         lse = np.zeros((1, 4, 5), np.float32)
         weight = np.zeros(8, np.float32)
         for error, text, call in (
-            (TypeError, "found layout", lambda: heed.attention_packed(rows, rows, rows, begins, layout="blhd")),
-            (TypeError, "found layout", lambda: heed.attention_packed_backward(
+            (TypeError, "found layout", lambda: heed.attention_varlen(rows, rows, rows, begins, layout="blhd")),
+            (TypeError, "found layout", lambda: heed.attention_varlen_backward(
                 rows, rows, rows, rows, rows, lse[0], begins, layout="blhd")),
-            (TypeError, "found taps", lambda: heed.attention_packed(rows, rows, rows, begins, taps={"entropy": True})),
+            (TypeError, "found taps", lambda: heed.attention_varlen(rows, rows, rows, begins, taps={"entropy": True})),
             (TypeError, "found dropout_p", lambda: heed.attention_additive(q, k, v, weight, dropout_p=0.1)),
             (TypeError, "found out", lambda: heed.explain(q, k, v, out=q)),
             (TypeError, "weight (D) or (H, D); found None", lambda: heed.attention_additive(q, k, v, None)),
@@ -443,6 +443,19 @@ class Caches(unittest.TestCase):
             q, rows(key, key_scales), rows(value, value_scales), key_lengths=lengths, causal=True)
         np.testing.assert_array_equal(found, expected)
 
+    def test_caches_grow_and_fork(self):
+        k, v, q = random_arrays((2, 1, 30, 8), (2, 1, 30, 8), (3, 1, 1, 8))
+        for page in (0, 4):
+            cache = heed.KeyValueCache(2, 1, 0, 8, page=page)
+            cache.append(k[:, :, :20], v[:, :, :20])
+            cache.append(k[:, :, 20:], v[:, :, 20:], np.array([10, 3]))
+            cache.reorder([1, 0, 1])
+            self.assertEqual(cache.lengths.tolist(), [23, 30, 23])
+            expected = heed.attention(q, k[[1, 0, 1]], v[[1, 0, 1]], key_lengths=np.array([23, 30, 23], np.int32))
+            np.testing.assert_array_equal(heed.attention_cached(q, cache), expected)
+            self.assertRaises(ValueError, lambda: cache.reorder([3]))
+            self.assertRaises(ValueError, lambda: cache.reorder([]))
+
     def test_lengths_truncation_and_errors(self):
         k, v, q = random_arrays((2, 1, 4, 8), (2, 1, 4, 8), (2, 1, 1, 8))
         cache = heed.KeyValueCache(2, 1, 8, 8, page=4, pages=3)
@@ -522,9 +535,9 @@ class Tables(unittest.TestCase):
         options = {"causal": True, "alibi_slopes": slopes, "relative_table": table}
         for dtype in ("float32", "float16"):
             q, k, v, d = (x.astype(dtype) for x in (q, k, v, d))
-            r = heed.attention_packed(q, k, v, begins, key_begins, return_logsumexp=True, **options)
+            r = heed.attention_varlen(q, k, v, begins, key_begins, return_logsumexp=True, **options)
             self.assertEqual((r.output.shape, r.output.dtype.name, r.logsumexp.shape), ((17, 4, 6), dtype, (4, 17)))
-            g = heed.attention_packed_backward(d, q, k, v, r.output, r.logsumexp, begins, key_begins,
+            g = heed.attention_varlen_backward(d, q, k, v, r.output, r.logsumexp, begins, key_begins,
                                                want_alibi_slopes=True, want_relative_table=True, **options)
             shared = [0, 0]
             for i in range(3):
@@ -543,15 +556,15 @@ class Tables(unittest.TestCase):
             limit = 1e-5 if dtype == "float32" else 1e-2
             np.testing.assert_allclose(g.alibi_slopes, shared[0], rtol=limit, atol=limit)
             np.testing.assert_allclose(g.relative_table, shared[1], rtol=limit, atol=limit)
-        same = heed.attention_packed(q, q, q, begins)
-        np.testing.assert_array_equal(same, heed.attention_packed(q, q, q, begins, begins))
+        same = heed.attention_varlen(q, q, q, begins)
+        np.testing.assert_array_equal(same, heed.attention_varlen(q, q, q, begins, begins))
         for bad in ([0, 5, 4, 17], [0, 5], [1, 17], [0, 5, 18], [0, -1, 17], []):
-            self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, np.array(bad, np.int32)))
-        self.assertRaises(TypeError, lambda: heed.attention_packed(q, q, q, "begins"))
-        self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, None))
-        self.assertRaises(ValueError, lambda: heed.attention_packed(q[None], q, q, begins))
-        self.assertRaises(ValueError, lambda: heed.attention_packed(q, q, q, begins, mask=np.ones((17, 17), bool)))
-        self.assertRaises(TypeError, lambda: heed.attention_packed(q, q, q, begins, taps={"entropy": True}))
+            self.assertRaises(ValueError, lambda: heed.attention_varlen(q, q, q, np.array(bad, np.int32)))
+        self.assertRaises(TypeError, lambda: heed.attention_varlen(q, q, q, "begins"))
+        self.assertRaises(ValueError, lambda: heed.attention_varlen(q, q, q, None))
+        self.assertRaises(ValueError, lambda: heed.attention_varlen(q[None], q, q, begins))
+        self.assertRaises(ValueError, lambda: heed.attention_varlen(q, q, q, begins, mask=np.ones((17, 17), bool)))
+        self.assertRaises(TypeError, lambda: heed.attention_varlen(q, q, q, begins, taps={"entropy": True}))
 
     def test_explain_names_what_runs(self):
         q, k = random_arrays((1, 4, 100, 8), (1, 2, 200, 8))

@@ -115,7 +115,7 @@ class Torch(unittest.TestCase):
             q, k, v = tensors((11, 4, 16), (18, 2, 16), (18, 2, 8), dtype=dtype)
             q, k, v = (x.detach().requires_grad_() for x in (q, k, v))
             sinks = torch.zeros(4).requires_grad_()
-            output = heed_torch.attention_packed(q, k, v, begins_q, begins_k, causal=True, sinks=sinks)
+            output = heed_torch.attention_varlen(q, k, v, begins_q, begins_k, causal=True, sinks=sinks)
             weights = torch.linspace(-1, 1, output.numel()).reshape(output.shape).to(dtype)
             gradients = torch.autograd.grad(output, (q, k, v, sinks), weights)
             parts = []
@@ -129,9 +129,9 @@ class Torch(unittest.TestCase):
             for mine, theirs in zip(gradients, torch.autograd.grad(alone, (q, k, v, sinks), weights)):
                 torch.testing.assert_close(mine, theirs, rtol=tolerance, atol=tolerance)
         compiled = torch.compile(
-            lambda a: heed_torch.attention_packed(a, a, a, begins_q).square().sum(), backend="aot_eager", fullgraph=True)
+            lambda a: heed_torch.attention_varlen(a, a, a, begins_q).square().sum(), backend="aot_eager", fullgraph=True)
         x = tensors((11, 2, 8))[0]
-        torch.testing.assert_close(compiled(x), heed_torch.attention_packed(x, x, x, begins_q).square().sum())
+        torch.testing.assert_close(compiled(x), heed_torch.attention_varlen(x, x, x, begins_q).square().sum())
 
     def test_additive_attention_against_its_formula(self):
         q, k, v, weight, bias = tensors((2, 4, 5, 8), (2, 4, 6, 8), (2, 4, 6, 3), (4, 8), (4, 5, 6))
@@ -174,7 +174,7 @@ class Torch(unittest.TestCase):
             (ValueError, "values to unpack", lambda: heed_torch.attention(q, k, v, window=())),
             (TypeError, "unexpected keyword", lambda: heed_torch.attention(q, k, v, attn_mask=None)),
             (TypeError, "weight .* found None", lambda: heed_torch.attention_additive(q, k, v, None)),
-            (TypeError, "cu_seqlens_q .* found None", lambda: heed_torch.attention_packed(rows, rows, rows, None)),
+            (TypeError, "cu_seqlens_q .* found None", lambda: heed_torch.attention_varlen(rows, rows, rows, None)),
             (NotImplementedError, "forward-mode", lambda: torch.func.jvp(
                 lambda x: heed_torch.attention(x, k.detach(), v.detach()), (q.detach(),), (q.detach(),))),
         ):

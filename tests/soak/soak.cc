@@ -14,7 +14,7 @@
 
 #include "attention/attention_case.h"
 #include "attention/guarded.h"
-#include "heed/attention_cache.h"
+#include "heed/kv_cache.h"
 #include "kernels/attention/engine.h"
 
 namespace heed {
@@ -156,7 +156,7 @@ class Case {
     const testing::Problem& p = case_.problem;
     const int64_t keys = p.k.size(2);
     if (keys == 0 || p.options.query_documents.defined() || random_.chance(0.5)) return;
-    AttentionCache cache(p.k.size(0), p.k.size(1), keys, p.k.size(3), p.v.size(3),
+    KeyValueCache cache(p.k.size(0), p.k.size(1), keys, p.k.size(3), p.v.size(3),
                          {.dtype = dtype_, .page = random_.pick<int64_t>({0, 0, 1, 7, 16, 64})});
     const Tensor& lengths = p.options.key_lengths;
     int64_t longest = 0;

@@ -4,7 +4,7 @@
 #include <string_view>
 
 #include "attention/call/problem.h"
-#include "heed/attention_cache.h"
+#include "heed/kv_cache.h"
 #include "kernels/attention/engine.h"
 
 namespace heed {

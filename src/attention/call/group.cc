@@ -2,6 +2,8 @@
 
 namespace heed {
 
+bool is_element(DType dtype) { return dtype == DType::f32 || is_half(dtype) || dtype == DType::i8; }
+
 kernels::Element element_of(DType dtype) {
   if (dtype == DType::bf16) return kernels::Element::bf16;
   if (dtype == DType::f16) return kernels::Element::f16;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "attention/call/problem.h"
-#include "heed/attention_cache.h"
+#include "heed/kv_cache.h"
 #include "kernels/attention/group.h"
 
 namespace heed {
@@ -22,7 +22,8 @@ template <class T>
 // Rows in words of 4 bytes: f32, or bf16 in pairs. Null where they are neither.
 [[nodiscard]] kernels::StridedRows<float> words_of(const Tensor& tensor, int64_t b, int64_t h);
 
-[[nodiscard]] kernels::Element element_of(DType dtype);  // of f32, bf16, f16, i8
+[[nodiscard]] bool is_element(DType dtype);              // one of f32, bf16, f16, i8: what kernels read
+[[nodiscard]] kernels::Element element_of(DType dtype);  // of such a dtype
 
 // `heads` query heads of sequence b from `first_head` on, which all read key/value head first_head / group(). A query
 // in half precision is left to HalfRows (schedule/half_rows.h). The problem must outlive the group.

@@ -2,7 +2,7 @@
 #include "attention/backward/backward.h"
 #include "attention/forward/forward.h"
 #include "attention/observe/taps.h"
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {

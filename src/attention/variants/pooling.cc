@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "base/threads.h"
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -26,7 +26,7 @@ void require_width(std::string_view function, float width) {
 // rows of `weight` (E, D) times x (D).
 std::vector<double> project(const Tensor& weight, std::span<const float> x) {
   const int64_t rows = weight.size(0), columns = weight.size(1);
-  require(columns == static_cast<int64_t>(x.size()), "kernel::additive", "vectors of ", columns, " numbers; found ",
+  require(columns == static_cast<int64_t>(x.size()), "alpha::additive", "vectors of ", columns, " numbers; found ",
           x.size());
   const float* const w = weight.data<float>();
   std::vector<double> result(static_cast<size_t>(rows));
@@ -41,32 +41,32 @@ std::vector<double> project(const Tensor& weight, std::span<const float> x) {
 
 }  // namespace
 
-namespace kernel {
+namespace alpha {
 
-Alpha gaussian(float width) {
-  require_width("kernel::gaussian", width);
+Kernel gaussian(float width) {
+  require_width("alpha::gaussian", width);
   return [width](std::span<const float> query, std::span<const float> key) {
     const double u = distance(query, key) / static_cast<double>(width);
     return std::exp(-0.5 * u * u);
   };
 }
 
-Alpha boxcar(float width) {
-  require_width("kernel::boxcar", width);
+Kernel boxcar(float width) {
+  require_width("alpha::boxcar", width);
   return [width](std::span<const float> query, std::span<const float> key) {
     return distance(query, key) < static_cast<double>(width) ? 1.0 : 0.0;
   };
 }
 
-Alpha epanechnikov(float width) {
-  require_width("kernel::epanechnikov", width);
+Kernel epanechnikov(float width) {
+  require_width("alpha::epanechnikov", width);
   return [width](std::span<const float> query, std::span<const float> key) {
     return std::max(0.0, 1.0 - distance(query, key) / static_cast<double>(width));
   };
 }
 
-Alpha dot_product(float scale) {
-  require(std::isfinite(scale), "kernel::dot_product", "a finite scale; found ", scale);
+Kernel dot_product(float scale) {
+  require(std::isfinite(scale), "alpha::dot_product", "a finite scale; found ", scale);
   return [scale](std::span<const float> query, std::span<const float> key) {
     double product = 0;
     for (size_t d = 0; d < query.size(); ++d) product += static_cast<double>(query[d]) * static_cast<double>(key[d]);
@@ -74,10 +74,10 @@ Alpha dot_product(float scale) {
   };
 }
 
-Alpha additive(const Tensor& query_weight, const Tensor& key_weight, const Tensor& w) {
+Kernel additive(const Tensor& query_weight, const Tensor& key_weight, const Tensor& w) {
   require(query_weight.rank() == 2 && key_weight.rank() == 2 && w.rank() == 1 && query_weight.size(0) == w.size(0) &&
               key_weight.size(0) == w.size(0),
-          "kernel::additive", "query_weight (E, D), key_weight (E, D) and w (E); found ", query_weight.shape(), ", ",
+          "alpha::additive", "query_weight (E, D), key_weight (E, D) and w (E); found ", query_weight.shape(), ", ",
           key_weight.shape(), " and ", w.shape());
   const Tensor wq = query_weight.to(DType::f32).contiguous(), wk = key_weight.to(DType::f32).contiguous();
   const Tensor ws = w.to(DType::f32).contiguous();
@@ -89,10 +89,10 @@ Alpha additive(const Tensor& query_weight, const Tensor& key_weight, const Tenso
   };
 }
 
-}  // namespace kernel
+}  // namespace alpha
 
 PoolingResult attention_pooling(const Tensor& query, const Tensor& key, const Tensor& value,
-                                const kernel::Alpha& alpha) {
+                                const alpha::Kernel& alpha) {
   constexpr std::string_view kName = "attention_pooling";
   require(query.defined() && key.defined() && value.defined(), kName,
           "query, key and value; found an undefined tensor");

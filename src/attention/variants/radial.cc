@@ -1,6 +1,6 @@
 // Radial kernels: |q - k|^2 = (q, |q|^2, 1) . (-2 k, 1, |k|^2), so the engine's own product gives the distances.
 #include "base/threads.h"
-#include "heed/attention.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {

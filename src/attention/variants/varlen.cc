@@ -4,6 +4,7 @@
 #include "attention/backward/backward.h"
 #include "attention/call/explain.h"
 #include "attention/forward/forward.h"
+#include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -25,25 +26,26 @@ std::vector<int64_t> checked_lengths(std::string_view function, std::string_view
   return begins;
 }
 
-// Rows [begin, end) of a packed tensor (T, H, D) as one sequence (1, H, L, D).
-Tensor sequence_of(const Tensor& packed, int64_t begin, int64_t end) {
-  const Tensor rows = packed.slice(0, begin, end).transpose(0, 1);
+// Rows [begin, end) of (T, H, D) as one sequence (1, H, L, D).
+Tensor sequence_of(const Tensor& all, int64_t begin, int64_t end) {
+  const Tensor rows = all.slice(0, begin, end).transpose(0, 1);
   return rows.expand({1, rows.size(0), rows.size(1), rows.size(2)});
 }
 
 // Columns [begin, end) of (H, T) as (1, H, L).
-Tensor columns_of(const Tensor& packed, int64_t begin, int64_t end) {
-  const Tensor part = packed.slice(1, begin, end);
+Tensor columns_of(const Tensor& all, int64_t begin, int64_t end) {
+  const Tensor part = all.slice(1, begin, end);
   return part.expand({1, part.size(0), part.size(1)});
 }
 
-struct Packed {
+// The sequences of a ragged batch as problems of their own.
+struct Ragged {
   DType dtype = DType::f32;
   std::vector<int64_t> queries, keys;
   std::vector<AttentionProblem> problems;
 
-  Packed(std::string_view function, const Tensor& query, const Tensor& key, const Tensor& value,
-         const PackedLengths& lengths, const AttentionOptions& options) {
+  Ragged(std::string_view function, const Tensor& query, const Tensor& key, const Tensor& value,
+         const CuSeqlens& cu_seqlens, const AttentionOptions& options) {
     require(query.defined() && key.defined() && value.defined() && query.rank() == 3 && key.rank() == 3 &&
                 value.rank() == 3,
             function, "query (T, H, D), key (U, Hkv, D) and value (U, Hkv, Dv); found ", query.shape(), ", ",
@@ -55,8 +57,8 @@ struct Packed {
             function, "no mask, bias, key_lengths or documents; found one");
     require(!options.want.weights && !options.want.scores && !options.want.taps.any() && !options.want.output.defined(),
             function, "no weights, scores, taps or output wanted; found one");
-    queries = checked_lengths(function, "lengths.queries", lengths.queries, query.size(0));
-    keys = checked_lengths(function, "lengths.keys", lengths.keys, key.size(0));
+    queries = checked_lengths(function, "cu_seqlens.queries", cu_seqlens.queries, query.size(0));
+    keys = checked_lengths(function, "cu_seqlens.keys", cu_seqlens.keys, key.size(0));
     require(queries.size() == keys.size(), function, "as many sequences of keys as of queries; found ", keys.size() - 1,
             " and ", queries.size() - 1);
     if (is_half(query.dtype())) dtype = query.dtype();
@@ -75,24 +77,24 @@ struct Packed {
 
 }  // namespace
 
-AttentionResult attention_packed(const Tensor& query, const Tensor& key, const Tensor& value,
-                                 const PackedLengths& lengths, const AttentionOptions& options) {
-  const Packed packed("attention_packed", query, key, value, lengths, options);
+AttentionResult attention_varlen(const Tensor& query, const Tensor& key, const Tensor& value,
+                                 const CuSeqlens& cu_seqlens, const AttentionOptions& options) {
+  const Ragged ragged("attention_varlen", query, key, value, cu_seqlens, options);
   AttentionResult result;
-  result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)}, packed.dtype);
+  result.output = Tensor::empty({query.size(0), query.size(1), value.size(2)}, ragged.dtype);
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({query.size(1), query.size(0)});
   std::vector<AttentionCall> calls;
-  Explain explain("attention_packed", 1);
-  for (size_t b = 0; b < packed.problems.size(); ++b) {
-    const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
+  Explain explain("attention_varlen", 1);
+  for (size_t b = 0; b < ragged.problems.size(); ++b) {
+    const int64_t q0 = ragged.queries[b], q1 = ragged.queries[b + 1], k0 = ragged.keys[b], k1 = ragged.keys[b + 1];
     AttentionResult part;
     part.output = sequence_of(result.output, q0, q1);
     if (result.logsumexp.defined()) part.logsumexp = columns_of(result.logsumexp, q0, q1);
-    const AttentionProblem& problem = packed.problems[b];
+    const AttentionProblem& problem = ragged.problems[b];
     calls.push_back({problem,
                      sequence_of(query, q0, q1),
                      {sequence_of(key, k0, k1), sequence_of(value, k0, k1)},
-                     &forward_engine(problem, packed.dtype == DType::bf16),
+                     &forward_engine(problem, ragged.dtype == DType::bf16),
                      part});
     explain.add(calls.back());
   }
@@ -100,33 +102,33 @@ AttentionResult attention_packed(const Tensor& query, const Tensor& key, const T
   return result;
 }
 
-AttentionGradients attention_packed_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
-                                             const Tensor& value, const PackedLengths& lengths,
+AttentionGradients attention_varlen_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
+                                             const Tensor& value, const CuSeqlens& cu_seqlens,
                                              const AttentionResult& forward, const AttentionOptions& options,
                                              const AttentionWantGradients& want) {
-  constexpr std::string_view kName = "attention_packed_backward";
-  const Packed packed(kName, query, key, value, lengths, options);
+  constexpr std::string_view kName = "attention_varlen_backward";
+  const Ragged ragged(kName, query, key, value, cu_seqlens, options);
   const Shape output{query.size(0), query.size(1), value.size(2)}, rows{query.size(1), query.size(0)};
-  require_like(kName, "d_output", d_output, output, packed.dtype);
-  require_like(kName, "the forward pass's output", forward.output, output, packed.dtype);
+  require_like(kName, "d_output", d_output, output, ragged.dtype);
+  require_like(kName, "the forward pass's output", forward.output, output, ragged.dtype);
   require_like(kName, "the forward pass's logsumexp (ask for it with want.logsumexp)", forward.logsumexp, rows,
                DType::f32);
   check_wanted(kName, options, want);
   AttentionGradients gradients;
-  gradients.query = Tensor::empty(query.shape(), packed.dtype);
-  gradients.key = Tensor::empty(key.shape(), packed.dtype);
-  gradients.value = Tensor::empty(value.shape(), packed.dtype);
+  gradients.query = Tensor::empty(query.shape(), ragged.dtype);
+  gradients.key = Tensor::empty(key.shape(), ragged.dtype);
+  gradients.value = Tensor::empty(value.shape(), ragged.dtype);
   Tensor d_sinks;
   if (options.sinks.defined()) d_sinks = Tensor::empty(rows);
   std::vector<BackwardCall> calls;
-  for (size_t b = 0; b < packed.problems.size(); ++b) {
-    const int64_t q0 = packed.queries[b], q1 = packed.queries[b + 1], k0 = packed.keys[b], k1 = packed.keys[b + 1];
-    const AttentionProblem& problem = packed.problems[b];
+  for (size_t b = 0; b < ragged.problems.size(); ++b) {
+    const int64_t q0 = ragged.queries[b], q1 = ragged.queries[b + 1], k0 = ragged.keys[b], k1 = ragged.keys[b + 1];
+    const AttentionProblem& problem = ragged.problems[b];
     BackwardCall call;
     call.problem = problem;
     call.query = sequence_of(query, q0, q1);
     call.memory = {sequence_of(key, k0, k1), sequence_of(value, k0, k1)};
-    call.engine = &backward_engine(problem, packed.dtype == DType::bf16);
+    call.engine = &backward_engine(problem, ragged.dtype == DType::bf16);
     call.result.output = sequence_of(forward.output, q0, q1);
     call.result.logsumexp = columns_of(forward.logsumexp, q0, q1);
     call.d_output = sequence_of(d_output, q0, q1);
