@@ -5,14 +5,14 @@
 // PE(pos, 2i) = sin(pos / 10000^(2i/E)), PE(pos, 2i+1) = cos(pos / 10000^(2i/E)).
 //
 // Prints:
-//   ids (2, 4) -> (2, 4, 8); <pad> is all zeros: yes
-//   scaled by sqrt(8): yes
+//   ids (2, 4) -> vectors (2, 4, 8); the vector of <pad> is zero: yes
+//   the other vectors are multiplied by sqrt(8): yes
 //   position 0:  0.0000  1.0000  0.0000  1.0000  0.0000  1.0000  0.0000  1.0000
 //   position 1:  0.8415  0.5403  0.0998  0.9950  0.0100  0.9999  0.0010  1.0000
 //   position 2:  0.9093 -0.4161  0.1987  0.9801  0.0200  0.9998  0.0020  1.0000
-//   a sentence alone or padded beside a longer one has the same bits: yes
+//   a sentence has the same bits alone and beside a longer sentence: yes
 //   gradient of <pad>: 0
-//   parameters with separate, shared and tied tables: 25984 24448 22912
+//   parameters with 3 tables, 2 tables and 1 table: 25984 24448 22912
 #include <heed/heed.h>
 
 #include <cmath>
@@ -26,8 +26,7 @@ int main() {
   nn::Initializer init(3);
   const nn::Embedding embedding(10, kWidth, kPad, true, init);
   const std::vector<int32_t> numbers = {5, 7, 2, 0, 4, 9, 8, 2};
-  const Tensor ids =
-      Tensor::from(std::span<const int32_t>(numbers), {2, 4});  // the first sentence has 3 tokens and a <pad>
+  const Tensor ids = Tensor::from(std::span<const int32_t>(numbers), {2, 4});  // 3 tokens and a <pad>, 4 tokens
   const Value vectors = embedding(ids);
   bool zero = true, scaled = true;
   for (int64_t e = 0; e < kWidth; ++e) {

@@ -94,7 +94,6 @@ int main() {
     adam.step(3e-3f * std::min(1.0f, static_cast<float>(update) / 50));
   }
   std::printf("loss after 400 updates below 0.1: %s\n", loss < 0.1 ? "yes" : "no");
-  for (const text::Ids& source : {text::Ids{7, 5, 8, 5, 9}, text::Ids{6, 11, 5, 12}}) {
+  for (const text::Ids& source : {text::Ids{7, 5, 8, 5, 9}, text::Ids{6, 11, 5, 12}})
     std::printf("reverse of%s:%s\n", digits(source).c_str(), digits(generate_greedily(model, source, 10)).c_str());
-  }
 }

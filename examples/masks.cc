@@ -9,20 +9,20 @@
 //     0.50 0.50 0.00 0.00
 //     0.33 0.33 0.33 0.00
 //     0.25 0.25 0.25 0.25
-//   the same as an additive mask of 0 and -inf: same bits
-//   2 queries, 4 keys, aligned bottom right (a cache): last row sees 4, first 3
+//   an additive mask of 0 and -inf gives the same bits
+//   causal, 2 new queries and 4 keys
 //     0.33 0.33 0.33 0.00
 //     0.25 0.25 0.25 0.25
-//   padding: the second sentence has 2 keys
+//   padding: sentences of 4 and 2 tokens, the first row of each
 //     0.25 0.25 0.25 0.25
 //     0.50 0.50 0.00 0.00
-//   window of 2 to the left
+//   causal, and a window of 2 keys to the left
 //     1.00 0.00 0.00 0.00
 //     0.50 0.50 0.00 0.00
 //     0.33 0.33 0.33 0.00
 //     0.00 0.33 0.33 0.33
-//   NaN behind the mask: output 1.00
-//   no key at all: output 0.00, logsumexp -inf
+//   the masked key and value are NaN: output 1.00
+//   all keys are masked: output 0.00, logsumexp -inf
 #include <heed/heed.h>
 
 #include <algorithm>

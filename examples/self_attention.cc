@@ -8,7 +8,7 @@
 //     scores              0.9544  1.4950  1.4754  0.8434  0.7070  1.0865
 //     divided by the sum  0.1455  0.2278  0.2249  0.1285  0.1077  0.1656
 //     softmax             0.1385  0.2379  0.2333  0.1240  0.1082  0.1581
-//      context vectors
+//     context vectors
 //     Your                0.4421  0.5931  0.5790
 //     journey             0.4419  0.6515  0.5683
 //     starts              0.4431  0.6496  0.5671
@@ -65,7 +65,7 @@ int main() {
   for (int j = 0; j < 6; ++j) shares[j] = scores[j] / sum;
   print_row("divided by the sum", shares, 6);
   print_row("softmax", simple.weights.data<float>() + 6, 6);
-  std::printf("   context vectors\n");
+  std::printf("  context vectors\n");
   for (int i = 0; i < 6; ++i) print_row(kTokens[i], simple.output.data<float>() + 3 * i, 3);
 
   // Three matrices make a query, a key and a value of two numbers for each token. Training would choose the matrices;

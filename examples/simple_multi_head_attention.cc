@@ -6,10 +6,10 @@
 //
 // Prints:
 //   softmax over axis 0 of [[0, 1], [0, 1]]: 0.5000 0.5000 0.5000 0.5000
-//   attention of (2, 3, 4, 5) over leading dimensions (2, 3): (2, 3, 4, 5)
-//   attention of (4, 5) without any: (4, 5)
+//   attention of (2, 3, 4, 5), leading dimensions (2, 3): (2, 3, 4, 5)
+//   attention of (4, 5), no leading dimensions: (4, 5)
 //   simple multi-head attention: (2, 6, 12)
-//   largest difference from nn::MultiHeadAttention: 0
+//   the largest difference from nn::MultiHeadAttention: 0
 #include <heed/heed.h>
 
 #include <algorithm>
