@@ -1,6 +1,7 @@
 # The commands of heed. CMake and Ninja do the work; see HACKING.md.
 #   make demo      translate a dozen English sentences into Chinese and draw the attention behind them
 #   make test      install what is missing, build everything, run all tests
+#   make examples  build the examples, run each once and compare what it prints; says where the programs are
 #   make results   train and evaluate for minutes, and compare with the figures in the documents
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
@@ -17,7 +18,7 @@ PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test results bench soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test examples results bench soak sanitize portable neon format packages build-packages clean
 
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
@@ -41,6 +42,12 @@ test: packages
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
 	@tools/list_skips.py $(BUILD)
+
+examples: build-packages
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target examples
+	@cd $(BUILD) && $(CTEST) -R '^example[.]'
+	@echo "The examples are in $(BUILD)/examples. Run one with: $(BUILD)/examples/formula"
 
 results: build-packages
 	$(CONFIGURE) -B $(BUILD) >/dev/null
