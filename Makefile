@@ -4,6 +4,7 @@
 #   make examples  build the examples, run each once and compare what it prints; says where the programs are
 #   make results   train and evaluate for minutes, and compare with the figures in the documents
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
+#   make compare   build BASE=<commit> and this tree, and compare their benchmarks (ROUNDS=9 LINES="matmul decode:i8")
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
@@ -18,7 +19,7 @@ PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test examples results bench compare soak sanitize portable neon format packages build-packages clean
 
 all: $(BUILD)/build.ninja
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
@@ -62,6 +63,13 @@ bench: build-packages
 	$(BUILD)/bin/heed bench rules
 	$(BUILD)/bin/heed bench scaling
 	$(BUILD)/bin/heed bench matmul
+
+ROUNDS ?= 5
+compare: build-packages
+	@test -n "$(BASE)" || { echo "make compare needs BASE=<commit>" >&2; exit 1; }
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_BENCH=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	@tools/compare_benchmarks.py --base "$(BASE)" --now $(BUILD)/bin/heed --rounds "$(ROUNDS)" --jobs $(JOBS) $(LINES)
 
 CASES ?= 100000
 soak: packages
