@@ -10,6 +10,7 @@ CHECKER = pathlib.Path(__file__).resolve().parent.parent / "tools" / "check_hous
 CASES = {
     "up": ("src/tensor/a.cc", '#include "attention/forward.h"\n', "tensor (rank 1) may not include"),
     "sideways": ("src/train/a.cc", '#include "generate/beam.h"\n', "train (rank 7) may not include"),
+    "pipelines": ("src/pipelines/a.cc", '#include "cli/console.h"\n', "pipelines (rank 8) may not include"),
     "simd": ("src/ops/a.cc", "#include <immintrin.h>\n", "only kernels/ may include"),
     "unknown folder": ("src/misc/a.cc", '#include "base/files.h"\n', "has no rank"),
     "relative": ("src/ops/a.cc", '#include "matmul.h"\n', 'includes are "folder/file.h"'),

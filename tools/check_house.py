@@ -19,12 +19,13 @@ RANKS = {
     "nn": 5,
     "models": 6,
     "train": 7, "generate": 7, "inspect": 7,
-    "cli": 8, "capi": 8, "python": 8,
+    "pipelines": 8, "bench": 8,
+    "cli": 9, "capi": 9, "python": 9,
 }
 # A public header has the rank of the folder it describes: include/heed/ may not look up either.
 HEADER_RANKS = {
     "error": 0, "cpu": 0, "lanes": 0, "tensor": 1, "score": 1, "text": 1, "io": 2, "ops": 2, "attention": 3, "attention_cache": 3, "autograd": 4, "nn": 5,
-    "models": 6, "generate": 7, "inspect": 7, "train": 7, "heed": 9,
+    "models": 6, "generate": 7, "inspect": 7, "train": 7, "pipelines": 8, "heed": 9,
 }
 MOST_LINES = 1000
 SIMD_FOLDERS = {"kernels"}
