@@ -1,11 +1,13 @@
 // heed attend: attention over arrays from files.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/json.h"
+#include "cli/pages.h"
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "heed/inspect.h"
@@ -23,18 +25,19 @@ struct AttendCommand {
   std::optional<float> scale;
   float softcap = 0;
   int64_t left = -1, right = -1;
-  bool reference = false;
-  bool weights = false;
+  bool reference = false, weights = false, force = false;
   std::string output, svg, png, html;
-  int64_t batch = 1, head = 1;
+  std::optional<int64_t> batch, head;
 
+  [[nodiscard]] bool writes_arrays() const { return !output.empty() && output != "-"; }
+  [[nodiscard]] bool picture_on_output() const { return svg == "-" || png == "-" || html == "-"; }
   [[nodiscard]] bool wants_picture() const { return !svg.empty() || !png.empty() || !html.empty(); }
 };
 
 std::string names_of(const io::Tensors& arrays) {
   std::string out;
   for (const auto& [name, tensor] : arrays)
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", inspect::escape_terminal(name), to_string(tensor.shape()));
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", escaped(name), to_string(tensor.shape()));
   return out.empty() ? "none" : out;
 }
 
@@ -44,14 +47,14 @@ Tensor find(const AttendCommand& o, const io::Tensors& arrays, const std::string
   if (!given.empty()) {
     const auto found = arrays.find(given);
     if (found != arrays.end()) return found->second;
-    throw Error(fmt::format("{}: the array {} of {} was expected; found {}", inspect::escape_terminal(o.arrays),
-                            inspect::escape_terminal(given), option, names_of(arrays)));
+    throw Error(fmt::format("{}: expected the array {} that {} names; found {}", escaped(o.arrays), escaped(given),
+                            option, names_of(arrays)));
   }
   if (arrays.size() == 1) return arrays.begin()->second;  // one array attends to itself
   for (const char* name : usual)
     if (const auto found = arrays.find(name); found != arrays.end()) return found->second;
-  throw Error(fmt::format("{}: an array named {} (or {} NAME) was expected; found {}",
-                          inspect::escape_terminal(o.arrays), *usual.begin(), option, names_of(arrays)));
+  throw Error(fmt::format("{}: expected an array named {} (or {} NAME); found {}", escaped(o.arrays), *usual.begin(),
+                          option, names_of(arrays)));
 }
 
 bool is_floating(DType dtype) {
@@ -83,8 +86,8 @@ void check_sizes(const std::string& file, const Inputs& in) {
   const Tensor &q = in.query, &k = in.key, &v = in.value;
   const auto expect = [&](bool ok, const char* what) {
     if (!ok)
-      throw Error(fmt::format("{}: {} was expected; found query {}, key {} and value {}", file, what,
-                              to_string(q.shape()), to_string(k.shape()), to_string(v.shape())));
+      throw Error(fmt::format("{}: expected {}; found query {}, key {} and value {}", file, what, to_string(q.shape()),
+                              to_string(k.shape()), to_string(v.shape())));
   };
   expect(q.size(-1) == k.size(-1), "one head size D of query and key");
   expect(k.size(-2) == v.size(-2), "a value for each key");
@@ -102,19 +105,19 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
             .value = find(o, arrays, o.value, "--value", {"value", "v", "V"}),
             .options = {}};
   in.rank = in.query.rank();
-  const std::string file = inspect::escape_terminal(o.arrays);
+  const std::string file = escaped(o.arrays);
   // The fused kernels compute in f32; the plain formula also in f64.
   const DType dtype = o.reference && in.query.dtype() == DType::f64 ? DType::f64 : DType::f32;
   for (const auto& [name, tensor] :
        {std::pair<const char*, Tensor*>{"query", &in.query}, std::pair<const char*, Tensor*>{"key", &in.key},
         std::pair<const char*, Tensor*>{"value", &in.value}}) {
     if (!is_floating(tensor->dtype()))
-      throw Error(fmt::format("{}: {} of f32, f64, f16 or bf16 was expected; found {}", file, name,
+      throw Error(fmt::format("{}: expected {} of f32, f64, f16 or bf16; found {}", file, name,
                               to_string(tensor->dtype())));
     if (tensor->rank() < 2 || tensor->rank() > 4 || tensor->rank() != in.rank)
       throw Error(
-          fmt::format("{}: query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike, "
-                      "were expected; found {}, {} and {}",
+          fmt::format("{}: expected query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike; "
+                      "found {}, {} and {}",
                       file, to_string(in.query.shape()), to_string(in.key.shape()), to_string(in.value.shape())));
     if (tensor->dtype() != dtype)
       message(context, fmt::format("{} is {}, computed in {}", name, to_string(tensor->dtype()), to_string(dtype)));
@@ -139,15 +142,17 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
       in.options.bias = mask.to(DType::f32);
     } else {
       throw Error(
-          fmt::format("{}: a mask of booleans (true: attends) or of floating-point numbers (added to the "
-                      "scores) was expected; found {}",
+          fmt::format("{}: expected a mask of booleans (true: attends) or of floating-point numbers (added to the "
+                      "scores); found {}",
                       file, to_string(mask.dtype())));
     }
   }
   return in;
 }
 
+// Numbers with 7 digits, in nested lists.
 void append_numbers(std::string& out, const Tensor& tensor) {
+  out += '[';
   if (tensor.rank() == 1) {
     const Tensor row = tensor.to(DType::f64).contiguous();
     for (int64_t i = 0; i < row.numel(); ++i) {
@@ -155,29 +160,30 @@ void append_numbers(std::string& out, const Tensor& tensor) {
       out += i > 0 ? ", " : "";
       out += std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
     }
-    return;
+  } else {
+    for (int64_t i = 0; i < tensor.size(0); ++i) {
+      if (i > 0) out += ", ";
+      append_numbers(out, tensor.select(0, i));
+    }
   }
-  for (int64_t i = 0; i < tensor.size(0); ++i) {
-    out += i > 0 ? ", [" : "[";
-    append_numbers(out, tensor.select(0, i));
-    out += ']';
-  }
+  out += ']';
 }
 
 std::string as_json(const Tensor& tensor) {
-  std::string out = "[";
+  std::string out;
   append_numbers(out, tensor);
-  return out + "]";
+  return out;
 }
 
-// The rows of a tensor, each indented below its place in the leading axes.
+// The rows of a tensor below their place in the leading axes, "batch row 1, head 2".
 void print_numbers(const Tensor& tensor, const std::string& place) {
   if (tensor.rank() > 2) {
     for (int64_t i = 0; i < tensor.size(0); ++i)
-      print_numbers(tensor.select(0, i), fmt::format("{}{}{}", place, place.empty() ? "" : ", ", i));
+      print_numbers(tensor.select(0, i),
+                    place.empty() ? fmt::format("batch row {}", i + 1) : fmt::format("{}, head {}", place, i + 1));
     return;
   }
-  if (!place.empty()) print_line(fmt::format("[{}]", place));
+  if (!place.empty()) print_line(place);
   const Tensor rows = tensor.to(DType::f64).contiguous();
   for (int64_t i = 0; i < rows.size(0); ++i) {
     std::string line;
@@ -191,9 +197,10 @@ void print_results(const AttendCommand& o, const AttentionResult& result, int ra
   constexpr int64_t kMostPrinted = 4096;
   const Tensor output = with_rank(result.output, rank), weights = with_rank(result.weights, rank);
   if (context.json) {
-    print_line(fmt::format("{{\"shape\": {}, \"output\": {}, \"weights\": {}}}",
-                           fmt::format("[{}]", fmt::join(output.shape().begin(), output.shape().end(), ", ")),
-                           as_json(output), as_json(weights)));
+    const std::vector<int64_t> shape(output.shape().begin(), output.shape().end());
+    JsonObject object;
+    object.add("shape", shape).add_json("output", as_json(output)).add_json("weights", as_json(weights));
+    print_line(object.text());
     return;
   }
   const auto show = [&](const char* name, const Tensor& tensor) {
@@ -201,7 +208,8 @@ void print_results(const AttendCommand& o, const AttentionResult& result, int ra
     if (tensor.numel() <= kMostPrinted) {
       print_numbers(tensor, "");
     } else {
-      message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them", tensor.numel()));
+      message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them",
+                                   with_commas(tensor.numel())));
     }
   };
   show("output", output);
@@ -226,94 +234,99 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
 // Before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in) {
   const std::string ending = ending_of(o.output);
-  if (!o.output.empty() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || o.weights))
-    throw UsageError(fmt::format("--output ends in .npz or .safetensors (or .npy without --weights); found {}",
-                                 inspect::escape_terminal(o.output)));
-  const auto check = [](const char* option, int64_t found, int64_t count) {
-    if (found < 1 || found > count)
-      throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, found));
+  if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || o.weights))
+    throw UsageError(fmt::format(
+        "--output takes a name that ends in .npz or .safetensors (or .npy without --weights), or -; found {}",
+        in_quotes(o.output)));
+  const auto check = [&](const char* option, const std::optional<int64_t>& found, int64_t count) {
+    if (!found) return;
+    if (o.svg.empty() && o.png.empty())
+      throw UsageError(fmt::format("{} chooses what --svg and --png draw; found neither of them", option));
+    if (*found > std::max<int64_t>(1, count))
+      throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, *found));
   };
-  check("--batch", o.batch, std::max<int64_t>(1, in.query.size(0)));
-  check("--head", o.head, std::max<int64_t>(1, in.query.size(1)));
+  check("--batch", o.batch, in.query.size(0));
+  check("--head", o.head, in.query.size(1));
   if (o.wants_picture() && (in.query.numel() == 0 || in.key.size(2) == 0))
-    throw Error(fmt::format("{}: queries and keys to draw were expected; found query {} and key {}",
-                            inspect::escape_terminal(o.arrays), to_string(in.query.shape()),
-                            to_string(in.key.shape())));
+    throw Error(fmt::format("{}: expected queries and keys to draw; found query {} and key {}", escaped(o.arrays),
+                            to_string(in.query.shape()), to_string(in.key.shape())));
+  if (!o.html.empty() && !o.force)
+    check_page_size(in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2),
+                    "use --svg or --png, which draw one head");
 }
 
-void draw(const AttendCommand& o, const Tensor& weights, Context& context) {
-  const Tensor one = weights.select(0, o.batch - 1).select(0, o.head - 1);
+void draw(const AttendCommand& o, const Tensor& weights) {
+  const int64_t batch = o.batch.value_or(1), head = o.head.value_or(1);
+  const Tensor one = weights.select(0, batch - 1).select(0, head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
   if (!o.svg.empty())
-    io::write_file_atomically(
-        o.svg, inspect::to_svg(one, {}, {}, fmt::format("{}: batch row {}, head {}", name, o.batch, o.head)));
-  if (!o.png.empty()) io::write_file_atomically(o.png, inspect::to_png(one));
+    write_result(
+        o.svg, inspect::to_svg(one, {}, {}, fmt::format("{}: batch row {}, head {}", name, batch, head)));
+  if (!o.png.empty()) write_result(o.png, inspect::to_png(one));
   if (o.html.empty()) return;
   inspect::Record record;
   record.title = name;
   record.source = fmt::format("{} queries, {} keys", weights.size(2), weights.size(3));
-  for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i));
-  for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j));
+  for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i + 1));
+  for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j + 1));
   for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
-  const std::string page = inspect::to_html(record);
-  if (const std::string warning = inspect::large_page_warning(page); !warning.empty()) message(context, warning);
-  io::write_file_atomically(o.html, page);
+  write_result(o.html, inspect::to_html(record));
 }
 
 int run_attend(const AttendCommand& o, Context& context) {
-  if (o.left < -1 || o.right < -1) throw UsageError("--left and --right take 0 or more (-1: no bound)");
   const Inputs in = read_inputs(o, context);
   check_options(o, in);
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
-  if (!o.output.empty()) write_arrays(o, result, in.rank);
-  if (o.wants_picture()) draw(o, result.weights, context);
-  if (o.output.empty() || context.json) print_results(o, result, in.rank, context);
+  if (o.writes_arrays()) write_arrays(o, result, in.rank);
+  if (o.wants_picture()) draw(o, result.weights);
+  if ((!o.writes_arrays() && !o.picture_on_output()) || context.json) print_results(o, result, in.rank, context);
   for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
-    if (!file->empty()) message(context, "written: " + inspect::escape_terminal(*file));
+    if (!file->empty() && *file != "-") message(context, "written: " + escaped(*file));
   return kSuccess;
 }
 
 }  // namespace
 
-void add_attend_command(CLI::App& command, Context& context) {
+void add_attend_command(Options& options) {
   auto o = std::make_shared<AttendCommand>();
-  command
-      .add_option("arrays", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--query", o->query, "Name of the queries (default: query, q or Q)")->type_name("NAME");
-  command.add_option("--key", o->key, "Name of the keys (default: key, k or K)")->type_name("NAME");
-  command.add_option("--value", o->value, "Name of the values (default: value, v or V)")->type_name("NAME");
-  command.add_option("--mask", o->mask, "Name of a mask: booleans, true attends; or numbers added to the scores")
-      ->type_name("NAME");
-  command.add_option("--causal", o->causal, "Queries see no later keys; where row 0 or the last row meets the end")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Alignment>{{"none", Alignment::none},
-                                                                           {"top-left", Alignment::top_left},
-                                                                           {"bottom-right", Alignment::bottom_right}})
-                      .description(""))
-      ->type_name("top-left|bottom-right");
-  command.add_option("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
-  command.add_option("--softcap", o->softcap, "Scores s become c tanh(s/c); 0: off")->capture_default_str();
-  command.add_option("--left", o->left, "Keys seen before a query's own position; -1: all")->capture_default_str();
-  command.add_option("--right", o->right, "Keys seen behind it; -1: all")->capture_default_str();
-  command.add_flag("--reference", o->reference, "The plain formula instead of the fused kernel; f64 stays f64");
-  command.add_option("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
-      ->type_name("FILE");
-  command.add_flag("--weights", o->weights, "The weights too");
-  const char* group = "Pictures of the weights";
-  command.add_option("--svg", o->svg, "Draw one head")->type_name("FILE")->group(group);
-  command.add_option("--png", o->png, "Draw one head's cells")->type_name("FILE")->group(group);
-  command.add_option("--html", o->html, "A page with all heads")->type_name("FILE")->group(group);
-  command.add_option("--batch", o->batch, "Of which batch row, counted from 1")->capture_default_str()->group(group);
-  command.add_option("--head", o->head, "Which head, counted from 1")->capture_default_str()->group(group);
-  command.footer(
-      "Arrays are (L, D), (B, L, D) or (B, H, L, D). With --json, output and weights go to standard output.\n"
+  options.add("ARRAYS", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
+      .required();
+  options.add("--query", o->query, "Name of the queries (default: query, q or Q)").takes("NAME");
+  options.add("--key", o->key, "Name of the keys (default: key, k or K)").takes("NAME");
+  options.add("--value", o->value, "Name of the values (default: value, v or V)").takes("NAME");
+  options.add("--mask", o->mask, "Name of a mask: booleans, where true attends; or numbers added to the scores")
+      .takes("NAME");
+  options.choose("--causal", o->causal,
+                 {{"none", Alignment::none},
+                  {"top-left", Alignment::top_left},
+                  {"bottom-right", Alignment::bottom_right}},
+                 "Queries see no later keys. The diagonal begins at the first query and the first key (top-left), or "
+                 "ends at the last query and the last key (bottom-right)");
+  options.add("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
+  options.add("--softcap", o->softcap, "Scores s become c tanh(s/c) with this c; 0 is off");
+  options.add("--left", o->left, "Keys seen before a query's own position; -1 is all").range(-1);
+  options.add("--right", o->right, "Keys seen after it; -1 is all").range(-1);
+  options.flag("--reference", o->reference, "The plain formula instead of the fused kernels; f64 stays f64");
+  options.add("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
+      .takes("FILE");
+  options.flag("--weights", o->weights, "Write the weights too");
+  options.group("Pictures of the weights");
+  options.add("--svg", o->svg, "Draw one head").takes("FILE");
+  options.add("--png", o->png, "Draw one head's cells").takes("FILE");
+  options.add("--html", o->html, "A page with all heads").takes("FILE");
+  options.flag("--force", o->force, "Write a page of more than 20 MB too");
+  options.add("--batch", o->batch, "Which batch row to draw, counted from 1").range(1).shows("1");
+  options.add("--head", o->head, "Which head to draw, counted from 1").range(1).shows("1");
+  options.footer(
+      "Arrays are (L, D), (B, L, D) or (B, H, L, D).\n"
+      "With --json, output and weights go to standard output.\n"
       "Examples:\n"
       "  heed attend arrays.npz\n"
       "  heed attend arrays.npz --causal top-left --weights --output out.npz --svg weights.svg\n"
       "  heed attend layer.safetensors --query q_proj --key k_proj --value v_proj --html page.html\n");
-  context.on_run(command, [o](Context& c) { return run_attend(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_attend(*o, c); });
 }
 
 }  // namespace heed::cli

@@ -19,6 +19,8 @@ class InputLines {
   // Waits for a line, then takes what is there without waiting, at most `most` lines. Empty at the end of the input,
   // and when a signal has come. Without their ends ("\n", "\r\n"); a byte order mark at the very beginning is dropped.
   [[nodiscard]] std::vector<std::string> next(size_t most);
+  // Somebody types the lines.
+  [[nodiscard]] bool is_terminal() const;
   // "standard input" or the file's name.
   [[nodiscard]] const std::string& name() const { return name_; }
 

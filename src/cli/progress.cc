@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,7 +8,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/numbers.h"
 
 namespace heed::cli {
 namespace {

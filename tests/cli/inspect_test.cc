@@ -152,7 +152,7 @@ TEST(Inspect, SaysWhatIsWrong) {
     return result.status;
   };
   EXPECT_EQ(status({"inspect", folder / "none", "--source", "a"}, "none"), 1);
-  EXPECT_EQ(status({"inspect", model}, "--source"), 2);
+  EXPECT_EQ(status({"inspect", model}, "TEXT is missing"), 2);
   EXPECT_EQ(status({"inspect", model, "--source", ""}, "--source"), 2);
   EXPECT_EQ(status({"inspect", model, "--source", "\xff"}, "UTF-8"), 1);
   std::string long_text;

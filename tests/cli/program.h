@@ -57,6 +57,7 @@ struct Setting {
   std::string input = {};                     // of standard input
   std::vector<std::string> environment = {};  // "NAME=value"
   std::string output_file = {};               // standard output goes there; "closed": there is none
+  const char* program = HEED_PROGRAM;
   // Sends this signal once standard error holds `when`.
   int signal = 0;
   std::string when = {};
@@ -78,10 +79,10 @@ inline Result run(std::vector<std::string> arguments, const Setting& setting = {
     }
     setenv("HEED_NUM_THREADS", "1", 0);  // for work this small, threads would only wait for each other
     for (const std::string& variable : setting.environment) putenv(strdup(variable.c_str()));
-    std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
+    std::vector<char*> argv = {const_cast<char*>(setting.program)};
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    execv(HEED_PROGRAM, argv.data());
+    execv(setting.program, argv.data());
     _exit(127);
   }
   if (setting.signal != 0) {
