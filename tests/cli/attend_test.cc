@@ -107,6 +107,32 @@ TEST(Attend, OneArrayAttendsToItselfAndMasksAreNamed) {
   EXPECT_EQ(run({"attend", masked, "--mask", "ids"}).status, 1);
 }
 
+TEST(Attend, PlacesAreCountedFromOne) {
+  const Folder folder;
+  const std::string file = folder / "in.npz";
+  io::write_npz(file, four_axes());
+  const Result r = run({"attend", file, "--html", folder / "a.html"});
+  EXPECT_NE(r.out.find("\nbatch row 1, head 1\n"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("\nbatch row 2, head 3\n"), std::string::npos) << r.out;
+  const std::string page = read(folder / "a.html");
+  EXPECT_NE(page.find("\"k7\""), std::string::npos);
+  EXPECT_EQ(page.find("\"k0\""), std::string::npos);
+  EXPECT_EQ(run({"attend", file, "--output", "-"}).out, r.out) << "- is standard output";
+  EXPECT_EQ(run({"attend", file, "--svg", "-", "--output", folder / "o.npz"}).out.substr(0, 4), "<svg");
+}
+
+TEST(Attend, RefusesAPageThatIsTooLarge) {
+  const Folder folder;
+  const std::string file = folder / "x.npy", page = folder / "a.html";
+  io::write_npy(file, Tensor::full({1, 1, 1600, 4}, 0.5f));
+  const Result r = run({"attend", file, "--html", page, "--output", folder / "o.npz"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("more than 20.0 MB; use --svg or --png, which draw one head, or --force"), std::string::npos)
+      << r.err;
+  EXPECT_FALSE(fs::exists(page));
+  EXPECT_FALSE(fs::exists(folder / "o.npz"));
+}
+
 TEST(Attend, ThreeAxesAreABatch) {
   const Folder folder;
   const std::string file = folder / "in.npz";
@@ -178,6 +204,9 @@ TEST(Attend, SaysWhatIsWrong) {
                {"attend", good, "--head", "2", "--svg", folder / "a.svg"});
   EXPECT_EQ(run({"attend", good, "--output", folder / "out.txt"}).status, 2);
   EXPECT_EQ(run({"attend", good, "--left", "-2"}).status, 2);
+  expect_error(folder, 2, "--head chooses what --svg and --png draw", {"attend", good, "--head", "1"});
+  expect_error(folder, 2, "--batch chooses what --svg and --png draw",
+               {"attend", good, "--batch", "1", "--html", folder / "a.html"});
   EXPECT_EQ(run({"attend"}).status, 2);
 }
 
