@@ -1,4 +1,4 @@
-# Runs PROGRAM and compares what it prints with the lines after "// Prints:" at the top of SOURCE.
+# Runs PROGRAM with ARGUMENTS and compares what it prints with the lines after "// Prints:" at the top of SOURCE.
 file(READ ${SOURCE} text)
 string(REGEX MATCH "// Prints:\n((//[^\n]*\n)+)" found "${text}")
 if(NOT found)
@@ -17,7 +17,7 @@ endif()
 get_filename_component(name ${PROGRAM} NAME)
 set(folder ${CMAKE_CURRENT_BINARY_DIR}/example-output/${name})
 file(MAKE_DIRECTORY ${folder})
-execute_process(COMMAND ${PROGRAM} WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE output RESULT_VARIABLE result ERROR_VARIABLE errors)
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE output RESULT_VARIABLE result ERROR_VARIABLE errors)
 string(STRIP "${output}" output)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} failed (${result}): ${errors}")

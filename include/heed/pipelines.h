@@ -77,8 +77,8 @@ struct TranslatorOptions {
 // An encoder-decoder that reads one language and writes another.
 class Translator {
  public:
-  // A folder that `heed train` or models::save() and Tokenizer::save() have written. Throws Error where it holds another
-  // kind of model, or tokenizers that do not fit.
+  // A folder that `heed train` or models::save() and Tokenizer::save() have written. Throws Error where it holds
+  // another kind of model, or tokenizers that do not fit.
   [[nodiscard]] static Translator load(const std::filesystem::path& folder);
 
   // One text: its n_best translations, the best first. An empty text has one empty translation.
@@ -86,9 +86,9 @@ class Translator {
   // Many: a list for each, in their order.
   [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> texts,
                                                                 const TranslatorOptions& options = {}) const;
-  // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of some
-  // hundred, whose texts of equal length share batches. No translation depends on its neighbours. What stands before a
-  // text that is refused is delivered before the Error. Returns how many were delivered: all, unless
+  // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
+  // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. What stands
+  // before a text that is refused is delivered before the Error. Returns how many were delivered: all, unless
   // options.search.stop() said so.
   int64_t translate(std::span<const std::string> texts, const TranslatorOptions& options,
                     const std::function<void(int64_t text, std::vector<Translation> translations)>& deliver) const;
@@ -109,7 +109,7 @@ class Translator {
 };
 
 struct Generation {
-  std::string text;      // what was added to the prompt
+  std::string text;       // what was added to the prompt
   bool finished = false;  // the model ended the text
   std::vector<std::string> tokens;
   std::vector<float> log_probs;  // of each token, and of the end where it was reached

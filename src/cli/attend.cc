@@ -26,11 +26,14 @@ struct AttendCommand {
   float softcap = 0;
   int64_t left = -1, right = -1;
   bool reference = false, weights = false, force = false;
+  bool entropy = false, column_sums = false;
+  int64_t top_keys = 0, map = 0;
   std::string output, svg, png, html;
   std::optional<int64_t> batch, head;
 
   [[nodiscard]] bool writes_arrays() const { return !output.empty() && output != "-"; }
   [[nodiscard]] bool picture_on_output() const { return svg == "-" || png == "-" || html == "-"; }
+  [[nodiscard]] bool wants_taps() const { return entropy || column_sums || top_keys > 0 || map > 0; }
   [[nodiscard]] bool wants_picture() const { return !svg.empty() || !png.empty() || !html.empty(); }
 };
 
@@ -112,8 +115,8 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
        {std::pair<const char*, Tensor*>{"query", &in.query}, std::pair<const char*, Tensor*>{"key", &in.key},
         std::pair<const char*, Tensor*>{"value", &in.value}}) {
     if (!is_floating(tensor->dtype()))
-      throw Error(fmt::format("{}: expected {} of f32, f64, f16 or bf16; found {}", file, name,
-                              to_string(tensor->dtype())));
+      throw Error(
+          fmt::format("{}: expected {} of f32, f64, f16 or bf16; found {}", file, name, to_string(tensor->dtype())));
     if (tensor->rank() < 2 || tensor->rank() > 4 || tensor->rank() != in.rank)
       throw Error(
           fmt::format("{}: expected query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike; "
@@ -130,7 +133,13 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
   in.options.window = {.left = o.left, .right = o.right};
   if (o.causal == Alignment::top_left) in.options.causal = Causal::top_left();
   if (o.causal == Alignment::bottom_right) in.options.causal = Causal::bottom_right();
-  in.options.want = {.logsumexp = true, .weights = o.weights || o.wants_picture() || context.json};
+  const bool draws_weights = o.wants_picture() && o.map == 0;
+  in.options.want = {.logsumexp = true, .weights = o.weights || draws_weights || (context.json && !o.wants_taps())};
+  AttentionTaps& taps = in.options.want.taps;
+  taps.entropy = o.entropy;
+  taps.column_sums = o.column_sums;
+  taps.top_k = std::min(o.top_keys, in.key.size(2));
+  if (o.map > 0) taps.map = {.rows = std::min(o.map, in.query.size(2)), .columns = std::min(o.map, in.key.size(2))};
   if (!o.mask.empty()) {
     Tensor mask = find(o, arrays, o.mask, "--mask", {""});
     if (in.rank == 3 && mask.rank() == 3) mask = with_four_axes(mask);
@@ -184,26 +193,44 @@ void print_numbers(const Tensor& tensor, const std::string& place) {
     return;
   }
   if (!place.empty()) print_line(place);
-  const Tensor rows = tensor.to(DType::f64).contiguous();
+  const bool whole = tensor.dtype() == DType::i32;
+  const Tensor plain = tensor.to(DType::f64).contiguous();
+  const Tensor rows = plain.rank() == 1 ? plain.reshape({1, plain.numel()}) : plain;
   for (int64_t i = 0; i < rows.size(0); ++i) {
     std::string line;
     for (int64_t j = 0; j < rows.size(1); ++j)
-      line += fmt::format("{}{:9.4f}", j > 0 ? " " : "", rows.data<double>()[i * rows.size(1) + j]);
+      line += fmt::format("{}{:9.{}f}", j > 0 ? " " : "", rows.data<double>()[i * rows.size(1) + j], whole ? 0 : 4);
     print_line(line);
   }
 }
 
+// What was asked for, with the axes of the arrays in the file.
+std::vector<std::pair<std::string, Tensor>> named_results(const AttendCommand& o, const AttentionResult& result,
+                                                          int rank, bool json) {
+  std::vector<std::pair<std::string, Tensor>> all = {{"output", result.output}};
+  if (o.weights || (json && !o.wants_taps())) all.emplace_back("weights", result.weights);
+  for (const auto& [name, tensor] : {std::pair("entropy", result.taps.entropy),
+                                     {"top_keys", result.taps.top_keys},
+                                     {"top_weights", result.taps.top_weights},
+                                     {"column_sums", result.taps.column_sums},
+                                     {"map", result.taps.map}})
+    if (tensor.defined()) all.emplace_back(name, tensor);
+  for (auto& [name, tensor] : all) tensor = with_rank(tensor, rank).contiguous();
+  return all;
+}
+
 void print_results(const AttendCommand& o, const AttentionResult& result, int rank, Context& context) {
   constexpr int64_t kMostPrinted = 4096;
-  const Tensor output = with_rank(result.output, rank), weights = with_rank(result.weights, rank);
+  const auto results = named_results(o, result, rank, context.json);
   if (context.json) {
-    const std::vector<int64_t> shape(output.shape().begin(), output.shape().end());
+    const Shape shape = results[0].second.shape();
     JsonObject object;
-    object.add("shape", shape).add_json("output", as_json(output)).add_json("weights", as_json(weights));
+    object.add("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    for (const auto& [name, tensor] : results) object.add_json(name, as_json(tensor));
     print_line(object.text());
     return;
   }
-  const auto show = [&](const char* name, const Tensor& tensor) {
+  for (const auto& [name, tensor] : results) {
     print_line(fmt::format("{} {}", name, to_string(tensor.shape())));
     if (tensor.numel() <= kMostPrinted) {
       print_numbers(tensor, "");
@@ -211,19 +238,16 @@ void print_results(const AttendCommand& o, const AttentionResult& result, int ra
       message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them",
                                    with_commas(tensor.numel())));
     }
-  };
-  show("output", output);
-  if (o.weights) show("weights", weights);
+  }
 }
 
 std::string ending_of(const std::string& file) { return std::filesystem::path(file).extension().string(); }
 
 void write_arrays(const AttendCommand& o, const AttentionResult& result, int rank) {
-  const Tensor output = with_rank(result.output, rank).contiguous();
-  io::Tensors arrays = {{"output", output}};
-  if (o.weights) arrays["weights"] = with_rank(result.weights, rank).contiguous();
+  const auto results = named_results(o, result, rank, false);
+  const io::Tensors arrays(results.begin(), results.end());
   if (ending_of(o.output) == ".npy") {
-    io::write_npy(o.output, output);
+    io::write_npy(o.output, results[0].second);
   } else if (ending_of(o.output) == ".npz") {
     io::write_npz(o.output, arrays);
   } else {
@@ -234,9 +258,10 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
 // Before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in) {
   const std::string ending = ending_of(o.output);
-  if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || o.weights))
+  const bool one_array = !o.weights && !o.wants_taps();
+  if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))
     throw UsageError(fmt::format(
-        "--output takes a name that ends in .npz or .safetensors (or .npy without --weights), or -; found {}",
+        "--output takes a name that ends in .npz or .safetensors (or .npy for the output alone), or -; found {}",
         in_quotes(o.output)));
   const auto check = [&](const char* option, const std::optional<int64_t>& found, int64_t count) {
     if (!found) return;
@@ -250,25 +275,37 @@ void check_options(const AttendCommand& o, const Inputs& in) {
   if (o.wants_picture() && (in.query.numel() == 0 || in.key.size(2) == 0))
     throw Error(fmt::format("{}: expected queries and keys to draw; found query {} and key {}", escaped(o.arrays),
                             to_string(in.query.shape()), to_string(in.key.shape())));
+  const auto& map = in.options.want.taps.map;
+  const int64_t rows = o.map > 0 ? map.rows : in.query.size(2), columns = o.map > 0 ? map.columns : in.key.size(2);
   if (!o.html.empty() && !o.force)
-    check_page_size(in.query.size(0) * in.query.size(1) * in.query.size(2) * in.key.size(2),
-                    "use --svg or --png, which draw one head");
+    check_page_size(in.query.size(0) * in.query.size(1) * rows * columns,
+                    "use --map 256, which pools the weights, or --svg or --png, which draw one head");
 }
 
-void draw(const AttendCommand& o, const Tensor& weights) {
+// "q1", "q2", ...; of pooled cells the first query of each.
+std::vector<std::string> place_names(const char* letter, int64_t cells, int64_t length) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < cells; ++i) names.push_back(fmt::format("{}{}", letter, i * length / cells + 1));
+  return names;
+}
+
+// `weights`: (B, H, L, S), or the map they are pooled to.
+void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in) {
   const int64_t batch = o.batch.value_or(1), head = o.head.value_or(1);
   const Tensor one = weights.select(0, batch - 1).select(0, head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
+  const int64_t queries = in.query.size(2), keys = in.key.size(2);
+  const auto rows = place_names("q", weights.size(2), queries), columns = place_names("k", weights.size(3), keys);
   if (!o.svg.empty())
-    write_result(
-        o.svg, inspect::to_svg(one, {}, {}, fmt::format("{}: batch row {}, head {}", name, batch, head)));
-  if (!o.png.empty()) write_result(o.png, inspect::to_png(one));
+    write_result(o.svg,
+                 inspect::to_svg(one, rows, columns, fmt::format("{}: batch row {}, head {}", name, batch, head)));
+  if (!o.png.empty()) write_result(o.png, inspect::to_png(one, o.map > 0 ? 4 : 16));
   if (o.html.empty()) return;
   inspect::Record record;
   record.title = name;
-  record.source = fmt::format("{} queries, {} keys", weights.size(2), weights.size(3));
-  for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i + 1));
-  for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j + 1));
+  record.source = fmt::format("{} queries, {} keys", queries, keys);
+  record.target_tokens = rows;
+  record.source_tokens = columns;
   for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
   write_result(o.html, inspect::to_html(record));
 }
@@ -279,7 +316,7 @@ int run_attend(const AttendCommand& o, Context& context) {
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
   if (o.writes_arrays()) write_arrays(o, result, in.rank);
-  if (o.wants_picture()) draw(o, result.weights);
+  if (o.wants_picture()) draw(o, o.map > 0 ? result.taps.map : result.weights, in);
   if ((!o.writes_arrays() && !o.picture_on_output()) || context.json) print_results(o, result, in.rank, context);
   for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
     if (!file->empty() && *file != "-") message(context, "written: " + escaped(*file));
@@ -297,12 +334,11 @@ void add_attend_command(Options& options) {
   options.add("--value", o->value, "Name of the values (default: value, v or V)").takes("NAME");
   options.add("--mask", o->mask, "Name of a mask: booleans, where true attends; or numbers added to the scores")
       .takes("NAME");
-  options.choose("--causal", o->causal,
-                 {{"none", Alignment::none},
-                  {"top-left", Alignment::top_left},
-                  {"bottom-right", Alignment::bottom_right}},
-                 "Queries see no later keys. The diagonal begins at the first query and the first key (top-left), or "
-                 "ends at the last query and the last key (bottom-right)");
+  options.choose(
+      "--causal", o->causal,
+      {{"none", Alignment::none}, {"top-left", Alignment::top_left}, {"bottom-right", Alignment::bottom_right}},
+      "Queries see no later keys. The diagonal begins at the first query and the first key (top-left), or "
+      "ends at the last query and the last key (bottom-right)");
   options.add("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
   options.add("--softcap", o->softcap, "Scores s become c tanh(s/c) with this c; 0 is off");
   options.add("--left", o->left, "Keys seen before a query's own position; -1 is all").range(-1);
@@ -311,6 +347,13 @@ void add_attend_command(Options& options) {
   options.add("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
       .takes("FILE");
   options.flag("--weights", o->weights, "Write the weights too");
+  options.group("Taps: statistics of the weights, in memory linear in the lengths");
+  options.flag("--entropy", o->entropy, "The entropy of each query's weights, in nats");
+  options.add("--top-keys", o->top_keys, "Each query's N keys with the largest weights; keys are counted from 0")
+      .range(1)
+      .shows("");
+  options.flag("--column-sums", o->column_sums, "How much weight each key gets in all");
+  options.add("--map", o->map, "Pool the weights of each head to N x N means; pictures draw these").range(1).shows("");
   options.group("Pictures of the weights");
   options.add("--svg", o->svg, "Draw one head").takes("FILE");
   options.add("--png", o->png, "Draw one head's cells").takes("FILE");
@@ -324,6 +367,7 @@ void add_attend_command(Options& options) {
       "Examples:\n"
       "  heed attend arrays.npz\n"
       "  heed attend arrays.npz --causal top-left --weights --output out.npz --svg weights.svg\n"
+      "  heed attend long.npz --map 256 --png map.png\n"
       "  heed attend layer.safetensors --query q_proj --key k_proj --value v_proj --html page.html\n");
   options.has_json();
   options.on_run([o](Context& c) { return run_attend(*o, c); });

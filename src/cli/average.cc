@@ -30,8 +30,8 @@ std::vector<fs::path> last_checkpoints(const fs::path& run, int64_t count) {
   const std::string name = escaped((run / "checkpoints").string());
   if (error) throw Error(fmt::format("{} cannot be read: {}", name, error.message()));
   if (static_cast<int64_t>(found.size()) < count)
-    throw Error(fmt::format("{}: expected {}; found {}", name, counted(count, "checkpoint", "checkpoints"),
-                            found.size()));
+    throw Error(
+        fmt::format("{}: expected {}; found {}", name, counted(count, "checkpoint", "checkpoints"), found.size()));
   std::sort(found.begin(), found.end());
   found.erase(found.begin(), found.end() - count);
   return found;

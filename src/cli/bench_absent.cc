@@ -13,7 +13,8 @@ void add_bench_command(Options& options) {
       "  heed bench attention\n");
   options.has_json();
   options.on_run([](Context&) -> int {
-    throw Error("this program was built without its benchmarks; `make` builds it with them (CMake: -DHEED_BUILD_BENCH=ON)");
+    throw Error(
+        "this program was built without its benchmarks; `make` builds it with them (CMake: -DHEED_BUILD_BENCH=ON)");
   });
 }
 

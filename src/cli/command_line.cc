@@ -9,8 +9,8 @@
 namespace heed::cli {
 namespace {
 
-constexpr size_t kWidth = 80;    // columns of the help
-constexpr size_t kIndent = 26;   // where descriptions begin
+constexpr size_t kWidth = 80;   // columns of the help
+constexpr size_t kIndent = 26;  // where descriptions begin
 
 std::string with_dashes(std::string_view name) {
   std::string out(name);
@@ -75,9 +75,9 @@ Options& Options::find_subcommand(const std::string& name) {
     names.push_back(command->name_);
   }
   const std::string_view nearest = nearest_word(name, names);
-  throw UsageError(fmt::format("there is no command {}; {}", in_quotes(name),
-                               nearest.empty() ? fmt::format("{} --help lists them", full_name())
-                                               : fmt::format("did you mean {}?", nearest)));
+  throw UsageError(fmt::format(
+      "there is no command {}; {}", in_quotes(name),
+      nearest.empty() ? fmt::format("{} --help lists them", full_name()) : fmt::format("did you mean {}?", nearest)));
 }
 
 // The positional argument that `word` is.
@@ -99,9 +99,9 @@ void Options::refuse_unknown(const std::string& name) const {
     for (const auto& option : at->options_)
       if (!option->positional()) names.push_back(option->name());
   const std::string_view nearest = nearest_word(with_dashes(name), names);
-  throw UsageError(fmt::format("there is no option {}; {}", escaped(name),
-                               nearest.empty() ? fmt::format("{} --help lists them", full_name())
-                                               : fmt::format("did you mean {}?", nearest)));
+  throw UsageError(fmt::format(
+      "there is no option {}; {}", escaped(name),
+      nearest.empty() ? fmt::format("{} --help lists them", full_name()) : fmt::format("did you mean {}?", nearest)));
 }
 
 void Options::check_complete() const {
@@ -139,7 +139,8 @@ Options::Parsed Options::parse(std::span<const std::string> words,
     Option* const option = at->find(name);
     if (option == nullptr) at->refuse_unknown(name);
     if (option->is_flag()) {
-      if (equals != std::string::npos) throw UsageError(fmt::format("{} takes no value; found {}", name, escaped(word)));
+      if (equals != std::string::npos)
+        throw UsageError(fmt::format("{} takes no value; found {}", name, escaped(word)));
       option->set("");
     } else if (equals != std::string::npos) {
       option->set(word.substr(equals + 1));

@@ -11,7 +11,14 @@ namespace heed::cli {
 
 struct Context;
 
-enum ExitStatus : int { kSuccess = 0, kFailure = 1, kUsage = 2, kInterrupted = 130, kBrokenPipe = 141, kTerminated = 143 };
+enum ExitStatus : int {
+  kSuccess = 0,
+  kFailure = 1,
+  kUsage = 2,
+  kInterrupted = 130,
+  kBrokenPipe = 141,
+  kTerminated = 143
+};
 
 // Standard output is a pipe that nobody reads any more. No message: the command ends, as other programs do.
 class BrokenPipe : public Error {

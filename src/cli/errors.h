@@ -6,8 +6,8 @@
 
 namespace heed::cli {
 
-// The library writes "[function] where: what was expected; found this". Here the names of functions go, and the sentence
-// gets its verb: "where: expected what was expected; found this". Other text is left as it is.
+// The library writes "[function] where: what was expected; found this". Here the names of functions go, and the
+// sentence gets its verb: "where: expected what was expected; found this". Other text is left as it is.
 [[nodiscard]] std::string plain_message(std::string_view text);
 
 // What `command` ("heed train") can do about the error `text`, in options that it has; empty where there is nothing.

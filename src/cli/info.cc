@@ -64,8 +64,8 @@ std::string machine_text() {
   row("processor", cpu.model);
   row("cores", std::to_string(cpu.cores));
   row("threads", std::to_string(num_threads()));
-  row("caches", fmt::format("L1 {}, L2 {}, L3 {}", bytes_text(cpu.l1_bytes), bytes_text(cpu.l2_bytes),
-                            bytes_text(cpu.l3_bytes)));
+  row("caches",
+      fmt::format("L1 {}, L2 {}, L3 {}", bytes_text(cpu.l1_bytes), bytes_text(cpu.l2_bytes), bytes_text(cpu.l3_bytes)));
   row("features", words_of_list(cpu.features, " "));
   row("kernels", fmt::format("{} (available: {}; HEED_ISA chooses)", to_string(active_isa()),
                              words_of_list(kernel_names(), ", ")));
@@ -89,8 +89,9 @@ models::Config find_config(const InfoCommand& o) {
     config.source_vocabulary = config.target_vocabulary = o.vocabulary;
     return config;
   } catch (const Error&) {
-    throw Error(fmt::format("expected the folder of a model, a config.json or a preset (tiny, small, base, big); found {}",
-                            in_quotes(o.model)));
+    throw Error(
+        fmt::format("expected the folder of a model, a config.json or a preset (tiny, small, base, big); found {}",
+                    in_quotes(o.model)));
   }
 }
 

@@ -36,18 +36,20 @@ void check_options(const InspectCommand& o) {
   if (o.text && o.source) throw UsageError("TEXT or --source can be given; found both");
   if (!o.text && !o.source) throw UsageError("TEXT is missing: the text that the model reads");
   if (o.text.value_or(o.source.value_or("")).find_first_not_of(" \t\r\n") == std::string::npos)
-    throw UsageError(fmt::format("{} takes a text of at least one token; found an empty one",
-                                 o.source ? "--source" : "TEXT"));
+    throw UsageError(
+        fmt::format("{} takes a text of at least one token; found an empty one", o.source ? "--source" : "TEXT"));
   if (o.chooses_head() && !o.wants_head())
-    throw UsageError("--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
-                     "these (a page has all heads; #cross/3/mean at the end of its address opens one)");
+    throw UsageError(
+        "--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
+        "these (a page has all heads; #cross/3/mean at the end of its address opens one)");
 }
 
 inspect::Record record_of(const InspectCommand& o, Context& context) {
   if (o.target && architecture_of(o.model) != models::Architecture::encoder_decoder)
     throw UsageError("--target is for models that translate; this one only reads");
-  TextWarnings warnings(
-      [&o](int64_t place) { return std::string(place == 1 ? "--target" : o.source ? "--source" : "TEXT"); });
+  TextWarnings warnings([&o](int64_t place) {
+    return std::string(place == 1 ? "--target" : o.source ? "--source" : "TEXT");
+  });
   RecordOptions options{.target = o.target, .search = {.beam = o.beam}, .text = warnings.options(o.too_long)};
   if (o.wants_page(context.json) && !o.force) {
     options.on_size = [](int64_t weights) {
@@ -162,8 +164,10 @@ void add_inspect_command(Options& options) {
   options.add("TEXT", o->text, "The text that the model reads");
   options.add("--source", o->source, "The same as an option");
   options.add("--target", o->target, "What the model says; without it, the model translates");
-  options.add("--output", o->output, "The page, or - for standard output (default: attention.html, unless only one "
-                                     "head is asked for)")
+  options
+      .add("--output", o->output,
+           "The page, or - for standard output (default: attention.html, unless only one "
+           "head is asked for)")
       .takes("FILE");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
   options.add("--beam", o->beam, "Hypotheses to keep while translating").range(1, 1000);

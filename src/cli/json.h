@@ -21,9 +21,7 @@ class JsonObject;
 [[nodiscard]] std::string json_of(float number);
 [[nodiscard]] std::string json_of(const JsonObject& object);
 [[nodiscard]] inline std::string json_of(std::same_as<bool> auto value) { return value ? "true" : "false"; }
-[[nodiscard]] std::string json_of(std::integral auto number)
-  requires(!std::same_as<decltype(number), bool>)
-{
+[[nodiscard]] std::string json_of(std::integral auto number) requires(!std::same_as<decltype(number), bool>) {
   return std::to_string(number);
 }
 

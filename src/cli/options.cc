@@ -39,8 +39,7 @@ bool parse_number(const std::string& text, T& value) {
 
 std::string joined(const std::vector<std::string>& words, const char* last) {
   std::string out;
-  for (size_t i = 0; i < words.size(); ++i)
-    out += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
+  for (size_t i = 0; i < words.size(); ++i) out += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
   return out;
 }
 

@@ -51,10 +51,10 @@ class Option {
   Option(std::string name, Variable variable, std::string help, std::string group);
 
   Option& required();
-  Option& takes(std::string what);                  // the value's name in the help: FILE, DIR, TEXT
+  Option& takes(std::string what);                   // the value's name in the help: FILE, DIR, TEXT
   Option& range(double least, double most = kMany);  // of a number, both included
-  Option& one_of(std::vector<std::string> words);   // of a text
-  Option& shows(std::string default_text);          // as the default, instead of the variable's value
+  Option& one_of(std::vector<std::string> words);    // of a text
+  Option& shows(std::string default_text);           // as the default, instead of the variable's value
 
   // Throws UsageError unless `text` is a value of this option.
   void set(const std::string& text);
@@ -114,7 +114,7 @@ class Options {
   void footer(std::string text) { footer_ = std::move(text); }
   void also_called(std::string name) { other_name_ = std::move(name); }  // another name, which the help does not list
   void accept_anything() { accepts_anything_ = true; }  // of a command that only says why it cannot run
-  void has_json() { has_json_ = true; }  // --json changes what the command writes
+  void has_json() { has_json_ = true; }                 // --json changes what the command writes
   void on_run(std::function<int(Context&)> run) { run_ = std::move(run); }
   Options& subcommand(std::string name, std::string help);
 

@@ -19,7 +19,8 @@ int run_plot(const PlotCommand& o, Context& context) {
   if (std::filesystem::is_directory(log)) log /= "log.jsonl";
   const std::string ending = std::filesystem::path(o.output).extension().string();
   if (ending != ".html" && ending != ".svg" && o.output != "-")
-    throw UsageError(fmt::format("--output takes a name that ends in .html or .svg, or -; found {}", in_quotes(o.output)));
+    throw UsageError(
+        fmt::format("--output takes a name that ends in .html or .svg, or -; found {}", in_quotes(o.output)));
   write_result(o.output, ending == ".svg" ? inspect::plot_log_svg(log) : inspect::plot_log(log));
   if (o.output == "-") return kSuccess;
   message(context, "The curves of the training are in:");

@@ -55,7 +55,8 @@ void check_options(const TranslateCommand& o) {
                                  in_quotes(*o.text), escaped(*o.text)));
 }
 
-// Translates lines that are there and writes each when it is done. False where a signal or a closed pipe ended it early.
+// Translates lines that are there and writes each when it is done. False where a signal or a closed pipe ended it
+// early.
 bool translate_lines(const TranslateCommand& o, const Translator& translator, const std::vector<std::string>& lines,
                      const TextOptions& text, Context& context) {
   ProgressBar bar(static_cast<int64_t>(lines.size()), context.quiet);
@@ -65,14 +66,15 @@ bool translate_lines(const TranslateCommand& o, const Translator& translator, co
   options.progress = [&](int64_t done) {
     if (lines.size() > 1) bar.update(done, "sentences");
   };
-  const int64_t done = translator.translate(lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
-    if (context.json) {
-      print_line(as_json(lines[static_cast<size_t>(place)], translations));
-    } else {
-      print_translations(o, translations);
-    }
-    flush_output();
-  });
+  const int64_t done =
+      translator.translate(lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
+        if (context.json) {
+          print_line(as_json(lines[static_cast<size_t>(place)], translations));
+        } else {
+          print_translations(o, translations);
+        }
+        flush_output();
+      });
   return done == static_cast<int64_t>(lines.size());
 }
 
@@ -90,7 +92,8 @@ int run_translate(const TranslateCommand& o, Context& context) {
   } else {
     InputLines input(o.input);
     if (input.is_terminal()) message(context, "Type sentences, one a line; Ctrl-D ends. (--input FILE reads a file.)");
-    TextWarnings warnings([&](int64_t line) { return fmt::format("{}, line {}", input.name(), lines_before + line + 1); });
+    TextWarnings warnings(
+        [&](int64_t line) { return fmt::format("{}, line {}", input.name(), lines_before + line + 1); });
     while (complete) {
       const std::vector<std::string> lines = input.next(kLinesAtOnce);
       if (lines.empty()) break;
@@ -118,8 +121,9 @@ void add_translate_command(Options& options) {
   options.flag("--gnmt", search.gnmt, "Divide scores by ((5 + length) / 6)^NUMBER instead");
   options.add("--max-length", search.max_length, "Most tokens in a translation").range(1);
   options.add("--min-length", search.min_length, "Fewest tokens in a translation").range(0);
-  options.add("--length-factor", search.length_factor,
-              "Most tokens for each token of the source, beside 20 more; 0 is no limit")
+  options
+      .add("--length-factor", search.length_factor,
+           "Most tokens for each token of the source, beside 20 more; 0 is no limit")
       .range(0, 1e6);
   options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},

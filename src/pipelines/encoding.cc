@@ -64,10 +64,8 @@ Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t
   } else if (options.on_warning) {  // (what is cut is warned of once)
     const Coverage covered = coverage(tokenizer, text, ids);
     if (covered.mostly_unknown())
-      options.on_warning({.kind = TextWarning::Kind::unknown,
-                          .text = index,
-                          .count = covered.unknown,
-                          .total = covered.characters});
+      options.on_warning(
+          {.kind = TextWarning::Kind::unknown, .text = index, .count = covered.unknown, .total = covered.characters});
   }
   return ids;
 }

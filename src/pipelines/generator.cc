@@ -58,8 +58,8 @@ Generator Generator::load(const std::filesystem::path& folder) {
   constexpr const char* kName = "Generator::load";
   Generator result;
   result.model_ = pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only);
-  result.tokenizer_ = pipelines::load_tokenizer(folder, text::Side::target, kName,
-                                                result.model_->config().target_vocabulary);
+  result.tokenizer_ =
+      pipelines::load_tokenizer(folder, text::Side::target, kName, result.model_->config().target_vocabulary);
   return result;
 }
 
@@ -100,8 +100,7 @@ inspect::Record Generator::record(std::string_view text, const RecordOptions& op
   record.target_tokens = pipelines::pieces_of(*tokenizer_, ids);
   pipelines::announce_size(config, 0, static_cast<int64_t>(ids.size()), options);
   pipelines::observe(record, [&] {
-    record.output_tokens =
-        pipelines::pieces_of(*tokenizer_, likeliest(model_->forward(pipelines::as_row(ids)).data()));
+    record.output_tokens = pipelines::pieces_of(*tokenizer_, likeliest(model_->forward(pipelines::as_row(ids)).data()));
   });
   return record;
 }

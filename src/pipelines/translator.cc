@@ -85,9 +85,8 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
 std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> texts,
                                                             const TranslatorOptions& options) const {
   std::vector<std::vector<Translation>> results;
-  translate(texts, options, [&](int64_t, std::vector<Translation> translations) {
-    results.push_back(std::move(translations));
-  });
+  translate(texts, options,
+            [&](int64_t, std::vector<Translation> translations) { results.push_back(std::move(translations)); });
   results.resize(texts.size());  // where options.search.stop() ended the work, the rest have none
   return results;
 }

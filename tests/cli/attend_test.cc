@@ -127,10 +127,59 @@ TEST(Attend, RefusesAPageThatIsTooLarge) {
   io::write_npy(file, Tensor::full({1, 1, 1600, 4}, 0.5f));
   const Result r = run({"attend", file, "--html", page, "--output", folder / "o.npz"});
   EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("more than 20.0 MB; use --svg or --png, which draw one head, or --force"), std::string::npos)
+  EXPECT_NE(r.err.find("more than 20.0 MB; use --map 256, which pools the weights, or --svg or --png"),
+            std::string::npos)
       << r.err;
   EXPECT_FALSE(fs::exists(page));
   EXPECT_FALSE(fs::exists(folder / "o.npz"));
+  EXPECT_EQ(run({"attend", file, "--html", page, "--map", "40", "--output", folder / "o.npz"}).status, 0);
+  EXPECT_NE(read(page).find("\"q1561\""), std::string::npos) << "the first query of the last cell";
+}
+
+TEST(Attend, TapsAreStatisticsOfTheWeights) {
+  const Folder folder;
+  const std::string file = folder / "in.npz", out = folder / "out.npz";
+  io::write_npz(file, four_axes());
+  const Result r = run(
+      {"attend", file, "--entropy", "--top-keys", "2", "--column-sums", "--map", "4", "--weights", "--output", out});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const io::Tensors found = io::read_arrays(out);
+  const Tensor weights = found.at("weights");  // (2, 3, 5, 7)
+  ASSERT_EQ(found.at("map").shape(), (Shape{2, 3, 4, 4}));
+  ASSERT_EQ(found.at("top_keys").shape(), (Shape{2, 3, 5, 2}));
+  for (int64_t h = 0; h < 3; ++h) {
+    std::vector<double> sums(7);
+    for (int64_t i = 0; i < 5; ++i) {
+      double entropy = 0;
+      int64_t best = 0;
+      for (int64_t j = 0; j < 7; ++j) {
+        const double w = weights.at({1, h, i, j});
+        entropy -= w * std::log(w);
+        sums[static_cast<size_t>(j)] += w;
+        if (w > weights.at({1, h, i, best})) best = j;
+      }
+      EXPECT_NEAR(found.at("entropy").at({1, h, i}), entropy, 1e-5);
+      EXPECT_EQ(found.at("top_keys").at({1, h, i, 0}), static_cast<double>(best));
+      EXPECT_NEAR(found.at("top_weights").at({1, h, i, 0}), weights.at({1, h, i, best}), 1e-6);
+    }
+    for (int64_t j = 0; j < 7; ++j)
+      EXPECT_NEAR(found.at("column_sums").at({1, h, j}), sums[static_cast<size_t>(j)], 1e-5);
+  }
+  io::write_npz(file, fruit());
+  const Result printed = run({"attend", file, "--top-keys", "2", "--entropy"});
+  EXPECT_EQ(printed.out,
+            "output (1, 4)\n"
+            "   0.9971    0.4131    0.6131    0.7635\n"
+            "entropy (1)\n"
+            "   0.9726\n"
+            "top_keys (1, 2)\n"
+            "        0         1\n"
+            "top_weights (1, 2)\n"
+            "   0.4536    0.4294\n");
+  const auto json = nlohmann::json::parse(run({"attend", file, "--column-sums", "--json"}).out);
+  EXPECT_EQ(json["column_sums"].size(), 3u);
+  EXPECT_FALSE(json.contains("weights"));
+  EXPECT_EQ(run({"attend", file, "--entropy", "--output", folder / "out.npy"}).status, 2);
 }
 
 TEST(Attend, ThreeAxesAreABatch) {

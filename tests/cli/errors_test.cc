@@ -17,8 +17,9 @@ TEST(Errors, NamesOfFunctionsGoAndTheSentenceGetsItsVerb) {
             "expected a multiple of 2 query heads; found 3");
   EXPECT_EQ(plain_message("[read_recipe] r.toml: [recipe] context: more than 0; found 0"),
             "r.toml: context: expected more than 0; found 0");
-  EXPECT_EQ(plain_message("[load_tokenizer] \"v\": a vocabulary; [vocabulary_tokenizer] every token once; \"a\" comes twice"),
-            "\"v\": expected a vocabulary; every token once; \"a\" comes twice");
+  EXPECT_EQ(
+      plain_message("[load_tokenizer] \"v\": a vocabulary; [vocabulary_tokenizer] every token once; \"a\" comes twice"),
+      "\"v\": expected a vocabulary; every token once; \"a\" comes twice");
   EXPECT_EQ(plain_message("[read_npy] \"a: b; c\": an .npy array; found another"),
             "\"a: b; c\": expected an .npy array; found another");
   EXPECT_EQ(plain_message("[read_npy] \"f\": one JSON object"), "\"f\": expected one JSON object");
@@ -35,8 +36,8 @@ TEST(Errors, HintsNameOptionsThatTheCommandHas) {
                                   "[Translator::load] m: an encoder-decoder; found a decoder-only model",
                                   "[Generator::load] m: a decoder-only model; found an encoder-decoder"};
   int hints = 0;
-  for (const std::string command : {"train", "translate", "generate", "evaluate", "attend", "inspect", "average", "info",
-                                    "bench", "plot"}) {
+  for (const std::string command :
+       {"train", "translate", "generate", "evaluate", "attend", "inspect", "average", "info", "bench", "plot"}) {
     const std::string help = test::run({"help", command}).out;
     std::vector<std::string> found = {std::string(hint_for_memory("heed " + command))};
     for (const std::string& message : messages) found.emplace_back(hint_for("heed " + command, message));

@@ -238,7 +238,8 @@ TEST(Generate, WarnsOfAPromptThatTheModelDoesNotKnow) {
   const std::string model = make_model(folder, models::Architecture::decoder_only);
   const Result r = run({"generate", model, "xyz", "--max-tokens", "2"});
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_NE(r.err.find("heed generate: warning: the prompt: 3 of 3 characters are unknown"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("heed generate: warning: the prompt: 3 of 3 characters are unknown"), std::string::npos)
+      << r.err;
   const Result known = run({"generate", model, "车站", "--max-tokens", "2", "--quiet"});
   EXPECT_EQ(known.err, "");
   EXPECT_EQ(known.out, run({"generate", model, "--prompt", "车站", "--max-tokens", "2"}).out);

@@ -256,10 +256,29 @@ TEST(Training, AMaskedLanguageModelIsInspected) {
   std::string text;
   for (int i = 0; i < 100; ++i) text += "the cat sat on the mat\nthe dog ran\n";
   const std::string model = (folder / "model").string(), page = (folder / "page.html").string();
-  const Result trained = run({"train", "--task", "masked_language_model", "--train-source", folder.write("text", text),
-                              "--tokenizer", "pieces", "--preset", "tiny", "--set", "model.encoder_layers=1", "--set",
-                              "model.width=32", "--set", "model.feed_forward=64", "--max-updates", "3", "--log-every",
-                              "2", "--threads", "1", "--output", model});
+  const Result trained = run({"train",
+                              "--task",
+                              "masked_language_model",
+                              "--train-source",
+                              folder.write("text", text),
+                              "--tokenizer",
+                              "pieces",
+                              "--preset",
+                              "tiny",
+                              "--set",
+                              "model.encoder_layers=1",
+                              "--set",
+                              "model.width=32",
+                              "--set",
+                              "model.feed_forward=64",
+                              "--max-updates",
+                              "3",
+                              "--log-every",
+                              "2",
+                              "--threads",
+                              "1",
+                              "--output",
+                              model});
   ASSERT_EQ(trained.status, 0) << trained.err;
   EXPECT_NE(trained.err.find("finished after 3 updates"), std::string::npos) << trained.err;
   const Result r = run({"inspect", model, "the cat", "--output", page});

@@ -1,9 +1,9 @@
 // heed translate as a person meets it: a text in the command, a terminal, an interrupt, a pipe that closes.
 #include <gtest/gtest.h>
 
+#include <pty.h>
 #include <algorithm>
 #include <nlohmann/json.hpp>
-#include <pty.h>
 #include <sstream>
 
 #include "cli/program.h"

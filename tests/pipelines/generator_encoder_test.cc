@@ -58,8 +58,7 @@ TEST(Generator, EndsWhereTheModelEnds) {
     ended = made.finished;
     EXPECT_EQ(made.log_probs.size(), made.tokens.size() + (made.finished ? 1 : 0));
     if (!ended) continue;
-    const Generation on = generator.generate(
-        "车", {.sampling = {.seed = seed, .max_tokens = 40}, .ignore_end = true});
+    const Generation on = generator.generate("车", {.sampling = {.seed = seed, .max_tokens = 40}, .ignore_end = true});
     EXPECT_EQ(on.tokens.size(), 40u);
     EXPECT_TRUE(std::equal(made.tokens.begin(), made.tokens.end(), on.tokens.begin()));
   }

@@ -92,7 +92,8 @@ TEST(Translator, ManyTextsAreTranslatedAsEachAloneAndInOrder) {
   });
   EXPECT_EQ(count, 100);
   EXPECT_EQ(next, 100);
-  for (const size_t i : {size_t{1}, size_t{17}, size_t{99}}) expect_equal(translator.translate(texts[i], options), all[i]);
+  for (const size_t i : {size_t{1}, size_t{17}, size_t{99}})
+    expect_equal(translator.translate(texts[i], options), all[i]);
   ASSERT_EQ(all[0].size(), 1u) << "an empty text has one empty translation";
   EXPECT_EQ(all[0][0].text, "");
   EXPECT_TRUE(translator.translate(std::vector<std::string>{}, options).empty());
@@ -161,14 +162,15 @@ TEST(Translator, WarnsOfUnknownText) {
   const Translator translator = Translator::load(make_model(folder.path(), Architecture::encoder_decoder));
   std::vector<std::string> warnings;
   const TranslatorOptions options{.text = {.on_warning = [&](const TextWarning& w) {
-    warnings.push_back(std::to_string(w.text) + ": " + to_string(w));
-  }}};
-  const std::vector<std::string> texts = {"where is the train", "wo ist der Zug", "the Bahnhof", "is the train x", "",
-                                          "车站 the"};
+                                    warnings.push_back(std::to_string(w.text) + ": " + to_string(w));
+                                  }}};
+  const std::vector<std::string> texts = {
+      "where is the train", "wo ist der Zug", "the Bahnhof", "is the train x", "", "车站 the"};
   (void)translator.translate(texts, options);
-  EXPECT_EQ(warnings, (std::vector<std::string>{
-                          "1: 11 of 11 characters are unknown to the model; is the text in the language that it reads?",
-                          "2: 7 of 10 characters are unknown to the model; is the text in the language that it reads?"}));
+  EXPECT_EQ(warnings,
+            (std::vector<std::string>{
+                "1: 11 of 11 characters are unknown to the model; is the text in the language that it reads?",
+                "2: 7 of 10 characters are unknown to the model; is the text in the language that it reads?"}));
   // SentencePiece: one unknown token may stand for many characters.
   const Translator demo = Translator::load(kDemo);
   warnings.clear();
@@ -181,9 +183,9 @@ TEST(Translator, WarnsOfUnknownText) {
 TEST(Translator, RefusesWhatDoesNotFit) {
   const Folder folder;
   make_model(folder.path() / "gpt", Architecture::decoder_only);
-  EXPECT_EQ(message_of([&] { (void)Translator::load(folder.path() / "gpt"); }),
-            "[Translator::load] " + (folder.path() / "gpt").string() +
-                ": an encoder-decoder; found a decoder-only model");
+  EXPECT_EQ(
+      message_of([&] { (void)Translator::load(folder.path() / "gpt"); }),
+      "[Translator::load] " + (folder.path() / "gpt").string() + ": an encoder-decoder; found a decoder-only model");
   const auto path = make_model(folder.path() / "model", Architecture::encoder_decoder);
   text::train_characters(test::kTarget)->save(path, text::Side::source);
   EXPECT_NE(message_of([&] { (void)Translator::load(path); }).find("a source tokenizer of "), std::string::npos);
