@@ -1,7 +1,7 @@
 // Timings of attention. Useful operations: 4 B H L S D forward, half as many causal, 2.5 times as many backward.
 #include "bench/attention.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

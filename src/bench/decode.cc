@@ -1,7 +1,7 @@
 // Timings of decoding. Several key/value caches take turns, so that none of them stays in the processor's caches.
 #include "bench/decode.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>

@@ -1,7 +1,7 @@
 // Timings of the matrix product. Operations: 2 M N K; memory read once: 4 (M K + K N + M N) bytes.
 #include "bench/matmul.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>

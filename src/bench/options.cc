@@ -1,7 +1,7 @@
 // Timings of attention's options. Plain attention runs between any two of them: a machine that slows down slows both.
 #include "bench/options.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <nlohmann/json.hpp>

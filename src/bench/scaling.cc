@@ -1,7 +1,7 @@
 // Timings of growing problems. Time a pair and bytes a row have columns of their own: they should stay the same.
 #include "bench/scaling.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 

@@ -44,7 +44,7 @@ std::string names_of(const io::Tensors& arrays) {
   return out.empty() ? "none" : out;
 }
 
-// The array called `given`, or the first of the usual names that there is.
+// The array called `given`; without a name, the first of the usual names that the file has.
 Tensor find(const AttendCommand& o, const io::Tensors& arrays, const std::string& given, const char* option,
             std::initializer_list<const char*> usual) {
   if (!given.empty()) {
@@ -81,10 +81,10 @@ Tensor with_rank(const Tensor& array, int rank) {
 struct Inputs {
   Tensor query, key, value;  // (B, H, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv)
   AttentionOptions options;
-  int rank = 4;  // of the arrays in the file
+  int rank = 4;  // of the arrays as the file has them
 };
 
-// With the shapes as they are in the file; what is left (masks) the operator checks.
+// Checked here so that the message has the shapes of the file. The operator checks masks.
 void check_sizes(const std::string& file, const Inputs& in) {
   const Tensor &q = in.query, &k = in.key, &v = in.value;
   const auto expect = [&](bool ok, const char* what) {
@@ -204,7 +204,7 @@ void print_numbers(const Tensor& tensor, const std::string& place) {
   }
 }
 
-// What was asked for, with the axes of the arrays in the file.
+// The results that were asked for, with as many axes as the arrays of the file have.
 std::vector<std::pair<std::string, Tensor>> named_results(const AttendCommand& o, const AttentionResult& result,
                                                           int rank, bool json) {
   std::vector<std::pair<std::string, Tensor>> all = {{"output", result.output}};
@@ -255,7 +255,7 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
   }
 }
 
-// Before anything is computed or written.
+// Called before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in) {
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
@@ -282,14 +282,14 @@ void check_options(const AttendCommand& o, const Inputs& in) {
                     "use --map 256, which pools the weights, or --svg or --png, which draw one head");
 }
 
-// "q1", "q2", ...; of pooled cells the first query of each.
+// "q1", "q2", ...; a cell that pools several queries has the name of the first.
 std::vector<std::string> place_names(const char* letter, int64_t cells, int64_t length) {
   std::vector<std::string> names;
   for (int64_t i = 0; i < cells; ++i) names.push_back(fmt::format("{}{}", letter, i * length / cells + 1));
   return names;
 }
 
-// `weights`: (B, H, L, S), or the map they are pooled to.
+// `weights`: (B, H, L, S), or their map (B, H, rows, columns).
 void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in) {
   const int64_t batch = o.batch.value_or(1), head = o.head.value_or(1);
   const Tensor one = weights.select(0, batch - 1).select(0, head - 1);
@@ -306,7 +306,8 @@ void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in) {
   record.source = fmt::format("{} queries, {} keys", queries, keys);
   record.target_tokens = rows;
   record.source_tokens = columns;
-  for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
+  for (int64_t b = 0; b < weights.size(0); ++b)
+    record.arrays.push_back({.path = name, .weights = weights.select(0, b)});
   write_result(o.html, inspect::to_html(record));
 }
 
@@ -329,9 +330,9 @@ void add_attend_command(Options& options) {
   auto o = std::make_shared<AttendCommand>();
   options.add("ARRAYS", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
       .required();
-  options.add("--query", o->query, "Name of the queries (default: query, q or Q)").takes("NAME");
-  options.add("--key", o->key, "Name of the keys (default: key, k or K)").takes("NAME");
-  options.add("--value", o->value, "Name of the values (default: value, v or V)").takes("NAME");
+  options.add("--query", o->query, "Name of the queries").takes("NAME").shows("query, q or Q");
+  options.add("--key", o->key, "Name of the keys").takes("NAME").shows("key, k or K");
+  options.add("--value", o->value, "Name of the values").takes("NAME").shows("value, v or V");
   options.add("--mask", o->mask, "Name of a mask: booleans, where true attends; or numbers added to the scores")
       .takes("NAME");
   options.choose(
@@ -339,12 +340,14 @@ void add_attend_command(Options& options) {
       {{"none", Alignment::none}, {"top-left", Alignment::top_left}, {"bottom-right", Alignment::bottom_right}},
       "Queries see no later keys. The diagonal begins at the first query and the first key (top-left), or "
       "ends at the last query and the last key (bottom-right)");
-  options.add("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
+  options.add("--scale", o->scale, "Scores are multiplied by this").shows("1/sqrt(D)");
   options.add("--softcap", o->softcap, "Scores s become c tanh(s/c) with this c; 0 is off");
   options.add("--left", o->left, "Keys seen before a query's own position; -1 is all").range(-1);
   options.add("--right", o->right, "Keys seen after it; -1 is all").range(-1);
   options.flag("--reference", o->reference, "The plain formula instead of the fused kernels; f64 stays f64");
-  options.add("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
+  options
+      .add("--output", o->output,
+           "Write the output here (.npz, .safetensors, .npy); - prints it, as without this option")
       .takes("FILE");
   options.flag("--weights", o->weights, "Write the weights too");
   options.group("Taps: statistics of the weights, in memory linear in the lengths");

@@ -1,4 +1,4 @@
-// heed bench: what the machine can do, and what the kernels make of it. (bench_absent.cc is for a program without it.)
+// heed bench: how fast the kernels are beside what the machine can do. A program without it has bench_absent.cc.
 #include "bench/attention.h"
 #include "bench/decode.h"
 #include "bench/matmul.h"

@@ -1,4 +1,4 @@
-// heed bench where the benchmarks were left out of the build: it says how to get them.
+// heed bench in a program that was built without the benchmarks: says how to get them.
 #include "cli/command.h"
 #include "heed/error.h"
 

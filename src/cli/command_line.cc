@@ -1,4 +1,4 @@
-// The words of a command line: which command, option or argument each belongs to; and the help.
+// Reads the words of a command line, and writes the help.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ std::string with_dashes(std::string_view name) {
   return out;
 }
 
-// "--beam" and "-x" are options; "-", "-1" and "- what is said" are not.
+// "--beam" and "-x" are options; "-", "-1" and "- a text" are not.
 bool looks_like_option(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return false;
   if (word[1] == '-') return true;
@@ -26,7 +26,7 @@ bool looks_like_option(const std::string& word) {
   return letter && word.find(' ') == std::string::npos;
 }
 
-// Words of `text` on lines that begin at column kIndent; the first line begins where the heading ends.
+// Writes the heading and, from column kIndent on, the words of `text` on as many lines as they need.
 void append_entry(std::string& out, const std::string& heading, std::string_view text) {
   std::string line = "  " + heading;
   if (line.size() + 2 > kIndent) {
@@ -80,7 +80,7 @@ Options& Options::find_subcommand(const std::string& name) {
       nearest.empty() ? fmt::format("{} --help lists them", full_name()) : fmt::format("did you mean {}?", nearest)));
 }
 
-// The positional argument that `word` is.
+// Which positional argument `word` is.
 Option* Options::next_positional(const std::string& word) {
   const Option* last = nullptr;
   for (const auto& option : options_) {
@@ -114,7 +114,7 @@ Options::Parsed Options::parse(std::span<const std::string> words,
                                const std::function<void(const Options&)>& on_command) {
   Options* at = this;
   on_command(*at);
-  bool options_end = false;  // behind "--" nothing is an option
+  bool options_end = false;  // after "--" no word is an option
   for (size_t i = 0; i < words.size(); ++i) {
     const std::string& word = words[i];
     if (options_end || !looks_like_option(word)) {
@@ -173,6 +173,7 @@ std::string Options::help() const {
   std::vector<std::pair<std::string, std::string>> groups;  // in the order of their first options
   for (const Options* at = this; at != nullptr; at = at->parent_) {
     for (const auto& option : at->options_) {
+      if (option->name() == "--json" && at != this && !has_json_ && commands_.empty()) continue;  // it would be refused
       const std::string title = option->positional() ? "Arguments" : option->group();
       auto place = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.first == title; });
       if (place == groups.end()) place = groups.insert(groups.end(), {title, ""});

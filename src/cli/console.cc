@@ -25,7 +25,7 @@ static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_alw
 std::string g_command = "heed";
 
 extern "C" void on_signal(int number) {
-  if (g_stop.load()) _exit(128 + number);  // the second one: leave at once
+  if (g_stop.load()) _exit(128 + number);  // the second signal: leave at once
   g_signal.store(number);
   g_stop.store(true);
 }
@@ -61,7 +61,7 @@ void flush_output() {
 }
 
 bool output_is_abandoned() {
-  pollfd output = {STDOUT_FILENO, 0, 0};  // no events asked for: errors are reported in any case
+  pollfd output = {STDOUT_FILENO, 0, 0};  // no events: poll reports errors in any case
   return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 

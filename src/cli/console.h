@@ -20,7 +20,7 @@ enum ExitStatus : int {
   kTerminated = 143
 };
 
-// Standard output is a pipe that nobody reads any more. No message: the command ends, as other programs do.
+// Standard output is a pipe whose reader has gone. The command ends without a message, as other programs do.
 class BrokenPipe : public Error {
  public:
   using Error::Error;
@@ -30,15 +30,15 @@ class BrokenPipe : public Error {
 void set_command_name(std::string name);
 [[nodiscard]] const std::string& command_name();
 
-// Standard output, for results only. Throws Error when it cannot be written (closed, full disk), BrokenPipe when nobody
-// reads it any more.
+// Standard output, for results only. Throws Error when it cannot be written (closed, full disk), and BrokenPipe when
+// its reader has gone.
 void print(std::string_view text);
 void print_line(std::string_view text);  // with a line end
 void flush_output();
-// Whether whoever read standard output has gone, so that no more results are wanted.
+// Whether standard output is a pipe whose reader has gone: nobody wants more results.
 [[nodiscard]] bool output_is_abandoned();
 
-// Results into a file, written atomically; "-" is standard output.
+// Writes results into a file atomically; "-" is standard output.
 void write_result(const std::string& file, std::string_view contents);
 
 // Standard error. message() is silent with --quiet; both add the line end and clear the progress bar first.

@@ -16,7 +16,7 @@ size_t function_size(std::string_view text) {
   return close > 1 && text.substr(close, 2) == "] " ? close + 2 : 0;
 }
 
-// Without the names of functions, which stand at the beginning and where one message holds another.
+// Removes the names of functions. They stand at the beginning, and where one message contains another.
 std::string without_functions(std::string_view text) {
   std::string out;
   while (!text.empty()) {
@@ -28,7 +28,7 @@ std::string without_functions(std::string_view text) {
   return out;
 }
 
-// Where the last `wanted` before `end` stands outside of quotes, or npos; the first one with `first`.
+// The position of the last `wanted` (the first one with `first`) before `end` and outside of quotes, or npos.
 size_t find_outside_quotes(std::string_view text, std::string_view wanted, size_t end, bool first) {
   size_t found = std::string_view::npos;
   bool quoted = false;

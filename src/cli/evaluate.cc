@@ -58,7 +58,7 @@ JsonObject to_json(const train::Bleu& bleu) {
   return object.add("system_length", bleu.system_length).add("reference_length", bleu.reference_length);
 }
 
-// "@@ " joins undone: text that is cut into pieces is scored as words.
+// Joins the pieces that end in "@@": BLEU scores words.
 std::string undo_pieces(std::string_view text) {
   std::string out;
   for (size_t i = 0; i < text.size(); ++i) {
@@ -87,7 +87,7 @@ class Report {
     text_ += train::to_string(bleu) + "\n";
   }
   void write(const Context& context) const { print(text(context)); }
-  // Where standard output has the translations.
+  // To standard error, where standard output has the translations.
   void write_beside(const Context& context) const { message(context, text(context)); }
 
  private:

@@ -1,4 +1,4 @@
-// heed info: the machine and what was chosen for it; or a model and what it costs.
+// heed info: this machine and the kernels chosen for it, or a model and what it costs.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -102,7 +102,7 @@ std::string flops_text(int64_t flops) {
                     : fmt::format("{:.2f} MFLOP", f / 1e6);
 }
 
-// The keys and values of a JSON object that has one a line, as a table.
+// A table of the keys and values of a JSON object that has one key a line.
 std::string keys_and_values(std::string_view json) {
   std::string out;
   while (!json.empty()) {
@@ -126,9 +126,10 @@ std::string without_line_ends(std::string text) {
 
 void print_model(const InfoCommand& o, const Context& context) {
   const models::Config config = find_config(o);
-  if (fs::is_directory(fs::path(o.model))) (void)models::load(o.model);  // says what is wrong with the weights
+  if (fs::is_directory(fs::path(o.model)))
+    (void)models::load(o.model);  // throws where something is wrong with the weights
   const models::Cost cost = models::cost(config, o.batch, o.source_length, o.target_length);
-  const std::string configuration = models::to_json(config);  // a key a line
+  const std::string configuration = models::to_json(config);  // one key a line
   if (context.json) {
     JsonObject object;
     object.add_json("config", without_line_ends(configuration));

@@ -14,7 +14,7 @@
 namespace heed::cli {
 namespace {
 
-constexpr size_t kLongestLine = size_t{1} << 26;  // bytes: what is longer is no sentence
+constexpr size_t kLongestLine = size_t{1} << 26;  // bytes; no sentence is longer
 
 }  // namespace
 

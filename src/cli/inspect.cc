@@ -61,7 +61,7 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
   return record;
 }
 
-// "en-zh" of any way to write the path, with the folder it is in: "demo/en-zh".
+// The name of the folder and of the one it is in, "demo/en-zh", however the path is written.
 std::string title_of(const std::string& model) {
   std::filesystem::path path = std::filesystem::absolute(model).lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
@@ -71,7 +71,8 @@ std::string title_of(const std::string& model) {
 struct ChosenHead {
   Tensor weights;  // (L, S)
   std::vector<std::string> rows, columns;
-  std::vector<std::string> labels;  // of the rows in a drawing: what a decoder read, and what it said there
+  std::vector<std::string>
+      labels;  // of the rows in a picture: the token that a decoder read and the token it said there
   std::string title;
 };
 
@@ -174,8 +175,10 @@ void add_inspect_command(Options& options) {
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a text that is longer than the model can read");
   options.group("One head");
-  options.choose("--part", o->part, {{"encoder", Part::encoder}, {"decoder", Part::decoder}, {"cross", Part::cross}},
-                 "Which attention (default: the last of these that the model has)");
+  options
+      .choose("--part", o->part, {{"encoder", Part::encoder}, {"decoder", Part::decoder}, {"cross", Part::cross}},
+              "Which attention")
+      .shows("the last of these that the model has");
   options.add("--layer", o->layer, "Which layer, counted from 1").range(1).shows("1");
   options.add("--head", o->head, "Which head, counted from 1, or mean").takes("N").shows("1");
   options.flag("--text", o->strongest, "Write each token's strongest weights to standard output");

@@ -1,4 +1,4 @@
-// heed: the program. The table of commands, the options that all of them have, and what becomes of errors.
+// The program: its commands, the options that all of them have, and how errors end it.
 #include <fcntl.h>
 #include <fmt/core.h>
 #include <unistd.h>
@@ -35,24 +35,26 @@ constexpr Command kCommands[] = {
 
 void add_common_options(Options& options, Context& context) {
   options.group("Common options");
-  options.add("--threads", context.threads, "Threads to use; no result depends on it (default: all cores)")
-      .range(1, 1024);
+  options.add("--threads", context.threads, "Threads to use; no result depends on it")
+      .range(1, 1024)
+      .shows("all cores");
   options.add("--seed", context.seed, "Seed of everything random");
   options.flag("--quiet", context.quiet, "No messages and no progress bar");
   options.flag("--json", context.json, "Results as JSON");
 }
 
-// A closed standard stream would be given to the next file that is opened, and that file be written over.
+// Without this, the next file that is opened would take the place of a closed standard stream, and messages would be
+// written into it.
 void occupy_standard_streams() {
   for (int descriptor = 0; descriptor < 3; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) >= 0) continue;
-    // Not writable for standard output: writing results there must fail.
+    // Read-only for standard output: writing results there must fail.
     const int opened = open("/dev/null", descriptor == 2 ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != descriptor) close(opened);
   }
 }
 
-// "help" and "version" are also understood as commands: heed help translate.
+// "help" and "version" work as commands too: heed help translate.
 std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") {
@@ -64,7 +66,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   return words;
 }
 
-// A wrong environment variable is said before any work.
+// A wrong environment variable is reported before any work is done.
 void check_environment() {
   try {
     (void)active_isa();
@@ -126,6 +128,6 @@ int guarded_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   heed::cli::occupy_standard_streams();
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error that unwinds, so that files are left whole
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes an error, so that files are left whole
   return heed::cli::guarded_main(argc, argv);
 }

@@ -1,4 +1,4 @@
-// Values of options: what they take, and how words become numbers, texts and choices.
+// Values of options: what each takes, and how a word becomes a number, a text or a choice.
 #include "cli/options.h"
 
 #include <fmt/core.h>
@@ -45,7 +45,7 @@ std::string joined(const std::vector<std::string>& words, const char* last) {
 
 std::string bound_text(double bound) { return fmt::format("{:.12g}", bound); }
 
-size_t distance(std::string_view a, std::string_view b) {  // edits: a letter put in, taken out or exchanged
+size_t distance(std::string_view a, std::string_view b) {  // letters inserted, deleted or replaced
   std::vector<size_t> row(b.size() + 1);
   for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
   for (size_t i = 1; i <= a.size(); ++i) {
@@ -205,7 +205,7 @@ std::string Option::description() const {
 
 std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates) {
   std::string_view nearest;
-  size_t best = std::max<size_t>(2, word.size() / 4) + 1;  // further away it is no slip of the finger
+  size_t best = std::max<size_t>(2, word.size() / 4) + 1;  // a word further away is no typing error
   for (const std::string_view candidate : candidates) {
     const bool begins = word.size() > 3 && candidate.starts_with(word);
     const size_t edits = begins ? 1 : distance(word, candidate);

@@ -1,4 +1,4 @@
-// heed plot: the curves of a training.
+// heed plot: a page or a picture with the curves of a training.
 #include <fmt/core.h>
 
 #include <filesystem>

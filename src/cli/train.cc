@@ -1,4 +1,4 @@
-// heed train: a recipe, changed by options, into a folder.
+// heed train: trains what a recipe and options say, into a folder.
 #include <fmt/core.h>
 
 #include <algorithm>
@@ -30,7 +30,7 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   if (!o.config.empty()) {
     recipe = train::read_recipe(o.config, o.data);
   } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
-    recipe = train::read_recipe(recorded, ".");  // its paths are as they were given, from here
+    recipe = train::read_recipe(recorded, ".");  // its paths are relative to the current folder
   } else {
     train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
   }
@@ -56,7 +56,7 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   return recipe;
 }
 
-// What a report says on the bar (short) or on a line of its own.
+// A report on a line of its own.
 std::string train_text(const train::Progress& p) {
   return fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
                      with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
@@ -81,7 +81,7 @@ std::string_view name_of(train::Outcome outcome) {
   return "";
 }
 
-// The last update of a training that has ended, which its log knows; reports come only every few updates.
+// The number of updates of a training that has ended. Its log has it; reports come only every few updates.
 int64_t last_update(const std::filesystem::path& folder, int64_t reported) {
   const std::string log = io::read_file(folder / "log.jsonl");
   constexpr std::string_view kKey = "\"update\":";
@@ -140,8 +140,9 @@ void add_train_command(Options& options) {
   auto o = std::make_shared<TrainCommand>();
   options.add("--config", o->config, "Recipe, .toml or .json").takes("FILE");
   options.add("--output", o->output, "Folder that gets the model, its log and its checkpoints").takes("DIR");
-  options.add("--data", o->data, "Folder that relative paths in the recipe start from (default: the recipe's)")
-      .takes("DIR");
+  options.add("--data", o->data, "Folder that relative paths in the recipe start from")
+      .takes("DIR")
+      .shows("the recipe's");
   options.flag("--resume", o->resume, "Go on from the last checkpoint in the folder");
   options.add("--set", o->set, "Change a key of the recipe; may be repeated").takes("KEY=VALUE");
   options.flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
@@ -151,7 +152,11 @@ void add_train_command(Options& options) {
     std::string name = "--" + field.key;
     std::replace(name.begin(), name.end(), '_', '-');  // --batch_tokens, as recipes write it, is understood too
     const Action set = [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); };
-    options.add(name, Variable(set), field.help).takes(field.type).shows(field.default_text);
+    const std::string takes = field.type == "text"      ? "TEXT"
+                              : field.type == "integer" ? "N"
+                              : field.type == "number"  ? "NUMBER"
+                                                        : field.type;
+    options.add(name, Variable(set), field.help).takes(takes).shows(field.default_text);
   }
   options.footer(
       "Examples:\n"

@@ -1,4 +1,4 @@
-// heed translate: a line for a line.
+// heed translate: one line of output for each line of input.
 #include <fmt/core.h>
 
 #include <filesystem>
@@ -55,8 +55,7 @@ void check_options(const TranslateCommand& o) {
                                  in_quotes(*o.text), escaped(*o.text)));
 }
 
-// Translates lines that are there and writes each when it is done. False where a signal or a closed pipe ended it
-// early.
+// Translates the lines and writes each when it is done. False where a signal or a closed pipe ended the work early.
 bool translate_lines(const TranslateCommand& o, const Translator& translator, const std::vector<std::string>& lines,
                      const TextOptions& text, Context& context) {
   ProgressBar bar(static_cast<int64_t>(lines.size()), context.quiet);
@@ -91,7 +90,7 @@ int run_translate(const TranslateCommand& o, Context& context) {
     complete = translate_lines(o, translator, {one_line(*o.text)}, warnings.options(o.too_long), context);
   } else {
     InputLines input(o.input);
-    if (input.is_terminal()) message(context, "Type sentences, one a line; Ctrl-D ends. (--input FILE reads a file.)");
+    if (input.is_terminal()) message(context, "Reading text from standard input, one sentence a line; Ctrl-D ends it.");
     TextWarnings warnings(
         [&](int64_t line) { return fmt::format("{}, line {}", input.name(), lines_before + line + 1); });
     while (complete) {

@@ -1,4 +1,4 @@
-// Warnings about texts, as heed::TextOptions hands them over.
+// Warnings about texts, on standard error.
 #pragma once
 
 #include <functional>
@@ -8,8 +8,8 @@
 
 namespace heed::cli {
 
-// Writes warnings to standard error: all of those about texts that are cut, and of those about unknown characters the
-// first and, at the end, how many there were.
+// Writes what the pipelines warn of: every text that is cut; the first text that is mostly unknown and, at the end, how
+// many there were.
 class TextWarnings {
  public:
   // `name`: what the text at a place is called, "standard input, line 3".
@@ -18,7 +18,7 @@ class TextWarnings {
   TextWarnings(const TextWarnings&) = delete;
   TextWarnings& operator=(const TextWarnings&) = delete;
 
-  // What a pipeline is given. It must not outlive this.
+  // For a pipeline. This object must outlive it.
   [[nodiscard]] TextOptions options(TooLong too_long);
 
  private:
@@ -26,7 +26,7 @@ class TextWarnings {
   int64_t unknown_ = 0;
 };
 
-// One warning for a whole file of lines, where they are mostly unknown.
+// Warns once where half or more of the characters of all lines are unknown to the tokenizer.
 void warn_of_unknown(const text::Tokenizer& tokenizer, std::span<const std::string> lines, const std::string& name);
 
 }  // namespace heed::cli

@@ -117,6 +117,7 @@ TEST(Attend, PlacesAreCountedFromOne) {
   const std::string page = read(folder / "a.html");
   EXPECT_NE(page.find("\"k7\""), std::string::npos);
   EXPECT_EQ(page.find("\"k0\""), std::string::npos);
+  EXPECT_NE(page.find("\"path\":\"in.npz\""), std::string::npos) << "a heading without it shows a stray sign";
   EXPECT_EQ(run({"attend", file, "--output", "-"}).out, r.out) << "- is standard output";
   EXPECT_EQ(run({"attend", file, "--svg", "-", "--output", folder / "o.npz"}).out.substr(0, 4), "<svg");
 }
