@@ -38,9 +38,13 @@ struct AttendCommand {
 };
 
 std::string names_of(const io::Tensors& arrays) {
+  constexpr size_t kMostShown = 8;
   std::string out;
-  for (const auto& [name, tensor] : arrays)
+  size_t shown = 0;
+  for (const auto& [name, tensor] : arrays) {
+    if (shown++ == kMostShown) return out + fmt::format(" and {} more", arrays.size() - kMostShown);
     out += fmt::format("{}{} {}", out.empty() ? "" : ", ", escaped(name), to_string(tensor.shape()));
+  }
   return out.empty() ? "none" : out;
 }
 

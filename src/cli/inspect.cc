@@ -165,11 +165,9 @@ void add_inspect_command(Options& options) {
   options.add("TEXT", o->text, "The text that the model reads");
   options.add("--source", o->source, "The same as an option");
   options.add("--target", o->target, "What the model says; without it, the model translates");
-  options
-      .add("--output", o->output,
-           "The page, or - for standard output (default: attention.html, unless only one "
-           "head is asked for)")
-      .takes("FILE");
+  options.add("--output", o->output, "The page; - is standard output")
+      .takes("FILE")
+      .shows("attention.html, unless only one head is asked for");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
   options.add("--beam", o->beam, "Hypotheses to keep while translating").range(1, 1000);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},

@@ -47,6 +47,9 @@ void check_options(const TranslateCommand& o) {
   const auto& search = o.translate.search;
   if (search.n_best > search.beam)
     throw UsageError(fmt::format("--n-best takes at most the beam of {}; found {}", search.beam, search.n_best));
+  if (search.min_length > search.max_length)
+    throw UsageError(fmt::format("--min-length takes at most the --max-length of {}; found {}", search.max_length,
+                                 search.min_length));
   if (!o.text) return;
   if (!o.input.empty()) throw UsageError("a text or --input can be given; found both");
   std::error_code ignored;

@@ -249,6 +249,9 @@ TEST(Attend, SaysWhatIsWrong) {
   const std::string good = with("good.npz", {});
   expect_error(folder, 1, "key (3, 4), query (1, 4), value (3, 4)", {"attend", good, "--query", "nothing"});
   expect_error(folder, 1, "mask", {"attend", good, "--mask", "nothing"});
+  io::Tensors many;
+  for (int i = 0; i < 12; ++i) many["a" + std::to_string(i)] = Tensor::zeros({1});
+  expect_error(folder, 1, " and 7 more", {"attend", with("many.npz", many), "--query", "nothing"});
   expect_error(folder, 2, "--causal", {"attend", good, "--causal", "sideways"});
   expect_error(folder, 2, "--head takes a number from 1 to 1",
                {"attend", good, "--head", "2", "--svg", folder / "a.svg"});

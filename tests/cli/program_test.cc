@@ -153,6 +153,7 @@ TEST(Program, OptionsOfTheCommandLine) {
 TEST(Program, UsageErrorsExitWith2) {
   expect_one_line(run({"translate", "m", "--beam", "2", "--n-best", "3"}), 2, "--n-best");
   expect_one_line(run({"translate", "m", "--too-long", "ignore"}), 2, "--too-long");
+  expect_one_line(run({"translate", "m", "--min-length", "9", "--max-length", "3"}), 2, "--min-length");
   expect_one_line(run({"info", "--threads", "0"}), 2, "--threads");
   expect_one_line(run({"--threads", "0", "info"}), 2, "--threads");
   expect_one_line(run({"info", "--threads", "-3"}), 2, "--threads");
