@@ -294,7 +294,7 @@ std::vector<std::string> place_names(const char* letter, int64_t cells, int64_t 
 }
 
 // `weights`: (B, H, L, S), or their map (B, H, rows, columns).
-void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in) {
+void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in, const Context& context) {
   const int64_t batch = o.batch.value_or(1), head = o.head.value_or(1);
   const Tensor one = weights.select(0, batch - 1).select(0, head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
@@ -312,7 +312,7 @@ void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in) {
   record.source_tokens = columns;
   for (int64_t b = 0; b < weights.size(0); ++b)
     record.arrays.push_back({.path = name, .weights = weights.select(0, b)});
-  write_result(o.html, inspect::to_html(record));
+  write_page(o.html, inspect::to_html(record), context);
 }
 
 int run_attend(const AttendCommand& o, Context& context) {
@@ -321,7 +321,7 @@ int run_attend(const AttendCommand& o, Context& context) {
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
   if (o.writes_arrays()) write_arrays(o, result, in.rank);
-  if (o.wants_picture()) draw(o, o.map > 0 ? result.taps.map : result.weights, in);
+  if (o.wants_picture()) draw(o, o.map > 0 ? result.taps.map : result.weights, in, context);
   if ((!o.writes_arrays() && !o.picture_on_output()) || context.json) print_results(o, result, in.rank, context);
   for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
     if (!file->empty() && *file != "-") message(context, "written: " + escaped(*file));

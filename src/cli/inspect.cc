@@ -149,7 +149,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
   if (context.json) print(inspect::to_json(record));
   if (o.wants_page(context.json)) {
     const std::string file = o.output.empty() ? "attention.html" : o.output;
-    write_result(file, inspect::to_html(record));
+    write_page(file, inspect::to_html(record), context);
     if (file == "-") return kSuccess;
     message(context, "The page is written; open it in a browser:");
     if (!o.strongest && !context.json) print_line(file);

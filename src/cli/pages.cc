@@ -2,8 +2,10 @@
 
 #include <fmt/core.h>
 
+#include "cli/console.h"
 #include "cli/numbers.h"
 #include "heed/error.h"
+#include "heed/inspect.h"
 
 namespace heed::cli {
 namespace {
@@ -18,6 +20,11 @@ void check_page_size(int64_t weights, std::string_view instead) {
   if (bytes <= kLargestPage) return;
   throw Error(fmt::format("the page would hold {} weights and take about {}, more than {}; {}, or --force",
                           with_commas(weights), bytes_text(bytes), bytes_text(kLargestPage), instead));
+}
+
+void write_page(const std::string& file, const std::string& page, const Context& context) {
+  if (const std::string warning = inspect::large_page_warning(page); !warning.empty()) message(context, warning);
+  write_result(file, page);
 }
 
 }  // namespace heed::cli

@@ -223,7 +223,7 @@ TEST(Attend, ALargePageIsAnnounced) {
   const std::string in = folder / "long.npz";
   const Tensor zeros = Tensor::zeros({1600, 1});
   io::write_npz(in, {{"query", zeros}, {"key", zeros}, {"value", zeros}});
-  const Result result = run({"attend", in, "--output", folder / "out.npz", "--html", folder / "a.html"});
+  const Result result = run({"attend", in, "--output", folder / "out.npz", "--html", folder / "a.html", "--force"});
   ASSERT_EQ(result.status, 0) << result.err;
   const size_t warning = result.err.find(" MB: browsers open it slowly");
   ASSERT_NE(warning, std::string::npos) << result.err;
