@@ -286,10 +286,10 @@ void check_options(const AttendCommand& o, const Inputs& in) {
                     "use --map 256, which pools the weights, or --svg or --png, which draw one head");
 }
 
-// "q1", "q2", ...; a cell that pools several queries has the name of the first.
+// "q0", "q1", ...: counted from 0, as in the arrays. A cell that pools several queries has the name of the first.
 std::vector<std::string> place_names(const char* letter, int64_t cells, int64_t length) {
   std::vector<std::string> names;
-  for (int64_t i = 0; i < cells; ++i) names.push_back(fmt::format("{}{}", letter, i * length / cells + 1));
+  for (int64_t i = 0; i < cells; ++i) names.push_back(fmt::format("{}{}", letter, i * length / cells));
   return names;
 }
 
@@ -310,8 +310,7 @@ void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in, const
   record.source = fmt::format("{} queries, {} keys", queries, keys);
   record.target_tokens = rows;
   record.source_tokens = columns;
-  for (int64_t b = 0; b < weights.size(0); ++b)
-    record.arrays.push_back({.path = name, .weights = weights.select(0, b)});
+  for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
   write_page(o.html, inspect::to_html(record), context);
 }
 
