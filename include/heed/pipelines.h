@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <initializer_list>
 #include <memory>
 #include <optional>
 #include <span>
@@ -86,6 +87,10 @@ class Translator {
   // Many: a list for each, in their order.
   [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> texts,
                                                                 const TranslatorOptions& options = {}) const;
+  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::initializer_list<std::string> texts,
+                                                                const TranslatorOptions& options = {}) const {
+    return translate(std::span(texts.begin(), texts.size()), options);
+  }
   // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
   // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. What stands
   // before a text that is refused is delivered before the Error. Returns how many were delivered: all, unless
@@ -119,11 +124,17 @@ struct GeneratorOptions {
   generate::SamplingOptions sampling = {};
   bool ignore_end = false;  // go on where the model ends the text
   TextOptions text = {};
-  // The new text, piece by piece as it is made; false stops. Together the pieces are Generation::text.
+  // The new text, piece by piece as it is made; false stops. Together the pieces are what follows the prompt. (Those of
+  // a SentencePiece model begin with the space between the prompt and Generation::text.)
   std::function<bool(std::string_view piece)> on_text = {};
 };
 
 // A decoder-only model that continues texts.
+//
+//   const heed::Generator generator = heed::Generator::load("runs/shakespeare");
+//   std::cout << generator.generate("ROMEO:", {.sampling = {.temperature = 0.8, .seed = 7}}).text;
+//
+// The same seed gives the same text.
 class Generator {
  public:
   [[nodiscard]] static Generator load(const std::filesystem::path& folder);  // errors as of Translator
@@ -154,6 +165,9 @@ struct Encoding {
 };
 
 // An encoder-only model that turns texts into vectors.
+//
+//   const heed::Encoder encoder = heed::Encoder::load("runs/bert");
+//   const heed::Tensor vectors = encoder.embed(texts);  // (number of texts, E)
 class Encoder {
  public:
   [[nodiscard]] static Encoder load(const std::filesystem::path& folder);  // errors as of Translator

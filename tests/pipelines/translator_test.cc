@@ -97,6 +97,9 @@ TEST(Translator, ManyTextsAreTranslatedAsEachAloneAndInOrder) {
   ASSERT_EQ(all[0].size(), 1u) << "an empty text has one empty translation";
   EXPECT_EQ(all[0][0].text, "");
   EXPECT_TRUE(translator.translate(std::vector<std::string>{}, options).empty());
+  const auto two = translator.translate({"where is", "the train"});  // (no text that lies between two pointers)
+  ASSERT_EQ(two.size(), 2u);
+  expect_equal(two[1], translator.translate("the train"));
 }
 
 TEST(Translator, ThreadsShareOne) {
