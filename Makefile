@@ -1,6 +1,7 @@
 # The commands of heed. CMake and Ninja do the work; see HACKING.md.
 #   make demo      translate a dozen English sentences into Chinese and draw the attention behind them
 #   make test      install what is missing, build everything, run all tests
+#   make results   train and evaluate for minutes, and compare with the figures in the documents
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
@@ -18,7 +19,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test bench soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test results bench soak sanitize portable neon format packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -39,6 +40,12 @@ test: packages
 	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(BENCH) $(PYTHON) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
+	@tools/list_skips.py $(BUILD)
+
+results: build-packages
+	$(CONFIGURE) -B $(BUILD) >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	tools/check_results.py $(BUILD)/bin/heed
 
 bench: build-packages
 	$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null

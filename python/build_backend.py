@@ -68,10 +68,11 @@ def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
 
 
 def build_sdist(sdist_directory, config_settings=None):
+    """The sources at git's HEAD, without the data that only the tests read."""
     name = f"heed-{_version()}"
     subprocess.run(
         ["git", "-C", ROOT, "archive", f"--prefix={name}/", "-o",
-         pathlib.Path(sdist_directory).resolve() / f"{name}.tar.gz", "HEAD"],
+         pathlib.Path(sdist_directory).resolve() / f"{name}.tar.gz", "HEAD", "--", ".", ":(exclude)tests/data"],
         check=True,
     )
     return f"{name}.tar.gz"

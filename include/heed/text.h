@@ -28,6 +28,15 @@ struct SpecialIds {
 
 enum class Side { source, target };
 
+// Draws segmentations of a line: subword regularisation (Kudo 2018). A segmentation x has the probability
+// p(x)^alpha / sum of p(y)^alpha over all segmentations y, p being the unigram model's. Immutable, as a tokenizer is.
+class SubwordSampler {
+ public:
+  virtual ~SubwordSampler() = default;
+  // Pure: the same text, key and stream give the same ids, on every machine. Throws Error for invalid UTF-8.
+  [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text, uint64_t key, uint64_t stream) const = 0;
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
@@ -42,6 +51,9 @@ class Tokenizer {
   [[nodiscard]] virtual SpecialIds special() const = 0;
   // "sentencepiece", "characters" or "pieces".
   [[nodiscard]] virtual std::string kind() const = 0;
+  // alpha: above 0; the larger it is, the more often the most probable segmentation is drawn (encode() gives that one).
+  // Throws Error where the tokenizer has no probabilities to draw by: all but unigram models of SentencePiece.
+  [[nodiscard]] virtual std::shared_ptr<const SubwordSampler> sampler(double alpha) const;
   // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab /
   // target.vocab).
   virtual void save(const std::filesystem::path& folder, Side side) const = 0;
@@ -53,9 +65,10 @@ struct SentencePieceOptions {
   bool bpe = false;  // else unigram (Kudo 2018)
   double character_coverage = 0.9998;
   uint64_t seed = 0;
+  bool nearest = false;  // a vocabulary that the text does not allow becomes the nearest that it allows
 };
-// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary too large for the text is an error that says
-// so.
+// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary that is too large or too small for the text is
+// an Error that says so, or with `nearest` another: see vocabulary().
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                                    const SentencePieceOptions& options);
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);

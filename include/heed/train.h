@@ -79,28 +79,29 @@ struct Recipe {
   int64_t vocabulary = 8000;  // each side; or of both with shared_vocabulary
   bool shared_vocabulary = false;
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
+  double subword_sampling = 0;  // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
   // model
   std::string preset = "small";
   models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied
   std::string model_keys = "{}";  // those keys as JSON; where there are any, they and the preset decide, not `model`
   // optimisation
   AdamOptions adam;
-  Schedule schedule;
+  Schedule schedule{.warmup = -1};
   float label_smoothing = 0.1f;
   float consistency = 0;          // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
   int64_t consistency_from = 0;   // updates before which there is none of it
   double clip_norm = 0;           // 0: off
   int64_t accumulate = 1;         // batches an update
   std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
-  int64_t batch_tokens = 4096;    // max(source, target) tokens a batch, padding included
-  int64_t batch_sentences = 0;    // or this many sentences (language model: windows of `context`); 0: by tokens
-  int64_t context = 256;          // language models
-  int64_t max_updates = 100000;
-  int64_t max_epochs = 0;  // 0: no limit
+  int64_t batch_tokens = 0;  // max(source, target) tokens a batch, padding included; 0: 4,096, or what suits the data
+  int64_t batch_sentences = 0;  // or this many sentences (language model: windows of `context`); 0: by tokens
+  int64_t context = 256;        // language models
+  int64_t max_updates = 0;      // 0: as many as suit the data
+  int64_t max_epochs = 0;       // 0: no limit
   uint64_t seed = 1;
   // validation and checkpoints
-  int64_t validate_every = 0;  // updates; 0: each epoch
-  int64_t valid_beam = 0;      // 0: no BLEU while training
+  int64_t validate_every = -1;  // updates; 0: each epoch; -1: each epoch, where that is not too often or too seldom
+  int64_t valid_beam = 0;       // 0: no BLEU while training
   std::string valid_tokenize = "13a";
   std::string best_by = "loss";  // or "bleu"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
@@ -123,7 +124,8 @@ struct RecipeField {
   std::string key;           // "schedule.peak"
   std::string default_text;  // "0.0005"
   std::string help;
-  std::string type;  // "text", "number", "integer" or "true|false"
+  std::string type;     // "text", "number", "integer" or "true|false"
+  std::string allowed;  // "more than 0", "f32 or bf16"; empty: any text or number
 };
 [[nodiscard]] std::vector<RecipeField> recipe_fields();
 
@@ -148,9 +150,10 @@ struct Callbacks {
 };
 
 // Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl,
-// heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. Continues there if a checkpoint exists and
-// `resume`, with the same final bits as a run that was never interrupted; without it, a folder in use is an error. One
-// trainer a folder. A NaN or infinite loss or gradient stops with an Error before the weights are touched.
+// heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. With `resume` it continues what was begun
+// there, with the same final bits as a run that was never interrupted; a folder without a training is an Error then,
+// and a folder in use is one without `resume`. One trainer a folder. A NaN or infinite loss or gradient stops with an
+// Error before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.
@@ -165,12 +168,14 @@ struct Callbacks {
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
 
+struct AverageOptions {
+  DType dtype = DType::f32;  // of the weights written: f16 or bf16 take half the size and are computed with in f32
+  bool overwrite = false;    // whether `output` may hold something already
+};
 // The mean of several models' weights; all must have the same parameters. Configuration and tokenizer come from the
-// first folder (or, for a checkpoint, from the run it belongs to).
-// The mean is written in `dtype`: f32, or f16 or bf16 for half the size (they load as f32). Throws Error where `output`
-// is one of the folders.
+// first folder (or, for a checkpoint, from the run it belongs to). Throws Error where `output` is one of the folders.
 void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output,
-                    DType dtype = DType::f32);
+                    const AverageOptions& options = {});
 
 // Loss and perplexity of a model on text. Every target token counts, the end token included; nothing is smoothed or
 // dropped.

@@ -312,7 +312,8 @@ class KeyValueCache:
         out = heed.attention_cached(q_next, cache, causal=True)             # decode
 
     dtype: "float32", "bfloat16", "float16", or "int8", which has a scale for each row of a head. page: keys in a page; 0
-    keeps each sequence in one piece of `capacity` keys. pages: how many pages the sequences share; 0: enough for all.
+    keeps each sequence in one piece. pages: how many pages the sequences share; 0: enough for all. capacity: keys of a
+    sequence at most; with 0 the cache grows.
     """
 
     def __init__(
@@ -331,6 +332,11 @@ class KeyValueCache:
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets all but the first `length` keys of a sequence."""
         self._cache.truncate(sequence, length)
+
+    def reorder(self, rows: Sequence[int]) -> None:
+        """Sequence r becomes a copy of what sequence rows[r] was; len(rows) sequences remain. In pages, copies share
+        their pages until one of them appends."""
+        self._cache.reorder([int(row) for row in rows])
 
     @property
     def lengths(self) -> Array:

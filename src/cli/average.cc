@@ -19,6 +19,7 @@ struct AverageCommand {
   std::string output;
   int64_t last = 0;
   DType dtype = DType::f32;
+  bool force = false;
 };
 
 // The newest checkpoints of a training, oldest first.
@@ -44,7 +45,7 @@ int run_average(const AverageCommand& o, Context& context) {
       throw UsageError(fmt::format("--last needs the folder of one training; found {} folders", folders.size()));
     folders = last_checkpoints(folders[0], o.last);
   }
-  train::average_models(folders, o.output, o.dtype);
+  train::average_models(folders, o.output, {.dtype = o.dtype, .overwrite = o.force});
   const auto count = static_cast<int64_t>(folders.size());
   message(context, count == 1 ? fmt::format("a copy of one model: {}", o.output)
                               : fmt::format("the mean of {}: {}", counted(count, "model", "models"), o.output));
@@ -59,6 +60,7 @@ void add_average_command(Options& options) {
   options.add("--output", o->output, "Folder that gets the mean").takes("DIR").required();
   options.add("--last", o->last, "Take this many of the last checkpoints of one training instead").range(1).shows("");
   options.choose("--dtype", o->dtype, kFloatTypes, "Type of the weights written; f16 and bf16 take half the size");
+  options.flag("--force", o->force, "Write over what is in the output folder");
   options.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"

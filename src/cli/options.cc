@@ -114,6 +114,11 @@ Option& Option::one_of(std::vector<std::string> words) {
   return *this;
 }
 
+Option& Option::allows(std::string values) {
+  allowed_ = std::move(values);
+  return *this;
+}
+
 Option& Option::shows(std::string default_text) {
   default_ = std::move(default_text);
   return *this;
@@ -198,6 +203,7 @@ std::string Option::description() const {
   std::string more;
   const auto add = [&](const std::string& text) { more += (more.empty() ? "" : "; ") + text; };
   if (has_range_ && most_ < kMany) add(bound_text(least_) + " to " + bound_text(most_));
+  if (!allowed_.empty()) add(allowed_);
   if (required_ && !positional()) add("required");
   if (!default_.empty()) add("default: " + default_);
   return more.empty() ? help_ : help_ + " (" + more + ")";

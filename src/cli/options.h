@@ -54,6 +54,7 @@ class Option {
   Option& takes(std::string what);                   // the value's name in the help: FILE, DIR, TEXT
   Option& range(double least, double most = kMany);  // of a number, both included
   Option& one_of(std::vector<std::string> words);    // of a text
+  Option& allows(std::string values);                // says in the help what another part of heed checks
   Option& shows(std::string default_text);           // as the default, instead of the variable's value
 
   // Throws UsageError unless `text` is a value of this option.
@@ -74,7 +75,7 @@ class Option {
   [[noreturn]] void refuse(std::string_view found) const;
 
  private:
-  std::string name_, help_, group_, takes_, default_;
+  std::string name_, help_, group_, takes_, allowed_, default_;
   Variable variable_;
   std::vector<std::string> words_;
   double least_, most_;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/json.h"
@@ -99,7 +100,7 @@ int run_train(const TrainCommand& o, Context& context) {
   }
   if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");
   install_signal_handlers();
-  ProgressBar bar(recipe.max_updates, context.quiet);
+  std::optional<ProgressBar> bar;  // its length is known with the first report
   train::Progress last;
   train::Callbacks callbacks;
   callbacks.stop = &stop_requested();
@@ -107,11 +108,12 @@ int run_train(const TrainCommand& o, Context& context) {
   callbacks.progress = [&](const train::Progress& p) {
     const bool validation = p.valid_loss || p.valid_bleu;
     last = p;
+    if (!bar) bar.emplace(p.max_updates, context.quiet);
     if (validation) {
       message(context, valid_text(p));
-    } else if (bar.shown()) {
-      bar.update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
-                                       with_commas(static_cast<int64_t>(p.tokens_per_second))));
+    } else if (bar->shown()) {
+      bar->update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
+                                        with_commas(static_cast<int64_t>(p.tokens_per_second))));
     } else {
       message(context, train_text(p));
     }
@@ -143,12 +145,13 @@ void add_train_command(Options& options) {
   options.add("--data", o->data, "Folder that relative paths in the recipe start from")
       .takes("DIR")
       .shows("the recipe's");
-  options.flag("--resume", o->resume, "Go on from the last checkpoint in the folder");
+  options.flag("--resume", o->resume, "Go on from the last checkpoint of a training that was begun in the folder");
   options.add("--set", o->set, "Change a key of the recipe; may be repeated").takes("KEY=VALUE");
   options.flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
-  options.group("Keys of the recipe");
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
+    options.group(field.key.starts_with("model.") ? "Keys of the model (defaults of the preset \"small\")"
+                                                  : "Keys of the recipe");
     std::string name = "--" + field.key;
     std::replace(name.begin(), name.end(), '_', '-');  // --batch_tokens, as recipes write it, is understood too
     const Action set = [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); };
@@ -156,7 +159,8 @@ void add_train_command(Options& options) {
                               : field.type == "integer" ? "N"
                               : field.type == "number"  ? "NUMBER"
                                                         : field.type;
-    options.add(name, Variable(set), field.help).takes(takes).shows(field.default_text);
+    Option& option = options.add(name, Variable(set), field.help).takes(takes).shows(field.default_text);
+    if (field.type != "true|false") option.allows(field.allowed);
   }
   options.footer(
       "Examples:\n"

@@ -456,6 +456,7 @@ PYBIND11_MODULE(_heed, module) {
       .def(py::init(&make_cache))
       .def("append", &append)
       .def("truncate", &KeyValueCache::truncate)
+      .def("reorder", [](KeyValueCache& cache, const std::vector<int64_t>& rows) { cache.reorder(rows); })
       .def("lengths", [](const KeyValueCache& cache) { return to_numpy(cache.memory().lengths.clone()); })
       .def("capacity", &KeyValueCache::capacity)
       .def("free_pages", &KeyValueCache::free_pages)

@@ -11,7 +11,7 @@ namespace heed::text {
 std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream) {
   std::vector<int64_t> order(static_cast<size_t>(count));
   for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
-  // Fisher-Yates. 64 random bits times i + 1, the high half: no bias that 2^-32 counts could show.
+  // Fisher-Yates. The pick is the high half of 64 random bits times i + 1: its bias is below 2^-32.
   for (size_t i = order.size(); i-- > 1;) {
     const auto words = philox(seed, stream, i);
     const uint64_t bits = (uint64_t{words[0]} << 32) | words[1];
@@ -34,7 +34,7 @@ std::vector<std::vector<int64_t>> batches_by_tokens(std::span<const int64_t> len
 
   std::vector<std::vector<int64_t>> batches;
   for (const int64_t index : order) {
-    const int64_t longest = length(index);  // so far: they come sorted
+    const int64_t longest = length(index);  // of the batch, because sentences are sorted by length
     require(longest >= 0 && (max_tokens == 0 || longest <= max_tokens), kFunction, "sentences of at most ", max_tokens,
             " tokens, the size of a batch; sentence ", index, " has ", longest);
     const int64_t with_it = batches.empty() ? 0 : static_cast<int64_t>(batches.back().size()) + 1;

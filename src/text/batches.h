@@ -10,7 +10,7 @@ namespace heed::text {
 // 0 .. count-1 in an order drawn by Philox from (seed, stream).
 [[nodiscard]] std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream);
 
-// Batches of indices of `lengths` (tokens of each sentence, as they count: max(source, target) + 1). Sentences are
+// Batches of indices of `lengths`, the tokens of each sentence: max(source, target) + 1. Sentences are
 // shuffled, sorted by length (equal ones stay shuffled), cut where longest * count would exceed max_tokens or the count
 // max_sentences (0: no such limit), and the batches are shuffled. Every index comes once. Throws Error when one
 // sentence alone is longer than max_tokens.

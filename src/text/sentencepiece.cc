@@ -6,6 +6,7 @@
 #include <sentencepiece_trainer.h>
 
 #include <algorithm>
+#include <charconv>
 #include <mutex>
 #include <unordered_map>
 
@@ -13,6 +14,7 @@
 #include "heed/error.h"
 #include "text/batches.h"
 #include "text/sentencepiece_check.h"
+#include "text/subwords.h"
 #include "text/tokenizers.h"
 #include "text/utf8.h"
 
@@ -20,11 +22,11 @@ namespace heed::text {
 namespace {
 
 constexpr int64_t kMaxModel = int64_t{1} << 28;
-constexpr size_t kMaxLines = 2'000'000;  // more lines than that teach it nothing new: a sample is taken
+constexpr size_t kMaxLines = 2'000'000;  // of more lines a sample is taken: it gives as good a vocabulary
 constexpr int64_t kMaxLineBytes = 65536;
 
-// Only fatal messages: the library speaks on stderr otherwise. Its public way of setting the level is an argument of
-// Train(), which, given nothing else, sets it and then finds that there is no input.
+// Without this the library writes messages to stderr. The only public way to set its level is an argument of Train().
+// Called with nothing else, Train() sets the level and then fails for lack of input.
 void silence() {
   static std::once_flag once;
   std::call_once(once, [] {
@@ -64,15 +66,15 @@ class SentencePieceTokenizer : public Tokenizer {
  public:
   SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
     silence();
-    check_sentencepiece(model_, name);
-    const auto status = processor_.LoadFromSerializedProto(model_);
+    has_user_defined_ = check_sentencepiece(model_, name);
+    const auto status = processor_->LoadFromSerializedProto(model_);
     require(status.ok(), "load_sentencepiece", name, ": a SentencePiece model; ", reason(status));
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
     require_utf8(text, "encode");
     std::vector<int> ids;
-    const auto status = processor_.Encode(text, &ids);
+    const auto status = processor_->Encode(text, &ids);
     require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
     return {ids.begin(), ids.end()};
   }
@@ -84,30 +86,98 @@ class SentencePieceTokenizer : public Tokenizer {
       if (!is_special(id, special())) kept.push_back(id);
     }
     std::string text;
-    const auto status = processor_.Decode(kept, &text);
+    const auto status = processor_->Decode(kept, &text);
     require(status.ok(), "decode", "ids that SentencePiece can join; ", reason(status));
     return text;
   }
 
   std::string piece(int32_t id) const override {
     require_id(id, vocabulary(), "piece");
-    return processor_.IdToPiece(id);
+    return processor_->IdToPiece(id);
   }
-  int64_t vocabulary() const override { return processor_.GetPieceSize(); }
+  int64_t vocabulary() const override { return processor_->GetPieceSize(); }
   SpecialIds special() const override {
-    return {processor_.pad_id(), processor_.bos_id(), processor_.eos_id(), processor_.unk_id()};
+    return {processor_->pad_id(), processor_->bos_id(), processor_->eos_id(), processor_->unk_id()};
   }
   std::string kind() const override { return "sentencepiece"; }
   void save(const std::filesystem::path& folder, Side side) const override {
     save_tokenizer_file(folder, side, kSentencePieceEnding, model_);
   }
 
+  std::shared_ptr<const SubwordSampler> sampler(double alpha) const override {
+    std::vector<std::vector<int>> ids;
+    require(processor_->NBestEncode("a", 1, &ids).ok(), "sampler",
+            "a unigram model, whose pieces have probabilities; found a SentencePiece model of another type (bpe)");
+    require(!has_user_defined_, "sampler", "a model without user-defined pieces, which may not be cut; found some");
+    std::vector<UnigramSampler::Piece> pieces;
+    for (int id = 0; id < processor_->GetPieceSize(); ++id) {
+      require(!processor_->IsByte(id), "sampler", "a model without byte pieces; found ", processor_->IdToPiece(id));
+      if (processor_->IsControl(id) || processor_->IsUnknown(id) || processor_->IsUnused(id)) continue;
+      pieces.push_back({processor_->IdToPiece(id), id, static_cast<double>(processor_->GetScore(id))});
+    }
+    return std::make_shared<UnigramSampler>(
+        pieces, special().unknown, alpha,
+        [processor = processor_](std::string_view text) { return normalised(*processor, text); });
+  }
+
  private:
+  // The text as its pieces spell it: spaces as "▁", and whatever else the model's normalisation does.
+  static std::string normalised(const sentencepiece::SentencePieceProcessor& processor, std::string_view text) {
+    require_utf8(text, "encode");
+    std::vector<std::string> pieces;
+    const auto status = processor.Encode(text, &pieces);
+    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
+    std::string joined;
+    for (const std::string& piece : pieces) joined += piece;
+    return joined;
+  }
+
   std::string model_;
-  sentencepiece::SentencePieceProcessor processor_;
+  bool has_user_defined_ = false;
+  std::shared_ptr<sentencepiece::SentencePieceProcessor> processor_ =
+      std::make_shared<sentencepiece::SentencePieceProcessor>();  // a sampler may outlive the tokenizer
 };
 
-// A library of others may throw anything derived from std::exception; we throw one type.
+enum class Limit { exact, at_most };
+
+// One training of the library, with another vocabulary each time it is called.
+struct Trainer {
+  std::span<const std::string> lines;
+  std::span<const int64_t> order;
+  const SentencePieceOptions& options;
+
+  sentencepiece::util::Status operator()(int64_t vocabulary, Limit limit, std::string& model) const {
+    std::unordered_map<std::string, std::string> arguments = {
+        {"minloglevel", "3"},
+        {"model_type", options.bpe ? "bpe" : "unigram"},
+        {"vocab_size", std::to_string(vocabulary)},
+        {"character_coverage", std::to_string(options.character_coverage)},
+        {"normalization_rule_name", "identity"},
+        {"max_sentence_length", std::to_string(kMaxLineBytes)},
+        {"num_threads", "2"},  // fixed: sums are made thread by thread, and the model must not depend on the machine
+        {"pad_id", "0"},
+        {"bos_id", "1"},
+        {"eos_id", "2"},
+        {"unk_id", "3"},
+    };
+    if (limit == Limit::at_most) arguments["hard_vocab_limit"] = "false";
+    Lines iterator(lines, order);
+    return sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
+  }
+};
+
+// The library's message "Vocabulary size is smaller than required_chars. 1000 vs 1264." is the only place that says how
+// many pieces the characters of the text need. 0 where `status` is another error.
+int64_t fewest_pieces(const sentencepiece::util::Status& status) {
+  const std::string text = status.ToString();
+  const size_t before = text.find("smaller than required_chars");
+  const size_t at = before == std::string::npos ? before : text.find(" vs ", before);
+  int64_t number = 0;
+  if (at != std::string::npos) std::from_chars(text.data() + at + 4, text.data() + text.size(), number);
+  return number;
+}
+
+// SentencePiece may throw anything derived from std::exception; heed throws Error.
 template <class F>
 auto guarded(const char* function, F&& f) {
   try {
@@ -124,8 +194,10 @@ auto guarded(const char* function, F&& f) {
 std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                      const SentencePieceOptions& options) {
   constexpr const char* kFunction = "train_sentencepiece";
-  require(options.vocabulary > 4 && options.vocabulary <= 10'000'000, kFunction,
-          "a vocabulary of 5 to 10,000,000 pieces; found ", options.vocabulary);
+  constexpr int64_t kFewest = 5, kMost = 10'000'000;
+  const int64_t vocabulary = options.nearest ? std::clamp(options.vocabulary, kFewest, kMost) : options.vocabulary;
+  require(vocabulary >= kFewest && vocabulary <= kMost, kFunction, "a vocabulary of 5 to 10,000,000 pieces; found ",
+          vocabulary);
   require(options.character_coverage > 0.9 && options.character_coverage <= 1, kFunction,
           "a character coverage above 0.9 and at most 1; found ", options.character_coverage);
   for (size_t i = 0; i < lines.size(); ++i) {
@@ -145,25 +217,17 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
     order.resize(kMaxLines);
     std::sort(order.begin(), order.end());
   }
-  const std::unordered_map<std::string, std::string> arguments = {
-      {"minloglevel", "3"},
-      {"model_type", options.bpe ? "bpe" : "unigram"},
-      {"vocab_size", std::to_string(options.vocabulary)},
-      {"character_coverage", std::to_string(options.character_coverage)},
-      {"normalization_rule_name", "identity"},
-      {"max_sentence_length", std::to_string(kMaxLineBytes)},
-      {"num_threads", "2"},  // fixed: its sums are made thread by thread, and the model must not depend on the machine
-      {"pad_id", "0"},
-      {"bos_id", "1"},
-      {"eos_id", "2"},
-      {"unk_id", "3"},
-  };
   return guarded(kFunction, [&]() -> std::shared_ptr<const Tokenizer> {
     silence();
-    Lines iterator(lines, order);
+    const Trainer train{lines, order, options};
     std::string model;
-    const auto status = sentencepiece::SentencePieceTrainer::Train(arguments, &iterator, &model);
-    require(status.ok(), kFunction, "a vocabulary of ", options.vocabulary, " pieces from ", lines.size(), " lines; ",
+    auto status = train(vocabulary, Limit::exact, model);
+    if (!status.ok() && options.nearest) {
+      const int64_t fewest = fewest_pieces(status);
+      if (fewest > vocabulary) status = train(fewest, Limit::exact, model);
+      if (!status.ok()) status = train(std::max(fewest, vocabulary), Limit::at_most, model);
+    }
+    require(status.ok(), kFunction, "a vocabulary of ", vocabulary, " pieces from ", lines.size(), " lines; ",
             reason(status));
     return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained model");
   });

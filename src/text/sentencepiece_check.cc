@@ -1,4 +1,4 @@
-// Walks the protocol buffer (no recursion: two fixed levels) to the two things that need a look:
+// Reads the protocol buffer, two fixed levels without recursion, down to the two parts that need a check:
 //
 //   ModelProto:      1 pieces { 1 piece: string, 2 score: float, 3 type }, 3 normalizer_spec, 5 denormalizer_spec
 //   NormalizerSpec:  2 precompiled_charsmap: u32 size of a double-array trie, the trie, strings ended by NUL
@@ -81,9 +81,11 @@ void check_character_map(std::string_view map, const std::string& name) {
 
 }  // namespace
 
-void check_sentencepiece(std::string_view model, const std::string& name) {
+bool check_sentencepiece(std::string_view model, const std::string& name) {
+  constexpr uint64_t kUserDefined = 4;  // of ModelProto.SentencePiece.Type
   files::Reader reader(model, name, kFunction);
   int64_t pieces = 0;
+  bool user_defined = false;
   while (reader.remaining() > 0) {
     const Field field = next_field(reader);
     if (field.wire != 2) continue;
@@ -92,6 +94,7 @@ void check_sentencepiece(std::string_view model, const std::string& name) {
       ++pieces;
       while (inner.remaining() > 0) {
         const Field part = next_field(inner);
+        user_defined = user_defined || (part.number == 3 && part.wire == 0 && part.value == kUserDefined);
         if (part.number == 2 && part.wire == 5) {
           reader.require(std::isfinite(std::bit_cast<float>(static_cast<uint32_t>(part.value))),
                          "finite scores; piece " + std::to_string(pieces - 1) + " has another");
@@ -105,6 +108,7 @@ void check_sentencepiece(std::string_view model, const std::string& name) {
     }
   }
   reader.require(pieces > 0, "a SentencePiece model with pieces; found none");
+  return user_defined;
 }
 
 }  // namespace heed::text

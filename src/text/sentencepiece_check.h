@@ -1,5 +1,5 @@
-// A SentencePiece model file is a protocol buffer from somewhere. The library that reads it trusts some of what is in
-// it (the character map is followed as it stands); this looks at those parts first.
+// A SentencePiece model file may come from anyone. The library follows the character map in it without checking, so
+// that heed checks it first.
 #pragma once
 
 #include <string>
@@ -7,7 +7,8 @@
 
 namespace heed::text {
 
-// Throws Error when the model could lead the library outside of its memory, or has a score that is not finite.
-void check_sentencepiece(std::string_view model, const std::string& name);
+// Throws Error where the library would read outside of its memory, or where a score is not finite. Returns whether the
+// model has user-defined pieces, which the library never cuts whatever their score; it does not say so itself.
+[[nodiscard]] bool check_sentencepiece(std::string_view model, const std::string& name);
 
 }  // namespace heed::text

@@ -35,6 +35,11 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
   return has_model ? load_sentencepiece(model) : load_vocabulary(vocabulary);
 }
 
+std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const {
+  fail("sampler", "a unigram model of SentencePiece, whose pieces have probabilities; found a tokenizer of kind \"",
+       kind(), "\"");
+}
+
 void require_id(int32_t id, int64_t vocabulary, std::string_view function) {
   require(id >= 0 && id < vocabulary, function, "ids from 0 to ", vocabulary - 1, "; found ", id);
 }

@@ -1,4 +1,4 @@
-// Tokenizers that are a list of tokens: characters, and pieces that were cut before.
+// Tokenizers that are a list of tokens: characters, or pieces of text that is already cut.
 //
 // The file, UTF-8, one token a line from id 0, after a line that says what it is:
 //
@@ -52,7 +52,7 @@ std::string unescaped(std::string_view line, const std::string& name, size_t num
   return token;
 }
 
-// Lets the map be asked with a string_view.
+// Allows look-up by string_view.
 struct Hash {
   using is_transparent = void;
   size_t operator()(std::string_view text) const { return std::hash<std::string_view>{}(text); }

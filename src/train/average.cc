@@ -66,8 +66,16 @@ void copy_tokenizer(const fs::path& model, const fs::path& output) {
 
 }  // namespace
 
-void average_models(std::span<const fs::path> folders, const fs::path& output, DType dtype) {
+void average_models(std::span<const fs::path> folders, const fs::path& output, const AverageOptions& options) {
+  const DType dtype = options.dtype;
   require(!folders.empty(), "average", "one model folder or more; found none");
+  std::error_code error;
+  for (const fs::path& folder : folders) {
+    require(!fs::equivalent(folder, output, error), "average", files::quoted(output),
+            ": a folder other than those of the models; found one of them, which would be written over");
+  }
+  require(options.overwrite || fs::is_empty(output, error) || error, "average", files::quoted(output),
+          ": a new or empty folder; found files in it (--force writes over them)");
   std::vector<fs::path> files;
   for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
   const std::string config = io::read_file(folders[0] / "config.json", int64_t{1} << 20);
@@ -75,11 +83,6 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, D
           "weights in f32, f16 or bf16; found ", dtype);
   io::Tensors mean = mean_of(files);
   for (auto& [name, tensor] : mean) tensor = tensor.to(dtype);
-  std::error_code error;
-  for (const fs::path& folder : folders) {
-    require(!fs::equivalent(folder, output, error), "average", files::quoted(output),
-            ": a folder other than those of the models; found one of them, which would be written over");
-  }
   error.clear();
   fs::create_directories(output, error);
   require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());

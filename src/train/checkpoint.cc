@@ -100,7 +100,7 @@ void check_files(const fs::path& folder, const Json& expected) {
   }
 }
 
-// What was just written, read back.
+// Reads back what was just written.
 void check_written(const fs::path& file, const io::Tensors& tensors) {
   const io::Tensors found = io::read_safetensors(file).tensors;
   require(found.size() == tensors.size(), "checkpoint", files::quoted(file), ": ", tensors.size(),
@@ -219,7 +219,7 @@ void CheckpointStore::save(const TrainingState& state, const std::string& config
 }
 
 void CheckpointStore::remove(int64_t update) const {
-  // Renamed first: half a removal must not look like a damaged checkpoint.
+  // The folder is renamed first. Otherwise a removal that is interrupted would look like a damaged checkpoint.
   const fs::path old = folder_ / (".old-" + step_name(update));
   std::error_code ignored;
   fs::remove_all(old, ignored);
@@ -246,7 +246,7 @@ void CheckpointStore::rotate(int64_t keep_last, int64_t best_update) {
     try {
       scheduled = parse_state(path_of(*it) / "state.json").state.scheduled;
     } catch (const Error& error) {
-      message_(error.what());  // of no use, whatever it is
+      message_(error.what());  // it cannot be loaded, so it does not count
     }
     const bool keep = *it == all.back() || *it == best_update || (scheduled && kept < keep_last);
     if (scheduled) ++kept;

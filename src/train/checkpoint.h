@@ -1,4 +1,4 @@
-// Checkpoints on disk: complete and verified, or not there.
+// Checkpoints on disk. A checkpoint is complete and verified, or it does not exist.
 //
 // folder/checkpoints/step-00001234/{config.json, model.safetensors, optimizer.safetensors, state.json}. A checkpoint is
 // written into .writing-*, every file synced, read back and compared, then the folder is renamed and its parent synced;

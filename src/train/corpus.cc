@@ -6,6 +6,7 @@
 
 #include "base/threads.h"
 #include "heed/error.h"
+#include "train/defaults.h"
 
 namespace heed::train {
 
@@ -41,48 +42,58 @@ std::string joined(std::span<const std::string> lines) {
   return text;
 }
 
-std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std::span<const std::string> lines) {
+using Message = std::function<void(std::string_view)>;
+
+std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std::span<const std::string> lines,
+                                                      std::string_view what, const Message& message) {
   if (recipe.tokenizer == "characters") return text::train_characters(lines);
   if (recipe.tokenizer == "pieces") return text::train_pieces(lines);
-  return text::train_sentencepiece(lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed});
+  auto tokenizer = text::train_sentencepiece(
+      lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed, .nearest = true});
+  if (const int64_t found = tokenizer->vocabulary(); found != recipe.vocabulary) {
+    message("vocabulary of " + std::to_string(found) + " for the " + std::string(what) + ", " +
+            (found < recipe.vocabulary ? "the most that this text allows" : "which its characters need") +
+            ", instead of " + std::to_string(recipe.vocabulary));
+  }
+  return tokenizer;
 }
 
-void train_tokenizers(const Recipe& recipe, const Text& train, Corpus& corpus) {
+void train_tokenizers(const Recipe& recipe, const Text& train, const Message& message, Corpus& corpus) {
   const bool translation = recipe.task == "translation";
   if (recipe.task == "language_model" && recipe.tokenizer == "characters") {
     const std::string text = joined(train.source);  // with its line ends
-    corpus.target = make_tokenizer(recipe, std::span(&text, 1));
+    corpus.target = make_tokenizer(recipe, std::span(&text, 1), "text", message);
   } else if (recipe.task == "language_model") {
-    corpus.target = make_tokenizer(recipe, train.source);
+    corpus.target = make_tokenizer(recipe, train.source, "text", message);
   } else if (translation && recipe.shared_vocabulary) {
     std::vector<std::string> both = train.source;
     both.insert(both.end(), train.target.begin(), train.target.end());
-    corpus.source = corpus.target = make_tokenizer(recipe, both);
+    corpus.source = corpus.target = make_tokenizer(recipe, both, "source and target", message);
   } else {
-    corpus.source = make_tokenizer(recipe, train.source);
-    if (translation) corpus.target = make_tokenizer(recipe, train.target);
+    corpus.source = make_tokenizer(recipe, train.source, translation ? "source" : "text", message);
+    if (translation) corpus.target = make_tokenizer(recipe, train.target, "target", message);
   }
 }
 
-// Drops pairs with an empty or over-long side; returns how many.
-int64_t keep_usable(std::vector<Ids>& sources, std::vector<Ids>& targets, int64_t longest) {
-  size_t kept = 0;
-  const auto usable = [&](const Ids& ids) { return !ids.empty() && static_cast<int64_t>(ids.size()) <= longest; };
+// Indices of the pairs whose two sides have 1 to `longest` tokens.
+std::vector<size_t> usable(const std::vector<Ids>& sources, const std::vector<Ids>& targets, int64_t longest) {
+  const auto fits = [&](const Ids& ids) { return !ids.empty() && static_cast<int64_t>(ids.size()) <= longest; };
+  std::vector<size_t> kept;
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (!usable(sources[i]) || !usable(targets[i])) continue;
-    if (kept != i) {
-      sources[kept] = std::move(sources[i]);
-      targets[kept] = std::move(targets[i]);
-    }
-    ++kept;
+    if (fits(sources[i]) && fits(targets[i])) kept.push_back(i);
   }
-  const auto dropped = static_cast<int64_t>(sources.size() - kept);
-  sources.resize(kept);
-  targets.resize(kept);
-  return dropped;
+  return kept;
 }
 
-// Text already cut into pieces is scored as words.
+template <class T>
+std::vector<T> chosen(std::vector<T>& all, const std::vector<size_t>& kept) {
+  std::vector<T> some;
+  some.reserve(kept.size());
+  for (const size_t i : kept) some.push_back(std::move(all[i]));
+  return some;
+}
+
+// BLEU counts words, so the joins of text that is already cut into pieces are undone.
 std::string without_joins(std::string text) {
   for (size_t at = 0; (at = text.find("@@ ", at)) != std::string::npos;) text.erase(at, 3);
   return text;
@@ -115,10 +126,14 @@ void prepare_bleu(const Recipe& recipe, const Text& valid, Corpus& corpus) {
   }
 }
 
-std::string count_of(int64_t count, std::string_view what) { return std::to_string(count) + " " + std::string(what); }
+void report_left_out(size_t count, std::string_view what, int64_t longest, const Message& message) {
+  if (count == 0) return;
+  message(std::to_string(count) + " " + std::string(what) + " left out: empty, or longer than " +
+          std::to_string(longest));
+}
 
-void load_translation(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
-                      const std::function<void(std::string_view)>& message, Corpus& corpus) {
+void load_translation(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message,
+                      Corpus& corpus) {
   Text train, valid;
   if (!recipe.pairs.empty()) {
     require(recipe.train_source.empty() && recipe.train_target.empty(), "train",
@@ -144,27 +159,41 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
     corpus.target = recipe.shared_vocabulary ? corpus.source : text::Tokenizer::load(folder, text::Side::target);
   } else {
-    train_tokenizers(recipe, train, corpus);
+    train_tokenizers(recipe, train, message, corpus);
   }
-  const auto encode_pairs = [&](const Text& text, int64_t longest, std::string_view what, uint64_t seed) {
+  const auto encode_pairs = [&](Text& text, int64_t longest, std::string_view what, uint64_t seed, double sampling) {
     auto sources = encode_all(*corpus.source, text.source);
     auto targets = encode_all(*corpus.target, text.target);
-    const int64_t dropped = keep_usable(sources, targets, longest);
-    if (dropped > 0) message(count_of(dropped, what) + " left out: empty, or longer than " + std::to_string(longest));
-    require(!sources.empty(), "train", "pairs that are neither empty nor longer than ", longest, "; found none of ",
+    const auto kept = usable(sources, targets, longest);
+    report_left_out(sources.size() - kept.size(), what, longest, message);
+    require(!kept.empty(), "train", "pairs that are neither empty nor longer than ", longest, "; found none of ",
             text.source.size());
-    return parallel_data(std::move(sources), std::move(targets), corpus.source->special(), corpus.target->special(),
-                         {.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
+    int64_t tokens = 0;
+    for (const size_t i : kept) tokens += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
+    Resegmentation resegmentation;
+    if (sampling > 0) {
+      resegmentation = {.source = corpus.source->sampler(sampling),
+                        .target = corpus.target->sampler(sampling),
+                        .source_lines = chosen(text.source, kept),
+                        .target_lines = chosen(text.target, kept),
+                        .longest = longest};
+    }
+    return parallel_data(
+        chosen(sources, kept), chosen(targets, kept), corpus.source->special(), corpus.target->special(),
+        {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed}, std::move(resegmentation));
   };
   const int64_t room = recipe.model.max_length - 1;  // for </s>
-  corpus.train = encode_pairs(train, std::min(recipe.max_tokens_per_sentence, room), "training pairs", recipe.seed);
+  corpus.train = encode_pairs(train, std::min(recipe.max_tokens_per_sentence, room), "training pairs", recipe.seed,
+                              recipe.subword_sampling);
   if (!valid.source.empty()) {
-    corpus.valid = encode_pairs(valid, room, "validation pairs", 0);
+    corpus.valid = encode_pairs(valid, room, "validation pairs", 0, 0);
     if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, corpus);
   }
 }
 
-void load_language_model(const Recipe& recipe, const std::filesystem::path& folder, bool continued, Corpus& corpus) {
+void load_language_model(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
+                         const Message& message, Corpus& corpus) {
   Text train{text::read_lines(recipe.train_source), {}}, valid;
   const bool characters = recipe.tokenizer == "characters";
   if (!recipe.valid_source.empty()) {
@@ -179,7 +208,7 @@ void load_language_model(const Recipe& recipe, const std::filesystem::path& fold
   if (continued) {
     corpus.target = text::Tokenizer::load(folder, text::Side::target);
   } else {
-    train_tokenizers(recipe, train, corpus);
+    train_tokenizers(recipe, train, message, corpus);
   }
   Ids stream = stream_of(train.source, *corpus.target);
   Ids held_back;
@@ -191,16 +220,17 @@ void load_language_model(const Recipe& recipe, const std::filesystem::path& fold
     stream.resize(keep);
   }
   const int32_t padding = corpus.target->special().padding;
-  const BatchLimits limits{.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = recipe.seed};
+  if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(static_cast<int64_t>(stream.size()));
+  const BatchLimits limits{.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = recipe.seed};
   corpus.train = stream_data(std::move(stream), Windows::random, recipe.context, padding, limits);
   if (!held_back.empty()) {
     corpus.valid = stream_data(std::move(held_back), Windows::consecutive, recipe.context, padding,
-                               {.tokens = std::max<int64_t>(recipe.batch_tokens, recipe.context)});
+                               {.tokens = std::max<int64_t>(corpus.batch_tokens, recipe.context)});
   }
 }
 
-void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
-                 const std::function<void(std::string_view)>& message, Corpus& corpus) {
+void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message,
+                 Corpus& corpus) {
   Text train{text::read_lines(recipe.train_source), {}}, valid;
   if (!recipe.valid_source.empty()) {
     valid.source = text::read_lines(recipe.valid_source);
@@ -212,20 +242,22 @@ void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool
   if (continued) {
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
   } else {
-    train_tokenizers(recipe, train, corpus);
+    train_tokenizers(recipe, train, message, corpus);
   }
   const int64_t vocabulary = corpus.source->vocabulary();
   corpus.mask_id = static_cast<int32_t>(vocabulary);
   const auto encode = [&](const Text& text, int64_t longest, std::string_view what, uint64_t seed) {
     auto sentences = encode_all(*corpus.source, text.source);
-    std::vector<Ids> same(sentences);
-    const int64_t dropped = keep_usable(sentences, same, longest);
-    if (dropped > 0) message(count_of(dropped, what) + " left out: empty, or longer than " + std::to_string(longest));
-    require(!sentences.empty(), "train", "sentences that are neither empty nor longer than ", longest,
-            "; found none of ", text.source.size());
-    return masked_data(std::move(sentences), corpus.source->special(),
+    const auto kept = usable(sentences, sentences, longest);
+    report_left_out(sentences.size() - kept.size(), what, longest, message);
+    require(!kept.empty(), "train", "sentences that are neither empty nor longer than ", longest, "; found none of ",
+            text.source.size());
+    int64_t tokens = 0;
+    for (const size_t i : kept) tokens += static_cast<int64_t>(sentences[i].size()) + 2;
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
+    return masked_data(chosen(sentences, kept), corpus.source->special(),
                        {.mask_id = corpus.mask_id, .vocabulary = vocabulary},
-                       {.tokens = recipe.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
+                       {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
   };
   const int64_t room = recipe.model.max_length - 2;  // for <s> and </s>
   corpus.train = encode(train, std::min(recipe.max_tokens_per_sentence, room), "training sentences", recipe.seed);
@@ -294,15 +326,15 @@ void fill_vocabulary(models::Config& config, const Corpus& corpus) {
   config.mask_id = corpus.mask_id;
 }
 
-Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
-                   const std::function<void(std::string_view)>& message) {
+Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message) {
   Corpus corpus;
+  corpus.batch_tokens = recipe.batch_tokens;
   if (recipe.task == "translation") {
     load_translation(recipe, folder, continued, message, corpus);
   } else {
     require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
     if (recipe.task == "language_model") {
-      load_language_model(recipe, folder, continued, corpus);
+      load_language_model(recipe, folder, continued, message, corpus);
     } else {
       load_masked(recipe, folder, continued, message, corpus);
     }

@@ -23,6 +23,7 @@ struct Corpus {
   std::vector<std::vector<std::string>> references;  // [r][i]; empty text where sentence i has fewer
   std::vector<std::string> held_back;                // lines of `pairs` that are not trained on
   uint32_t checksum = 0;
+  int64_t batch_tokens = 0;  // the recipe's, or where it leaves them open those that suit the text
 };
 
 // Tokenizers are loaded from `folder` where `continued`, and trained on the training text otherwise. Writes nothing.

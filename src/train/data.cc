@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "base/philox.h"
+#include "base/threads.h"
 #include "heed/error.h"
 #include "text/batches.h"
 
@@ -17,23 +18,25 @@ uint32_t checksum_of(const Ids& ids, uint32_t before) {
   return files::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}, before);
 }
 
-// The batches of one epoch, by length, kept until another epoch is asked for.
+// The batches of one epoch. They are made when the epoch is first asked for, and kept until another one is.
 class Order {
  public:
-  Order(std::vector<int64_t> lengths, const BatchLimits& limits) : lengths_(std::move(lengths)), limits_(limits) {
-    for (const int64_t length : lengths_) limits_.tokens = std::max(limits_.tokens, length);  // a batch of one
-  }
+  explicit Order(const BatchLimits& limits) : limits_(limits) {}
 
-  const std::vector<std::vector<int64_t>>& of(int64_t epoch) {
+  // `lengths` is called once an epoch.
+  template <class Lengths>
+  const std::vector<std::vector<int64_t>>& of(int64_t epoch, const Lengths& lengths) {
     if (epoch != epoch_) {
-      batches_ = text::batches_by_tokens(lengths_, limits_.tokens, limits_.sentences, limits_.seed, epoch);
+      const std::vector<int64_t> all = lengths();
+      int64_t tokens = limits_.tokens;
+      for (const int64_t length : all) tokens = std::max(tokens, length);  // a long sentence is a batch of its own
+      batches_ = text::batches_by_tokens(all, tokens, limits_.sentences, limits_.seed, epoch);
       epoch_ = epoch;
     }
     return batches_;
   }
 
  private:
-  std::vector<int64_t> lengths_;
   BatchLimits limits_;
   int64_t epoch_ = -1;
   std::vector<std::vector<int64_t>> batches_;
@@ -51,24 +54,34 @@ Ids with(std::initializer_list<int32_t> before, const Ids& ids, std::initializer
 class ParallelData : public DataSet {
  public:
   ParallelData(std::vector<Ids> sources, std::vector<Ids> targets, text::SpecialIds source_special,
-               text::SpecialIds target_special, const BatchLimits& limits)
+               text::SpecialIds target_special, const BatchLimits& limits, Resegmentation resegmentation)
       : sources_(std::move(sources)),
         targets_(std::move(targets)),
         source_special_(source_special),
         target_special_(target_special),
-        order_(lengths(), limits) {}
+        resegmentation_(std::move(resegmentation)),
+        seed_(limits.seed),
+        order_(limits) {
+    require(sources_.size() == targets_.size(), "train", "as many targets as sources; found ", sources_.size(), " and ",
+            targets_.size());
+    require(!resegmentation_.source || (resegmentation_.source_lines.size() == sources_.size() &&
+                                        resegmentation_.target_lines.size() == sources_.size()),
+            "train", "the text of each pair; found other numbers of lines and pairs");
+  }
 
-  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(order_.of(epoch).size()); }
+  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(rows_of(epoch).size()); }
 
   Batch batch(int64_t epoch, int64_t index) override {
-    const auto& rows = order_.of(epoch)[static_cast<size_t>(index)];
+    const auto& rows = rows_of(epoch)[static_cast<size_t>(index)];
+    const std::vector<Ids>& sources = resegmentation_.source ? drawn_sources_ : sources_;
+    const std::vector<Ids>& targets = resegmentation_.source ? drawn_targets_ : targets_;
     std::vector<Ids> source, input, output;
     Batch batch;
     for (const int64_t row : rows) {
       const auto i = static_cast<size_t>(row);
-      source.push_back(with({}, sources_[i], {source_special_.end}));
-      input.push_back(with({target_special_.begin}, targets_[i], {}));
-      output.push_back(with({}, targets_[i], {target_special_.end}));
+      source.push_back(with({}, sources[i], {source_special_.end}));
+      input.push_back(with({target_special_.begin}, targets[i], {}));
+      output.push_back(with({}, targets[i], {target_special_.end}));
       batch.tokens += static_cast<int64_t>(output.back().size());
     }
     text::Padded padded = text::pad(source, source_special_.padding);
@@ -84,18 +97,49 @@ class ParallelData : public DataSet {
   uint32_t checksum() const override { return train::checksum_of(targets_, train::checksum_of(sources_)); }
 
  private:
-  std::vector<int64_t> lengths() const {
-    require(sources_.size() == targets_.size(), "train", "as many targets as sources; found ", sources_.size(), " and ",
-            targets_.size());
-    std::vector<int64_t> lengths(sources_.size());
+  const std::vector<std::vector<int64_t>>& rows_of(int64_t epoch) {
+    return order_.of(epoch, [&] {
+      if (!resegmentation_.source) return lengths(sources_, targets_);
+      draw(epoch);
+      return lengths(drawn_sources_, drawn_targets_);
+    });
+  }
+
+  static std::vector<int64_t> lengths(const std::vector<Ids>& sources, const std::vector<Ids>& targets) {
+    std::vector<int64_t> lengths(sources.size());
     for (size_t i = 0; i < lengths.size(); ++i) {
-      lengths[i] = static_cast<int64_t>(std::max(sources_[i].size(), targets_[i].size())) + 1;
+      lengths[i] = static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
     }
     return lengths;
   }
 
+  void draw(int64_t epoch) {
+    drawn_sources_.resize(sources_.size());
+    drawn_targets_.resize(targets_.size());
+    draw_side(*resegmentation_.source, resegmentation_.source_lines, sources_, epoch, 0, drawn_sources_);
+    draw_side(*resegmentation_.target, resegmentation_.target_lines, targets_, epoch, 1, drawn_targets_);
+  }
+
+  // A line's segmentation depends on the seed, the epoch, the side and the line's number. Batches and threads do not
+  // change it.
+  void draw_side(const text::SubwordSampler& sampler, const std::vector<std::string>& lines,
+                 const std::vector<Ids>& best, int64_t epoch, uint64_t side, std::vector<Ids>& drawn) const {
+    constexpr uint64_t kSubwords = 0x5355'4257'4F52'4453;  // so that dropout and the order of the data use other keys
+    const auto words = philox(seed_ ^ kSubwords, static_cast<uint64_t>(epoch), side);
+    const uint64_t key = (uint64_t{words[0]} << 32) | words[1];
+    parallel_for(static_cast<int64_t>(lines.size()), 256, [&](int64_t begin, int64_t end) {
+      for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+        drawn[i] = sampler.encode(lines[i], key, i);
+        if (static_cast<int64_t>(drawn[i].size()) > resegmentation_.longest) drawn[i] = best[i];
+      }
+    });
+  }
+
   std::vector<Ids> sources_, targets_;
   text::SpecialIds source_special_, target_special_;
+  Resegmentation resegmentation_;
+  uint64_t seed_;
+  std::vector<Ids> drawn_sources_, drawn_targets_;  // of the same epoch as order_
   Order order_;
 };
 
@@ -165,16 +209,14 @@ class MaskedData : public DataSet {
  public:
   MaskedData(std::vector<Ids> sentences, text::SpecialIds special, const MaskedOptions& options,
              const BatchLimits& limits)
-      : sentences_(std::move(sentences)),
-        special_(special),
-        options_(options),
-        seed_(limits.seed),
-        order_(lengths(), limits) {}
+      : sentences_(std::move(sentences)), special_(special), options_(options), seed_(limits.seed), order_(limits) {
+    for (const Ids& ids : sentences_) require(!ids.empty(), "train", "sentences that are not empty; found one");
+  }
 
-  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(order_.of(epoch).size()); }
+  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(rows_of(epoch).size()); }
 
   Batch batch(int64_t epoch, int64_t index) override {
-    const auto& rows = order_.of(epoch)[static_cast<size_t>(index)];
+    const auto& rows = rows_of(epoch)[static_cast<size_t>(index)];
     std::vector<Ids> inputs, outputs;
     Batch batch;
     for (const int64_t row : rows) {
@@ -196,16 +238,15 @@ class MaskedData : public DataSet {
   uint32_t checksum() const override { return train::checksum_of(sentences_); }
 
  private:
-  std::vector<int64_t> lengths() const {
-    std::vector<int64_t> lengths(sentences_.size());
-    for (size_t i = 0; i < lengths.size(); ++i) {
-      require(!sentences_[i].empty(), "train", "sentences that are not empty; found one");
-      lengths[i] = static_cast<int64_t>(sentences_[i].size()) + 2;
-    }
-    return lengths;
+  const std::vector<std::vector<int64_t>>& rows_of(int64_t epoch) {
+    return order_.of(epoch, [&] {
+      std::vector<int64_t> lengths(sentences_.size());
+      for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int64_t>(sentences_[i].size()) + 2;
+      return lengths;
+    });
   }
 
-  // A token's fate depends on its place in the text and the epoch, not on its batch.
+  // Whether a token is masked depends on its place in the text and on the epoch. Batches do not change it.
   int64_t mask(int64_t epoch, int64_t row, Ids& input, Ids& output) const {
     const size_t n = input.size() - 2;
     int64_t masked = 0;
@@ -255,8 +296,9 @@ uint32_t checksum_of(const std::vector<Ids>& sequences, uint32_t start) {
 
 std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
                                        text::SpecialIds source_special, text::SpecialIds target_special,
-                                       const BatchLimits& limits) {
-  return std::make_unique<ParallelData>(std::move(sources), std::move(targets), source_special, target_special, limits);
+                                       const BatchLimits& limits, Resegmentation resegmentation) {
+  return std::make_unique<ParallelData>(std::move(sources), std::move(targets), source_special, target_special, limits,
+                                        std::move(resegmentation));
 }
 
 std::unique_ptr<DataSet> stream_data(Ids stream, Windows windows, int64_t context, int32_t padding_id,

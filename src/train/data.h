@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <vector>
 
 #include "heed/tensor.h"
@@ -36,11 +37,18 @@ struct BatchLimits {
   uint64_t seed = 1;
 };
 
+// The segmentations of each epoch are drawn anew (subword regularisation), at its start. Lines are those of the pairs.
+struct Resegmentation {
+  std::shared_ptr<const text::SubwordSampler> source, target;  // none: the ids as they are
+  std::vector<std::string> source_lines, target_lines;
+  int64_t longest = 0;  // ids; a line whose draw is longer has its most probable segmentation
+};
+
 // Pairs of ids without begin and end, as fairseq arranges them: source = ids </s>, decoder input = <s> ids, output =
 // ids </s>.
 [[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
                                                      text::SpecialIds source_special, text::SpecialIds target_special,
-                                                     const BatchLimits& limits);
+                                                     const BatchLimits& limits, Resegmentation resegmentation = {});
 
 // Windows of `context` tokens of one long stream, each predicting its next token: at random places, or one after the
 // other so that each token but the first is predicted once.

@@ -14,10 +14,10 @@ class MovingAverage {
   // Starts as a copy of the weights. Does nothing for decay 0.
   MovingAverage(std::vector<std::pair<std::string, Value>> parameters, double decay);
   [[nodiscard]] bool active() const { return decay_ > 0; }
-  // average = d average + (1 - d) weights, d = min(decay, (1 + update) / (10 + update)): early on the average follows
-  // fast.
+  // average = d average + (1 - d) weights, d = min(decay, (1 + update) / (10 + update)): the average follows the
+  // weights quickly at first.
   void update(int64_t update) const;
-  // Exchanges average and weights: what is validated and saved is the average.
+  // Exchanges average and weights, so that validation and saving use the average.
   void exchange();
   // The tensors of the other side: the average, or the weights after exchange().
   [[nodiscard]] const std::vector<Tensor>& other() const { return other_; }
@@ -28,7 +28,7 @@ class MovingAverage {
   std::vector<Tensor> other_;
 };
 
-// Exchanges for a scope.
+// Exchanges average and weights for the lifetime of the object.
 class AverageScope {
  public:
   explicit AverageScope(MovingAverage& average) : average_(average) { average_.exchange(); }

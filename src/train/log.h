@@ -9,8 +9,9 @@ namespace heed::train {
 
 class Log {
  public:
-  // A new file; or, with `continue_from` 0 or more, what is there up to that update: later lines, of updates that were
-  // lost with an interrupted run and will be done again, and half a line at the end, are taken out.
+  // With `continue_from` below 0, begins a new file. Otherwise keeps the lines up to that update. Later lines belong to
+  // updates that were lost when a run was interrupted and will be done again, so they are removed, and so is half a
+  // line at the end.
   Log(std::filesystem::path file, int64_t continue_from);
   ~Log();
   Log(const Log&) = delete;

@@ -8,10 +8,13 @@
 #include "train/average.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"
+#include "train/defaults.h"
 #include "train/ema.h"
 #include "train/log.h"
 #include "train/objective.h"
+#include "train/recipe_fields.h"
 #include "train/resume.h"
+#include "train/run_folder.h"
 #include "train/validation.h"
 
 namespace heed::train {
@@ -21,6 +24,10 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
+
+std::string counted(int64_t count, const std::string& one, const std::string& many) {
+  return std::to_string(count) + " " + (count == 1 ? one : many);
+}
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
@@ -81,9 +88,17 @@ class Trainer {
 
 Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
                  CheckpointStore& store, const Callbacks& callbacks)
-    : recipe_(resolved(recipe)), folder_(folder), store_(store), callbacks_(callbacks) {
+    : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks) {
   const bool continued = loaded.has_value();
+  recipe_.model = model_of(recipe);
+  if (continued) recipe_ = with_recorded(recipe_, loaded->state.recipe);
   corpus_ = load_corpus(recipe_, folder_, continued, [this](std::string_view text) { message(std::string(text)); });
+  const int64_t batches = corpus_.train->batches(0);
+  const CompleteRecipe all =
+      complete(recipe_, {.updates_an_epoch = (batches + recipe_.accumulate - 1) / recipe_.accumulate,
+                         .batch_tokens = corpus_.batch_tokens});
+  recipe_ = all.recipe;
+  if (!all.found.empty()) message("chosen for this text: " + all.found);
   models::Config config = recipe_.model;
   fill_vocabulary(config, corpus_);
   model_ = models::create(config, recipe_.seed);
@@ -92,7 +107,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   if (continued) restore(*loaded);
   average_ = std::make_unique<MovingAverage>(parameters_, recipe_.ema);
   if (continued && average_->active()) {
-    // The checkpoint's model is the average; the weights that are trained lie with the optimizer.
+    // The checkpoint's model is the average. The weights that are trained are in the optimizer's file.
     copy_into(parameters_, loaded->optimizer, "weights.", loaded->folder.string());
   }
   loaded.reset();
@@ -112,7 +127,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   state_.data_checksum = corpus_.checksum;
   state_.recipe = to_json(recipe_);
 
-  // The last n, the best one, the one being written, and the model itself; less those that are there already.
+  // Room for the last n checkpoints, the best one, the one being written and the model, minus those on disk already.
   const auto there = static_cast<int64_t>(store_.updates().size());
   require_space(folder_, checkpoint_bytes() * std::max<int64_t>(2, kept() + 3 - there));
   log_->write({{"type", "start"},
@@ -124,7 +139,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
     message("precision bf16 is f32 here: " + std::string(heed::to_string(active_isa())) + " does not multiply bf16");
   }
   message(std::to_string(model_->parameter_count()) + " parameters, " +
-          std::to_string(corpus_.train->batches(state_.epoch)) + " batches an epoch");
+          counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch");
 }
 
 int64_t Trainer::checkpoint_bytes() const {
@@ -165,7 +180,7 @@ void Trainer::update() {
             " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
     loss.backward();
   }
-  // Gradients are of the sum; the update is of the mean over all target tokens of the update.
+  // Gradients are those of the sum of the losses. The update uses the mean over all its target tokens.
   gradient_norm_ = adam_->gradient_norm() / static_cast<double>(tokens);
   require(std::isfinite(gradient_norm_), "train", "a finite gradient; its norm is ", gradient_norm_, " in update ",
           number, " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
@@ -285,7 +300,8 @@ void Trainer::finish(Outcome outcome) {
       files.push_back(checkpoint / "model.safetensors");
     }
     copy_into(parameters_, mean_of(files), "", folder_.string());
-    message("the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
+    message(files.size() == 1 ? "the model is the last checkpoint"
+                              : "the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
   } else {
     copy_into(parameters_, store_.load_model(state_.best_update), "", store_.path_of(state_.best_update).string());
     message("the model is that of update " + std::to_string(state_.best_update));
@@ -309,7 +325,7 @@ Outcome Trainer::run() {
   while (!out_of_updates() && !out_of_patience()) {
     update();
     bool saved = false;
-    if (state_.update % recipe_.log_every == 0) report();
+    if (state_.update % recipe_.log_every == 0 || out_of_updates()) report();
     if (at_boundary()) {
       boundary();
       saved = true;
@@ -319,7 +335,7 @@ Outcome Trainer::run() {
     }
     if (callbacks_.stop != nullptr && callbacks_.stop->load() && !out_of_updates() && !out_of_patience()) {
       if (!saved) save_checkpoint(false);
-      if (state_.best_update < 0) {  // something to look at, though no validation has seen it
+      if (state_.best_update < 0) {  // no validation has chosen a model yet: save the present one
         const AverageScope averaged(*average_);
         models::save(*model_, folder_);
       }
@@ -337,21 +353,35 @@ void require_unused(const fs::path& folder, const CheckpointStore& store) {
           ": a folder without a model or a training; found one (continue it with resume, or name another folder)");
 }
 
+// A run that was killed before its first checkpoint begins again. One with a model has had checkpoints.
+void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
+  require(
+      !fs::exists(folder / "model.safetensors"), "train", files::quoted(folder / "checkpoints"),
+      ": a checkpoint to go on from; found none that is whole, and a model, which would be lost (name another folder "
+      "to begin again)");
+  if (callbacks.message) callbacks.message("no checkpoint was written before: training begins again");
+}
+
 }  // namespace
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {
   validate(recipe);
-  std::error_code error;
-  fs::create_directories(folder, error);
-  require(!error, "train", files::quoted(folder), ": a folder that can be made; ", error.message());
-  const FolderLock lock(folder);
-  CheckpointStore store(folder, [&](std::string_view text) {
-    if (callbacks.message) callbacks.message(text);
-  });
-  if (!resume) require_unused(folder, store);
-  auto loaded = resume ? store.load_newest() : std::nullopt;
-  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
-  return trainer.run();
+  if (resume) require_begun(folder);
+  const RunFolder made(folder);
+  try {
+    const FolderLock lock(folder);
+    CheckpointStore store(folder, [&](std::string_view text) {
+      if (callbacks.message) callbacks.message(text);
+    });
+    if (!resume) require_unused(folder, store);
+    auto loaded = resume ? store.load_newest() : std::nullopt;
+    if (resume && !loaded) require_only_begun(folder, callbacks);
+    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
+    return trainer.run();
+  } catch (...) {
+    if (!resume) made.take_back();
+    throw;
+  }
 }
 
 }  // namespace heed::train

@@ -6,15 +6,15 @@
 
 namespace heed::train {
 
-// What is asked of the loss beside the targets; see CrossEntropyOptions.
+// Options of the loss; see CrossEntropyOptions.
 struct LossOptions {
   float label_smoothing = 0;
   float consistency = 0;  // more than 0: the batch holds every row twice, as `twice` arranges them
 };
-// The sum of the cross entropies of the batch's targets, and what the options add to it.
+// The sum of the cross entropies of the batch's targets, with label smoothing and consistency as the options say.
 [[nodiscard]] Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& options);
 
-// The batch's rows, and once more all of them: dropout will draw anew for the second half.
+// The batch with all its rows twice. Dropout draws other masks for the second half.
 [[nodiscard]] Batch twice(const Batch& batch);
 
 // The mean over all targets of all batches of epoch 0, without smoothing or dropout.

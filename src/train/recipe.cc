@@ -94,7 +94,7 @@ size_t edit_distance(std::string_view a, std::string_view b) {
 
 [[noreturn]] void fail_unknown(std::string_view function, const std::string& where, std::string_view key) {
   std::string nearest;
-  size_t best = 4;  // further away it is no slip of the finger
+  size_t best = 4;  // a key that differs more is not a typing mistake
   for (const RecipeField& field : recipe_fields()) {
     const size_t distance = edit_distance(key, field.key);
     if (distance < best) {
@@ -106,44 +106,48 @@ size_t edit_distance(std::string_view a, std::string_view b) {
   fail(function, where, "a key of a recipe; found unknown key \"", key, "\"", hint);
 }
 
-// Assigns one JSON value to a field. The message names `where` and `key`.
-void assign(const FieldPointer& field, const Json& value, std::string_view function, const std::string& where,
-            std::string_view key) {
-  const auto wrong = [&](std::string_view expected) {
-    fail(function, where, key, ": ", expected, "; found ", value.dump());
+// Assigns one JSON value to a field of `recipe`. The message names `where` and the key.
+void assign(Recipe& recipe, const FieldEntry& field, const Json& value, std::string_view function,
+            const std::string& where) {
+  const auto wrong = [&](std::string expected) {
+    const std::string range = field.allowed.words.empty() ? field.allowed.text() : "";
+    fail(function, where, field.key, ": ", expected, range.empty() ? "" : ", " + range, "; found ", value.dump());
+  };
+  const auto as_word = [&] {
+    if (!value.is_string()) wrong("text in quotes");
+    const auto word = value.get<std::string>();
+    if (!field.allowed.holds(std::string_view(word))) wrong(field.allowed.text());
+    return word;
+  };
+  const auto require_in_range = [&](std::string_view expected) {
+    if (!field.allowed.holds(value.get<double>())) wrong(std::string(expected));
   };
   std::visit(
       [&](auto* target) {
         using T = std::remove_pointer_t<decltype(target)>;
         if constexpr (std::is_same_v<T, std::string>) {
-          if (!value.is_string()) wrong("text in quotes");
-          *target = value.get<std::string>();
+          *target = as_word();
         } else if constexpr (std::is_same_v<T, bool>) {
           if (!value.is_boolean()) wrong("true or false");
           *target = value.get<bool>();
         } else if constexpr (std::is_same_v<T, ScheduleKind>) {
-          for (const auto kind :
-               {ScheduleKind::constant, ScheduleKind::inverse_sqrt, ScheduleKind::noam, ScheduleKind::cosine}) {
-            if (value.is_string() && value.get<std::string>() == to_string(kind)) {
-              *target = kind;
-              return;
-            }
-          }
-          wrong("\"constant\", \"inverse_sqrt\", \"noam\" or \"cosine\"");
+          *target = schedule_kind(as_word());
         } else if constexpr (std::is_floating_point_v<T>) {
           if (!value.is_number() || !std::isfinite(value.get<double>())) wrong("a number");
+          require_in_range("a number");
           *target = static_cast<T>(value.get<double>());
         } else {
-          const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= uint64_t{1} << 62
-                                                       : value.is_number_integer() && value.get<int64_t>() >= 0;
-          if (!fits) wrong("a whole number, 0 or more");
+          const bool fits =
+              value.is_number_integer() && (!value.is_number_unsigned() || value.get<uint64_t>() <= uint64_t{1} << 62);
+          if (!fits) wrong("a whole number");
+          require_in_range("a whole number");
           *target = value.get<T>();
         }
       },
-      field);
+      field.at(recipe));
 }
 
-// The value that `text` stands for, by the type of the default.
+// `text` as a value of the given type.
 Json parse_option(std::string_view key, std::string_view text, std::string_view type) {
   if (type == "text") return std::string(text);
   Json value = Json::parse(text, nullptr, false);
@@ -167,29 +171,27 @@ Json default_model(const Recipe& recipe) {
   return Json::parse(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task))));
 }
 
-// Types are checked here; whether all keys together make a model is not known before the last of them.
+// Checks types. Whether all keys together make a model is known after the last key, so validate() checks that.
 void set_model_key(Recipe& recipe, const std::string& name, const Json& value, std::string_view function,
                    const std::string& where) {
   require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
           value.dump());
   const Json defaults = default_model(recipe);
-  if (!defaults.contains(name)) fail_unknown(function, where, "model." + name);
+  const auto entry = std::ranges::find(model_keys(), name, &ModelKey::key);
+  if (entry == model_keys().end()) fail_unknown(function, where, "model." + name);
   const std::string_view type = json_type(defaults[name]);
-  const bool fits = type == "text"         ? value.is_string()
+  const Allowed& allowed = entry->allowed;
+  const bool fits = type == "text" ? value.is_string() && allowed.holds(std::string_view(value.get<std::string>()))
                     : type == "true|false" ? value.is_boolean()
-                    : type == "number"     ? value.is_number()
-                                           : value.is_number_integer();
-  require(fits, function, where, "model.", name, ": ", type == "text" ? "text in quotes" : type, "; found ",
-          value.dump());
-  if (type == "text") {
-    Recipe alone = recipe;
-    alone.model_keys = Json{{name, value}}.dump();
-    try {
-      static_cast<void>(model_from_keys(alone, "model"));
-    } catch (const Error& error) {
-      fail(function, where, error.what());
-    }
-  }
+                    : type == "number"     ? value.is_number() && allowed.holds(value.get<double>())
+                                           : value.is_number_integer() && allowed.holds(value.get<double>());
+  const std::string range = allowed.text();
+  require(fits, function, where, "model.", name, ": ",
+          type == "text" ? range
+          : type == "true|false"
+              ? "true or false"
+              : std::string(type == "number" ? "a number" : "a whole number") + (range.empty() ? "" : ", " + range),
+          "; found ", value.dump());
   Json keys = Json::parse(recipe.model_keys);
   keys[name] = value;
   recipe.model_keys = keys.dump();
@@ -203,7 +205,7 @@ void apply(Recipe& recipe, const Source& source) {
   const auto set = [&](const std::string& key, const Json& value) {
     const FieldEntry* field = find_field(key);
     if (field == nullptr) fail_unknown("read_recipe", source.at(key) + ": ", key);
-    assign(field->at(recipe), value, "read_recipe", source.at(key) + ": ", key);
+    assign(recipe, *field, value, "read_recipe", source.at(key) + ": ");
   };
   const Json& values = source.values;
   for (const char* first : {"task", "preset"}) {  // they decide what the other keys change
@@ -261,7 +263,7 @@ void set_option(Recipe& recipe, std::string_view key, std::string_view value) {
   if (field == nullptr) fail_unknown("set_option", "", key);
   const Json parsed = parse_option(key, value, field_type(field->at(recipe)));
   Recipe changed = recipe;
-  assign(field->at(changed), parsed, "set_option", "", key);
+  assign(changed, *field, parsed, "set_option", "");
   if (key == "task" || key == "preset") {
     Recipe plain = changed;
     plain.model_keys = "{}";
@@ -280,7 +282,7 @@ std::string to_json(const Recipe& recipe) {
   for (const FieldEntry& field : field_table()) {
     const FieldPointer pointer = field.at(copy);
     const std::string text = field_text(pointer);
-    // Numbers by way of their shortest text: 0.98f is written 0.98.
+    // Numbers go through their shortest text, so that 0.98f is written as 0.98.
     const auto value =
         field_type(pointer) == "text" ? nlohmann::ordered_json(text) : nlohmann::ordered_json::parse(text);
     const size_t dot = field.key.find('.');
@@ -290,7 +292,7 @@ std::string to_json(const Recipe& recipe) {
       json[std::string(field.key.substr(0, dot))][std::string(field.key.substr(dot + 1))] = value;
     }
   }
-  // What differs from the preset, whether it came by a key or by the structure.
+  // Every value that differs from the preset, whether a key set it or a C++ program did.
   json["model"] = nlohmann::ordered_json::object();
   const auto model = nlohmann::ordered_json::parse(models::to_json(model_of(recipe)));
   const Json preset = default_model(recipe);
@@ -303,66 +305,47 @@ std::string to_json(const Recipe& recipe) {
 std::vector<RecipeField> recipe_fields() {
   Recipe defaults;
   std::vector<RecipeField> fields;
+  const auto allowed_text = [](const Allowed& allowed, std::string_view type) {
+    return type == "true|false" ? std::string("true or false") : allowed.text();
+  };
   for (const FieldEntry& entry : field_table()) {
     const FieldPointer pointer = entry.at(defaults);
     fields.push_back({.key = std::string(entry.key),
                       .default_text = field_text(pointer),
                       .help = std::string(entry.help),
-                      .type = std::string(field_type(pointer))});
+                      .type = std::string(field_type(pointer)),
+                      .allowed = allowed_text(entry.allowed, field_type(pointer))});
   }
   const auto model = nlohmann::ordered_json::parse(models::to_json(defaults.model));
-  for (const auto& [name, value] : model.items()) {
-    if (is_decided_model_key(name)) continue;
-    fields.push_back({.key = "model." + name,
+  for (const ModelKey& entry : model_keys()) {
+    const auto& value = model.at(std::string(entry.key));
+    const std::string_view type = json_type(Json(value));
+    fields.push_back({.key = "model." + std::string(entry.key),
                       .default_text = value.is_string() ? value.get<std::string>() : value.dump(),
-                      .help = "of the model; the default is the preset's",
-                      .type = std::string(json_type(Json(value)))});
+                      .help = std::string(entry.help),
+                      .type = std::string(type),
+                      .allowed = allowed_text(entry.allowed, type)});
   }
   return fields;
 }
 
 void validate(const Recipe& recipe) {
   const models::Config model = model_of(recipe);
-  const auto in = [](std::string_view key, double value, double low, double high) {
-    require(value >= low && value <= high, "recipe", key, ": from ", low, " to ", high, "; found ", value);
-  };
-  const auto below_one = [](std::string_view key, double value) {
-    require(value >= 0 && value < 1, "recipe", key, ": 0 or more and below 1; found ", value);
-  };
-  const auto positive = [](std::string_view key, auto value) {
-    require(value > 0, "recipe", key, ": more than 0; found ", value);
-  };
-  const auto word = [](std::string_view key, const std::string& value, std::initializer_list<std::string_view> words) {
-    std::string list;
-    for (const auto& w : words) list += (list.empty() ? "" : ", ") + std::string(w);
-    require(std::ranges::find(words, value) != words.end(), "recipe", key, ": one of ", list, "; found \"", value,
-            "\"");
-  };
-  word("task", recipe.task, {"translation", "language_model", "masked_language_model"});
-  word("tokenizer", recipe.tokenizer, {"sentencepiece", "characters", "pieces"});
-  word("valid_tokenize", recipe.valid_tokenize, {"13a", "zh", "char", "none"});
-  word("precision", recipe.precision, {"f32", "bf16"});
-  word("best_by", recipe.best_by, {"loss", "bleu"});
-  below_one("valid_fraction", recipe.valid_fraction);
-  below_one("adam.beta1", recipe.adam.beta1);
-  below_one("adam.beta2", recipe.adam.beta2);
-  below_one("label_smoothing", recipe.label_smoothing);
-  below_one("ema", recipe.ema);
-  positive("adam.epsilon", recipe.adam.epsilon);
-  in("adam.weight_decay", recipe.adam.weight_decay, 0, 1e6);
-  positive("schedule.peak", recipe.schedule.peak);
-  in("schedule.warmup_start", recipe.schedule.warmup_start, 0, 1e6);
-  in("schedule.floor", recipe.schedule.floor, 0, 1e6);
-  in("consistency", recipe.consistency, 0, 1e6);
-  in("clip_norm", recipe.clip_norm, 0, 1e30);
-  positive("vocabulary", recipe.vocabulary);
-  positive("accumulate", recipe.accumulate);
-  positive("batch_tokens", recipe.batch_tokens);
-  positive("context", recipe.context);
-  positive("max_updates", recipe.max_updates);
-  positive("max_tokens_per_sentence", recipe.max_tokens_per_sentence);
-  positive("keep_last", recipe.keep_last);
-  positive("log_every", recipe.log_every);
+  Recipe copy = recipe;
+  for (const FieldEntry& field : field_table()) {
+    std::visit(
+        [&](auto* value) {
+          using T = std::remove_pointer_t<decltype(value)>;
+          if constexpr (std::is_same_v<T, std::string>) {
+            require(field.allowed.holds(std::string_view(*value)), "recipe", field.key, ": ", field.allowed.text(),
+                    "; found \"", *value, "\"");
+          } else if constexpr (std::is_arithmetic_v<T> && !std::is_same_v<T, bool>) {
+            require(field.allowed.holds(static_cast<double>(*value)), "recipe", field.key, ": ", field.allowed.text(),
+                    "; found ", *value);
+          }
+        },
+        field.at(copy));
+  }
 
   const bool translation = recipe.task == "translation";
   require(model.architecture == architecture_of(recipe.task), "recipe", "a model that fits the task, ", recipe.task,
@@ -376,6 +359,11 @@ void validate(const Recipe& recipe) {
   require(recipe.task != "language_model" || model.positions == models::Positions::none ||
               recipe.context <= model.max_length,
           "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
+  require(
+      recipe.subword_sampling == 0 || (translation && recipe.tokenizer == "sentencepiece" && !recipe.bpe), "recipe",
+      "subword_sampling: 0, unless the task is translation and the tokenizer sentencepiece without bpe (only unigram "
+      "models give each piece a probability to draw by); found ",
+      recipe.subword_sampling, ", ", recipe.task, " and ", recipe.bpe ? "bpe" : recipe.tokenizer);
   require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
 }
 

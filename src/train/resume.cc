@@ -12,32 +12,16 @@ namespace {
 
 using Json = nlohmann::json;
 
-Json value_at(const Json& recipe, std::string_view key) {
-  const size_t dot = key.find('.');
-  if (dot == std::string_view::npos) return recipe.value(std::string(key), Json());
-  return recipe.value(std::string(key.substr(0, dot)), Json::object()).value(std::string(key.substr(dot + 1)), Json());
-}
-
 std::string shown(const Json& value) { return value.is_null() ? "nothing" : value.dump(); }
 
 }  // namespace
-
-Recipe resolved(const Recipe& recipe) {
-  Recipe result = recipe;
-  result.model = model_of(recipe);
-  Schedule& schedule = result.schedule;
-  if (schedule.kind == ScheduleKind::cosine && schedule.total == 0) schedule.total = recipe.max_updates;
-  if (schedule.kind == ScheduleKind::noam && schedule.width == 0) schedule.width = result.model.width;
-  return result;
-}
 
 void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, const std::string& config,
                          const std::string& saved_config) {
   const Json ours = Json::parse(to_json(recipe));
   const Json theirs = Json::parse(saved_recipe, nullptr, false);
   require(theirs.is_object(), "train", "a recipe in the checkpoint; found none");
-  const Json defaults =
-      Json::parse(to_json(Recipe()));  // of keys that the heed which wrote the checkpoint did not know
+  const Json defaults = Json::parse(to_json(Recipe()));  // for keys that did not exist when the checkpoint was written
   std::string differences;
   const auto compare = [&](const std::string& key, const Json& now, const Json& before) {
     if (now == before) return;

@@ -10,9 +10,6 @@
 
 namespace heed::train {
 
-// The recipe with the values that others stand for: the model of preset and keys, cosine's total, noam's width.
-[[nodiscard]] Recipe resolved(const Recipe& recipe);
-
 // Throws Error, naming the keys, where `recipe` differs from the checkpoint's in a way that changes what the weights
 // become. `config` and `saved_config` are JSON texts of the models.
 void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, const std::string& config,

@@ -1,4 +1,4 @@
-// What a model is worth on the validation part: loss, and BLEU where asked.
+// Loss and, on request, BLEU of a model on the validation part.
 #pragma once
 
 #include <optional>
@@ -12,7 +12,7 @@ struct Validation {
   std::optional<double> bleu;
 };
 
-// `corpus.valid` is there.
+// Needs `corpus.valid`.
 [[nodiscard]] Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe);
 
 }  // namespace heed::train

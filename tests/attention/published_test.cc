@@ -1,9 +1,9 @@
 // Numbers that others published: the worked examples the project grew from, tiny-llm's cases, regression by pooling.
 
-#include <cstdlib>
 #include <filesystem>
 
 #include "attention/attention_case.h"
+#include "base/data.h"
 #include "heed/attention_variants.h"
 #include "heed/io.h"
 
@@ -49,11 +49,6 @@ TEST(AttentionPublished, YourJourneyStartsWithOneStep) {
               5e-5);
 }
 
-std::filesystem::path shared() {
-  const char* const folder = std::getenv("HEED_SHARED");
-  return folder != nullptr ? std::filesystem::path(folder) : std::filesystem::path(HEED_SOURCE_DIR) / "../shared";
-}
-
 // Leading axes added or, but for the last two, taken together.
 Tensor as_four_axes(const Tensor& x) {
   if (x.rank() > 4) return x.contiguous().reshape({-1, x.size(-3), x.size(-2), x.size(-1)});
@@ -82,8 +77,7 @@ void check_trials(const std::filesystem::path& file, std::optional<float> scale,
 }
 
 TEST(AttentionPublished, TinyLlmCases) {
-  const auto folder = shared() / "data/tiny_llm";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const auto folder = test::test_data("tiny_llm");
   for (const char* batch : {"b0", "b1", "b2"}) {
     const std::string b = batch;
     check_trials(folder / ("simple_attention_" + b + "_f32.safetensors"), {}, Causal::none());
@@ -92,8 +86,7 @@ TEST(AttentionPublished, TinyLlmCases) {
 }
 
 TEST(AttentionPublished, TinyLlmGroupedHeads) {
-  const auto folder = shared() / "data/tiny_llm";
-  if (!std::filesystem::exists(folder)) GTEST_SKIP() << folder << " is not there";
+  const auto folder = test::test_data("tiny_llm");
   for (const char* batch : {"b0", "b1", "b2"}) {
     for (const bool given : {false, true}) {
       const std::string start = "gqa_" + std::string(batch) + (given ? "_scale0.8_" : "_scaledef_");

@@ -1,10 +1,9 @@
-// What tests of files share: a folder that vanishes, the data beside the source tree, and "this throws saying that".
+// What tests of files share: a folder that vanishes, and "this throws saying that".
 #pragma once
 
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -60,13 +59,6 @@ inline std::string from_hex(std::string_view hex) {
   return bytes;
 }
 
-// The folder of third-party data: HEED_SHARED, or ../shared beside the source tree.
-inline std::filesystem::path shared_data() {
-  const char* given = std::getenv("HEED_SHARED");
-  return (given != nullptr ? std::filesystem::path(given) : std::filesystem::path(HEED_SOURCE_DIR) / "../shared") /
-         "data";
-}
-
 template <class F>
 void expect_error(F&& f, std::string_view part) {
   try {
@@ -80,8 +72,3 @@ void expect_error(F&& f, std::string_view part) {
 }
 
 }  // namespace heed::test
-
-#define HEED_NEED_SHARED(path)                                                                         \
-  if (!std::filesystem::exists(path)) {                                                                \
-    GTEST_SKIP() << "third-party data is not there: " << (path) << " (set HEED_SHARED to its folder)"; \
-  }

@@ -131,10 +131,11 @@ TEST(Program, TheLibrarysMessagesAreSentences) {
   const Folder folder;
   const std::string toml = folder.write("recipe.toml", "task = \"translation\"\n[schedule]\npeak = \"much\"\n");
   const Result r = run({"train", "--config", toml, "--output", folder / "run"});
-  EXPECT_EQ(r.err, "heed train: " + toml + ", line 3: schedule.peak: expected a number; found \"much\"\n");
+  EXPECT_EQ(r.err, "heed train: " + toml + ", line 3: schedule.peak: expected a number, more than 0; found \"much\"\n");
   const std::string context = folder.write("context.toml", "task = \"language_model\"\ncontext = 0\n");
   const Result nested = run({"train", "--config", context, "--output", folder / "run"});
-  EXPECT_EQ(nested.err, "heed train: " + context + ": context: expected more than 0; found 0\n");
+  EXPECT_EQ(nested.err,
+            "heed train: " + context + ", line 2: context: expected a whole number, more than 0; found 0\n");
 }
 
 TEST(Program, AWrongEnvironmentIsNamed) {

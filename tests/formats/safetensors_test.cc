@@ -4,6 +4,7 @@
 #include <cstring>
 #include <random>
 
+#include "base/data.h"
 #include "base/scratch.h"
 #include "heed/io.h"
 
@@ -59,8 +60,7 @@ TEST(Safetensors, WritesWhatItReads) {
 
 // "what must load" is the reference implementation's opinion, in cases.tsv.
 TEST(Safetensors, AgreesWithTheReferenceOnItsCases) {
-  const auto folder = test::shared_data() / "safetensors";
-  HEED_NEED_SHARED(folder);
+  const auto folder = test::test_data("safetensors");
   std::ifstream cases(folder / "cases.tsv");
   int good = 0, bad = 0;
   for (std::string line; std::getline(cases, line);) {
@@ -79,8 +79,7 @@ TEST(Safetensors, AgreesWithTheReferenceOnItsCases) {
 }
 
 TEST(Safetensors, ReadsARealModel) {
-  const auto file = test::shared_data() / "models/aren-transliteration/model.safetensors";
-  HEED_NEED_SHARED(file);
+  const auto file = test::test_data("models/aren-transliteration/model.safetensors");
   EXPECT_GT(read_safetensors(file).tensors.size(), 100u);
 }
 

@@ -2,23 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/data.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/generate.h"
 
 namespace heed::generate {
 namespace {
-
-std::filesystem::path shared_folder() {
-  const char* set = std::getenv("HEED_SHARED");
-  return set != nullptr ? std::filesystem::path(set) : std::filesystem::path(HEED_SOURCE_DIR) / ".." / "shared";
-}
 
 // Arabic to Latin letters, trained with OpenNMT; outputs and numbers by CTranslate2 4.8.
 models::Config transliteration_config() {
@@ -40,9 +35,7 @@ models::Config transliteration_config() {
 class Transliteration : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto folder = shared_folder() / "data" / "models" / "aren-transliteration";
-    if (!std::filesystem::exists(folder / "model.safetensors"))
-      GTEST_SKIP() << "no test data at " << folder << " (set HEED_SHARED)";
+    const auto folder = heed::test::test_data("models/aren-transliteration");
     models::load_weights(model_, folder / "model.safetensors", models::ctranslate2_names());
     cases_ = nlohmann::json::parse(std::ifstream(folder / "expected.json"))["reference"]["cases"];
     ASSERT_EQ(cases_.size(), 10u);

@@ -2,21 +2,16 @@
 // CTranslate2.
 #include <gtest/gtest.h>
 
-#include <cstdlib>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/data.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/helpers.h"
 
 namespace heed::models::test {
 namespace {
-
-std::filesystem::path shared_folder() {
-  const char* set = std::getenv("HEED_SHARED");
-  return set != nullptr ? std::filesystem::path(set) : std::filesystem::path(HEED_SOURCE_DIR) / ".." / "shared";
-}
 
 Config transliteration_config() {
   Config c;
@@ -39,10 +34,7 @@ Config transliteration_config() {
 class Transliteration : public ::testing::Test {
  protected:
   void SetUp() override {
-    const auto folder = shared_folder() / "data" / "models" / "aren-transliteration";
-    if (!std::filesystem::exists(folder / "model.safetensors")) {
-      GTEST_SKIP() << "no test data at " << folder << " (set HEED_SHARED)";
-    }
+    const auto folder = heed::test::test_data("models/aren-transliteration");
     file_ = folder / "model.safetensors";
     load_weights(model_, file_, ctranslate2_names());
     cases_ = nlohmann::json::parse(std::ifstream(folder / "expected.json"))["reference"]["cases"];

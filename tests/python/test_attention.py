@@ -443,6 +443,19 @@ class Caches(unittest.TestCase):
             q, rows(key, key_scales), rows(value, value_scales), key_lengths=lengths, causal=True)
         np.testing.assert_array_equal(found, expected)
 
+    def test_caches_grow_and_fork(self):
+        k, v, q = random_arrays((2, 1, 30, 8), (2, 1, 30, 8), (3, 1, 1, 8))
+        for page in (0, 4):
+            cache = heed.KeyValueCache(2, 1, 0, 8, page=page)
+            cache.append(k[:, :, :20], v[:, :, :20])
+            cache.append(k[:, :, 20:], v[:, :, 20:], np.array([10, 3]))
+            cache.reorder([1, 0, 1])
+            self.assertEqual(cache.lengths.tolist(), [23, 30, 23])
+            expected = heed.attention(q, k[[1, 0, 1]], v[[1, 0, 1]], key_lengths=np.array([23, 30, 23], np.int32))
+            np.testing.assert_array_equal(heed.attention_cached(q, cache), expected)
+            self.assertRaises(ValueError, lambda: cache.reorder([3]))
+            self.assertRaises(ValueError, lambda: cache.reorder([]))
+
     def test_lengths_truncation_and_errors(self):
         k, v, q = random_arrays((2, 1, 4, 8), (2, 1, 4, 8), (2, 1, 1, 8))
         cache = heed.KeyValueCache(2, 1, 8, 8, page=4, pages=3)

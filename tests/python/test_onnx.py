@@ -1,11 +1,9 @@
 """The ONNX test cases of Attention and of what surrounds it through heed; the table of docs/conformance.md.
 
-python3 test_onnx.py --update writes the table anew. Skipped where the cases (HEED_SHARED, ../shared beside the project)
-are not there.
+python3 test_onnx.py --update writes the table anew.
 """
 
 import json
-import os
 import pathlib
 import struct
 import sys
@@ -17,9 +15,8 @@ import heed
 import onnx_files
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-CASES = pathlib.Path(os.environ.get("HEED_SHARED") or ROOT / ".." / "shared") / "data" / "onnx"
-EXTRA = CASES.parent / "onnx_extra"
-TINY = CASES.parent / "tiny_llm"
+DATA = ROOT / "tests" / "data"
+CASES, EXTRA, TINY = DATA / "onnx", DATA / "onnx_extra", DATA / "tiny_llm"
 TABLE = ROOT / "docs" / "conformance.md"
 # What a result in float64 meets where the data is bfloat16 or float16: their official tolerances assume the reference's
 # own rounding points.
@@ -300,7 +297,6 @@ def table():
     return "\n".join(lines) + "\n"
 
 
-@unittest.skipUnless(CASES.is_dir(), f"no ONNX cases at {CASES}")
 class Onnx(unittest.TestCase):
     def test_every_case(self):
         counts = {}

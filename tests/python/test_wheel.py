@@ -4,6 +4,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import tarfile
 import tempfile
 import unittest
 import zipfile
@@ -20,6 +21,8 @@ class Wheel(unittest.TestCase):
             with zipfile.ZipFile(pathlib.Path(folder) / name) as wheel:
                 self.assertIsNone(wheel.testzip())
                 names = wheel.namelist()
+                info = "-".join(name.split("-")[:2]) + ".dist-info"
+                self.assertEqual({path.split("/")[0] for path in names}, {"heed", info})
                 for line in wheel.read(next(n for n in names if n.endswith("/RECORD"))).decode().splitlines():
                     self.assertIn(line.split(",")[0], names)
                 wheel.extractall(pathlib.Path(folder) / "site")
@@ -39,6 +42,14 @@ class Wheel(unittest.TestCase):
             ).stdout
             self.assertIn(str(pathlib.Path(folder) / "site"), found)
             self.assertIn(name.split("-")[1], found)
+
+    @unittest.skipUnless((ROOT / ".git").exists(), "not a clone: git writes the source distribution")
+    def test_the_source_distribution_leaves_out_the_data_of_the_tests(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with tarfile.open(pathlib.Path(folder) / build_backend.build_sdist(folder)) as archive:
+                names = [name.partition("/")[2] for name in archive.getnames()]
+        self.assertIn("src/python/module.cc", names)
+        self.assertEqual([name for name in names if name.startswith("tests/data")], [])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
+#include "base/data.h"
 #include "base/scratch.h"
 #include "heed/text.h"
 
@@ -34,22 +35,27 @@ std::string saved(const Tokenizer& tokenizer) {
   return contents_of(scratch / "source.model");
 }
 
-TEST(SentencePiece, GivesTheReferenceIds) {
-  const auto folder = test::shared_data() / "tokenizers";
-  HEED_NEED_SHARED(folder);
-  const auto reference = nlohmann::json::parse(contents_of(folder / "reference_ids.json"));
-  const std::pair<const char*, const char*> models[] = {{"sp_test_model", "sp_test_model.model"},
-                                                        {"sp_test_ja_model", "sp_test_ja_model.model"},
-                                                        {"llama2", "llama2_tokenizer.model"}};
-  for (const auto& [key, file] : models) {
-    const auto tokenizer = load_sentencepiece(folder / file);
-    EXPECT_EQ(tokenizer->kind(), "sentencepiece");
-    for (const auto& entry : reference["cases"]) {
-      const auto text = entry["text"].get<std::string>();
-      EXPECT_EQ(tokenizer->encode(text), entry[key].get<std::vector<int32_t>>()) << key << ": " << text;
-    }
+void expect_reference_ids(const Tokenizer& tokenizer, const char* key) {
+  const auto reference = nlohmann::json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
+  EXPECT_EQ(tokenizer.kind(), "sentencepiece");
+  EXPECT_EQ(reference["cases"].size(), 55u);
+  for (const auto& entry : reference["cases"]) {
+    const auto text = entry["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.encode(text), entry[key].get<std::vector<int32_t>>()) << key << ": " << text;
   }
-  const auto llama = load_sentencepiece(folder / "llama2_tokenizer.model");
+}
+
+TEST(SentencePiece, GivesTheReferenceIds) {
+  for (const std::string name : {"sp_test_model", "sp_test_ja_model"}) {
+    expect_reference_ids(*load_sentencepiece(test::test_data("tokenizers/" + name + ".model")), name.c_str());
+  }
+}
+
+TEST(SentencePiece, GivesTheReferenceIdsOfLlama2) {
+  const auto file = test::shared_data("tokenizers/llama2_tokenizer.model");
+  HEED_NEED_SHARED(file);
+  const auto llama = load_sentencepiece(file);
+  expect_reference_ids(*llama, "llama2");
   EXPECT_EQ(llama->special().padding, -1);
   EXPECT_EQ(llama->special().unknown, 0);
   EXPECT_EQ(llama->vocabulary(), 32000);
@@ -125,6 +131,32 @@ TEST(SentencePiece, SaysWhyItCannotTrain) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
+// Where it is asked to: as many pieces as the text has, or as few as its characters need.
+TEST(SentencePiece, TakesTheNearestVocabulary) {
+  const Strings lines = sample_lines();
+  for (const bool bpe : {false, true}) {
+    const auto most = train_sentencepiece(lines, {.vocabulary = 100000, .bpe = bpe, .nearest = true});
+    const auto fewest = train_sentencepiece(lines, {.vocabulary = 10, .bpe = bpe, .nearest = true});
+    const int64_t high = most->vocabulary(), low = fewest->vocabulary();
+    EXPECT_GT(low, 30);  // the letters
+    EXPECT_GT(high, low);
+    EXPECT_LT(high, 300);
+    // They are the nearest: one more or one less is an error, and they themselves are not.
+    EXPECT_THROW((void)train_sentencepiece(lines, {.vocabulary = high + 1, .bpe = bpe}), Error);
+    EXPECT_THROW((void)train_sentencepiece(lines, {.vocabulary = low - 1, .bpe = bpe}), Error);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = high, .bpe = bpe})->vocabulary(), high);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = low, .bpe = bpe})->vocabulary(), low);
+    EXPECT_EQ(train_sentencepiece(lines, {.vocabulary = 1, .bpe = bpe, .nearest = true})->vocabulary(), low);
+    for (const auto& tokenizer : {most, fewest}) {
+      for (const std::string& line : lines) EXPECT_EQ(tokenizer->decode(tokenizer->encode(line)), line);
+    }
+    // A vocabulary that is possible is the one asked for, to the byte.
+    EXPECT_EQ(saved(*train_sentencepiece(lines, {.vocabulary = 55, .bpe = bpe, .nearest = true})),
+              saved(*train_sentencepiece(lines, {.vocabulary = 55, .bpe = bpe})));
+  }
+  expect_error([&] { (void)train_sentencepiece(Strings{"", " "}, {.vocabulary = 55, .nearest = true}); }, "found none");
+}
+
 TEST(SentencePiece, EncodesOnlyUtf8AndDecodesOnlyItsIds) {
   const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
   expect_error([&] { (void)tokenizer->encode("ab\xc3"); }, "byte 2 of 3");
@@ -159,9 +191,8 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
 // A character map is a trie that the library follows without looking: ours looks first.
 TEST(SentencePiece, SurvivesPrefixesAndFlippedBits) {
   const Scratch scratch;
-  const auto real = test::shared_data() / "tokenizers/sp_test_model.model";
-  std::vector<std::string> seeds = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55}))};
-  if (std::filesystem::exists(real)) seeds.push_back(contents_of(real));  // has a character map
+  const std::string seeds[] = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55})),
+                               contents_of(test::test_data("tokenizers/sp_test_model.model"))};  // has a character map
   std::mt19937 random(11);
   testing::internal::CaptureStderr();
   for (const std::string& seed : seeds) {

@@ -1,6 +1,7 @@
 // Tokenizers that are lists of tokens, and how tokenizers are found in a model folder.
 #include <gtest/gtest.h>
 
+#include "base/data.h"
 #include "base/scratch.h"
 #include "heed/text.h"
 
@@ -36,9 +37,7 @@ TEST(Characters, AreEncodedAndDecodedWhole) {
 }
 
 TEST(Characters, OfTinyShakespeareAre65) {
-  const auto file = test::shared_data() / "text/tinyshakespeare.txt";
-  HEED_NEED_SHARED(file);
-  const Strings text = {contents_of(file)};
+  const Strings text = {contents_of(test::test_data("text/tinyshakespeare.txt"))};
   const auto tokenizer = train_characters(text);
   EXPECT_EQ(tokenizer->vocabulary(), 4 + 65);
   EXPECT_EQ(tokenizer->decode(tokenizer->encode(text[0])), text[0]);
@@ -70,8 +69,8 @@ TEST(Pieces, ThatLookSpecialAreText) {
 
 // Taking "@@ " out of the BPE text gives the tokenised text back, line for line.
 TEST(Pieces, UndoTheBpeOfMulti30k) {
-  const auto bpe = test::shared_data() / "multi30k/bpe_ende/test.2016.de.gz";
-  const auto tok = test::shared_data() / "multi30k/tok/test_2016_flickr.lc.norm.tok.de.gz";
+  const auto bpe = test::shared_data("multi30k/bpe_ende/test.2016.de.gz");
+  const auto tok = test::shared_data("multi30k/tok/test_2016_flickr.lc.norm.tok.de.gz");
   HEED_NEED_SHARED(bpe);
   HEED_NEED_SHARED(tok);
   const Strings cut = read_lines(bpe), whole = read_lines(tok);

@@ -2,11 +2,13 @@
 #include "train/data.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <map>
 #include <numeric>
 #include <set>
 
 #include "heed/error.h"
+#include "heed/text.h"
 #include "toy.h"
 #include "train/corpus.h"
 
@@ -163,6 +165,17 @@ TEST(HeldBack, IgnoresCaseSpacesAndPunctuation) {
   }
   EXPECT_NEAR(held, 1000, 100);
   EXPECT_FALSE(is_held_back("anything", 0.0));
+}
+
+// demo/heldout.tsv lies in the project, so that the quality of the demo's model can be measured without a training.
+TEST(HeldBack, OfTheDemoIsItsFile) {
+  const std::filesystem::path demo = std::filesystem::path(HEED_SOURCE_DIR) / "demo";
+  std::vector<std::string> expected;
+  for (const std::string& line : text::read_lines(demo / "tatoeba-cmn-eng.tsv.gz")) {
+    if (is_held_back(line.substr(0, line.find('\t')), 0.04)) expected.push_back(line);
+  }
+  EXPECT_EQ(expected.size(), 1153u);
+  EXPECT_EQ(text::read_lines(demo / "heldout.tsv"), expected);
 }
 
 TEST(Pairs, GroupsReferencesAndNamesTheLineWithoutATab) {

@@ -1,8 +1,10 @@
 // Recipes: strict reading, options, round trips, and the ones that ship.
 #include <nlohmann/json.hpp>
+#include <set>
 
 #include "heed/error.h"
 #include "toy.h"
+#include "train/recipe_fields.h"
 #include "train/resume.h"
 
 namespace heed::train {
@@ -59,13 +61,16 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_CONTAINS(error("task = 3\n"), "task: text in quotes; found 3");
   EXPECT_CONTAINS(error("task = \"sing\"\n"), "task: translation, language_model or masked_language_model");
   EXPECT_CONTAINS(error("preset = \"huge\"\n"), "huge");
-  EXPECT_CONTAINS(error("[schedule]\nkind = \"steep\"\n"), "line 2: schedule.kind: \"constant\"");
+  EXPECT_CONTAINS(error("[schedule]\nkind = \"steep\"\n"),
+                  "line 2: schedule.kind: constant, inverse_sqrt, noam or cosine; found");
   EXPECT_CONTAINS(error("[schedule]\nsteep = 1\n"), "schedule.steep");
   EXPECT_CONTAINS(error("[sched]\npeak = 1\n"), "sched");
   EXPECT_CONTAINS(error("[model]\nwidht = 64\n"),
                   "line 2: a key of a recipe; found unknown key \"model.widht\"; did you");
   EXPECT_CONTAINS(error("[model]\nwidth = \"wide\"\n"), "model.width");
-  EXPECT_CONTAINS(error("[model]\nactivation = \"sigmoid\"\n"), "sigmoid");
+  EXPECT_CONTAINS(error("[model]\nactivation = \"sigmoid\"\n"),
+                  "line 2: model.activation: none, relu, gelu, gelu_tanh or silu; found \"sigmoid\"");
+  EXPECT_CONTAINS(error("[model]\ndropout = 2\n"), "line 2: model.dropout: a number, 0 or more and below 1; found 2");
   EXPECT_CONTAINS(error("[model]\nsource_vocabulary = 9\n"), "left to the task and the tokenizers");
   EXPECT_CONTAINS(error("[model]\nwidth = 100\nheads = 7\n"), "width");
   EXPECT_CONTAINS(error("seed = [1, 2]\n"), "a list or a date");
@@ -78,9 +83,9 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
 }
 
 TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
-  EXPECT_CONTAINS(error("consistency = -1.0\n"), "consistency: from 0 to 1e+06; found -1");
-  EXPECT_CONTAINS(error("label_smoothing = 1.0\n"), "label_smoothing: 0 or more and below 1");
-  EXPECT_CONTAINS(error("accumulate = 0\n"), "accumulate: more than 0");
+  EXPECT_CONTAINS(error("consistency = -1.0\n"), "line 1: consistency: a number, from 0 to 1000000; found -1");
+  EXPECT_CONTAINS(error("label_smoothing = 1.0\n"), "label_smoothing: a number, 0 or more and below 1");
+  EXPECT_CONTAINS(error("accumulate = 0\n"), "accumulate: a whole number, more than 0");
   EXPECT_CONTAINS(error("best_by = \"bleu\"\n"), "valid_beam");
   EXPECT_CONTAINS(error("tokenizer = \"words\"\n"), "tokenizer");
   EXPECT_CONTAINS(error("[model]\nshare_embeddings = true\n"), "shared_vocabulary");
@@ -107,6 +112,29 @@ TEST(RecipeOptions, SetEveryKeyToItsDefault) {
     set_option(recipe, field.key, field.default_text);
   }
   EXPECT_EQ(to_json(recipe), before);
+}
+
+// Every key that a recipe may set is in the table, and each word that the table allows is taken.
+TEST(RecipeOptions, TheTableOfModelKeysIsThatOfTheModel) {
+  std::set<std::string> in_table, in_model;
+  for (const ModelKey& entry : model_keys()) in_table.insert(std::string(entry.key));
+  const auto model = nlohmann::json::parse(models::to_json(models::preset("small")));
+  for (const auto& [key, value] : model.items()) {
+    if (!is_decided_model_key(key)) in_model.insert(key);
+  }
+  EXPECT_EQ(in_table, in_model);
+  for (const RecipeField& field : recipe_fields()) {
+    std::string words = field.allowed;
+    if (field.type != "text" || words.empty()) continue;
+    for (size_t at = 0; (at = words.find(" or ")) != std::string::npos;) words.replace(at, 4, ", ");
+    std::istringstream list(words);
+    for (std::string word; std::getline(list, word, ',');) {
+      Recipe recipe;
+      set_option(recipe, field.key, word.substr(word.find_first_not_of(' ')));
+    }
+    Recipe recipe;
+    EXPECT_CONTAINS(error_of([&] { set_option(recipe, field.key, "xyzzy"); }), field.allowed) << field.key;
+  }
 }
 
 TEST(RecipeOptions, ApplyInAnyOrder) {

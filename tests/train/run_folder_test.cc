@@ -1,0 +1,97 @@
+// Where a training may begin or go on, and that one which fails leaves nothing behind but what was there.
+#include "toy.h"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+
+std::string error_in(const Recipe& recipe, const fs::path& folder, bool resume = false) {
+  return error_of([&] { static_cast<void>(train(recipe, folder, resume, {})); });
+}
+
+TEST(RunFolder, CannotBeContinuedWhereNothingWasBegun) {
+  const TemporaryFolder folder;
+  const Recipe recipe = copy_recipe(folder.path());
+  EXPECT_CONTAINS(error_in(recipe, folder / "misspelt", true), "misspelt\": a folder with a training to continue");
+  EXPECT_FALSE(fs::exists(folder / "misspelt"));
+  fs::create_directory(folder / "empty");
+  EXPECT_CONTAINS(error_in(recipe, folder / "empty", true), "found none in it");
+  EXPECT_TRUE(fs::is_empty(folder / "empty"));
+}
+
+TEST(RunFolder, ThatWasLeftBeforeTheFirstCheckpointBeginsAgain) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 3;
+  EXPECT_EQ(train(recipe, folder / "whole", false, {}), Outcome::finished);
+  // What a kill leaves: all but checkpoints and model.
+  fs::copy(folder / "whole", folder / "killed", fs::copy_options::recursive);
+  fs::remove_all(folder / "killed/checkpoints");
+  EXPECT_CONTAINS(error_in(recipe, folder / "killed", true), "found none that is whole, and a model");
+  fs::remove(folder / "killed/model.safetensors");
+  std::string messages;
+  EXPECT_EQ(train(recipe, folder / "killed", true,
+                  {.message = [&](std::string_view text) { messages += std::string(text) + "\n"; }}),
+            Outcome::finished);
+  EXPECT_CONTAINS(messages, "training begins again");
+  EXPECT_TRUE(same_bytes(folder / "whole/model.safetensors", folder / "killed/model.safetensors"));
+}
+
+TEST(RunFolder, OfARunThatFailsAtOnceIsGone) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  Recipe wrong = recipe;
+  wrong.train_target = (folder / "none.txt").string();
+  EXPECT_CONTAINS(error_in(wrong, folder / "a/b/c"), "none.txt");
+  EXPECT_FALSE(fs::exists(folder / "a"));
+  // In the middle of the first updates, when tokenizers and log are written.
+  Recipe wild = recipe;
+  wild.schedule = {.kind = ScheduleKind::constant, .peak = 1e38, .warmup = 0};
+  EXPECT_CONTAINS(error_in(wild, folder / "wild/"), "a finite");
+  EXPECT_FALSE(fs::exists(folder / "wild"));
+}
+
+TEST(RunFolder, KeepsWhatOthersPutThere) {
+  const TemporaryFolder folder;
+  Recipe wrong = copy_recipe(folder.path());
+  wrong.train_target = (folder / "none.txt").string();
+  fs::create_directory(folder / "mine");
+  write_text(folder / "mine/notes.txt", "of mine");
+  write_text(folder / "mine/recipe.json", "{}");
+  EXPECT_CONTAINS(error_in(wrong, folder / "mine"), "none.txt");
+  EXPECT_EQ(read_text(folder / "mine/notes.txt"), "of mine");
+  EXPECT_EQ(read_text(folder / "mine/recipe.json"), "{}");
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "mine"), {}), 2);
+  // A model that is there is refused, and stays as it is.
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 1;
+  EXPECT_EQ(train(recipe, folder / "model", false, {}), Outcome::finished);
+  const std::string before = read_text(folder / "model/model.safetensors");
+  EXPECT_CONTAINS(error_in(recipe, folder / "model"), "found one");
+  EXPECT_EQ(read_text(folder / "model/model.safetensors"), before);
+  EXPECT_TRUE(fs::exists(folder / "model/recipe.json"));
+}
+
+TEST(RunFolder, OfAnAverageIsNotWrittenOverUnasked) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 1;
+  EXPECT_EQ(train(recipe, folder / "a", false, {}), Outcome::finished);
+  recipe.seed = 2;
+  EXPECT_EQ(train(recipe, folder / "b", false, {}), Outcome::finished);
+  const fs::path a[] = {folder / "a"}, b[] = {folder / "b"};
+  average_models(a, folder / "mean");
+  const std::string before = read_text(folder / "mean/model.safetensors");
+  EXPECT_CONTAINS(error_of([&] { average_models(b, folder / "mean"); }), "a new or empty folder");
+  EXPECT_EQ(read_text(folder / "mean/model.safetensors"), before);
+  average_models(b, folder / "mean", {.overwrite = true});
+  EXPECT_NE(read_text(folder / "mean/model.safetensors"), before);
+  EXPECT_CONTAINS(error_of([&] { average_models(b, folder / "b", {.overwrite = true}); }), "would be written over");
+  write_text(folder / "file", "not a folder");
+  EXPECT_NE(error_of([&] { average_models(b, folder / "file"); }), "");
+  EXPECT_EQ(read_text(folder / "file"), "not a folder");
+}
+
+}  // namespace
+}  // namespace heed::train
