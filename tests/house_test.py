@@ -9,16 +9,19 @@ CHECKER = pathlib.Path(__file__).resolve().parent.parent / "tools" / "check_hous
 
 CASES = {
     "up": ("src/tensor/a.cc", '#include "attention/forward.h"\n', "tensor (rank 1) may not include"),
-    "sideways": ("src/train/a.cc", '#include "generate/beam.h"\n', "train (rank 7) may not include"),
-    "pipelines": ("src/pipelines/a.cc", '#include "cli/console.h"\n', "pipelines (rank 8) may not include"),
+    "sideways": ("src/inspect/a.cc", '#include "generate/beam.h"\n', "inspect (rank 7) may not include"),
     "simd": ("src/ops/a.cc", "#include <immintrin.h>\n", "only kernels/ may include"),
     "unknown folder": ("src/misc/a.cc", '#include "base/files.h"\n', "has no rank"),
-    "relative": ("src/ops/a.cc", '#include "matmul.h"\n', 'includes are "folder/file.h"'),
-    "header": ("include/heed/tensor.h", '#include "heed/nn.h"\n', "of its rank or lower"),
+    "relative": ("src/ops/a.cc", '#include "matmul.h"\n', 'includes are "heed/header.h" or "folder/file.h"'),
+    "public header above": ("src/kernels/gemm/a.h", '#include "heed/ops.h"\n', "kernels (rank 1) may not include heed/ops.h"),
+    "public header beside": ("src/generate/a.cc", '#include "heed/inspect.h"\n', "may not include heed/inspect.h"),
+    "all of heed": ("src/nn/a.cc", '#include "heed/heed.h"\n', "of a folder that has a rank"),
+    "header of a header above": ("include/heed/tensor.h", '#include "heed/nn.h"\n', "tensor (rank 1) may not include heed/nn.h"),
+    "header of no folder": ("include/heed/new.h", '#include "heed/error.h"\n', "new.h has no rank"),
+    "private header in a public one": ("include/heed/nn.h", '#include "base/files.h"\n', "a public header's are"),
     "long": ("src/ops/a.cc", "\n" * 1001, "at most 1000"),
 }
-GOOD = ("src/nn/a.cc", '#include "heed/train.h"\n#include "ops/x.h"\n#include "nn/y.h"\n#include <vector>\n')
-
+GOOD = ("src/nn/a.cc", '#include "heed/nn.h"\n#include "heed/ops.h"\n#include "ops/x.h"\n#include "nn/y.h"\n#include <vector>\n')
 
 def run(name, text):
     with tempfile.TemporaryDirectory() as folder:

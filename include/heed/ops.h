@@ -16,12 +16,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/ops_options.h"
 #include "heed/tensor.h"
 
 namespace heed {
-
-// gelu: x Phi(x), with erf. gelu_tanh: its tanh approximation. silu: x sigmoid(x).
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
 
 [[nodiscard]] std::string_view to_string(Activation activation);
 
@@ -127,12 +125,6 @@ void add_reduced_into(const Tensor& out, const Tensor& x, float factor = 1.0f);
 // d_output * activation'(...): `saved` is the OUTPUT (or the input) for relu, the INPUT for gelu, gelu_tanh and silu.
 [[nodiscard]] Tensor activate_backward(const Tensor& d_output, const Tensor& saved, Activation activation);
 
-// Zeroes elements with probability `rate` and divides the rest by 1 - rate. Whether element i (row-major) is kept is a
-// pure function of (seed, i) by Philox, so the mask is never stored. Rate 0 is the identity.
-struct Dropout {
-  float rate = 0;  // in [0, 1)
-  uint64_t seed = 0;
-};
 [[nodiscard]] Tensor dropout(const Tensor& x, const Dropout& dropout);  // itself, not a copy, for rate 0
 [[nodiscard]] Tensor dropout_backward(const Tensor& d_output, const Dropout& dropout);
 [[nodiscard]] Tensor dropout_add(const Tensor& x, const Tensor& residual,
@@ -239,16 +231,6 @@ struct LinearCrossEntropyResult {
 [[nodiscard]] double mean(const Tensor& x);                  // NaN for an empty tensor
 [[nodiscard]] double norm(std::span<const Tensor> tensors);  // Euclidean, of all elements together; in double
 
-struct AdamStepOptions {
-  float learning_rate = 1e-3f;
-  float beta1 = 0.9f;
-  float beta2 = 0.98f;
-  float epsilon = 1e-9f;
-  float weight_decay = 0.0f;    // decoupled: parameter -= learning_rate * weight_decay * parameter, before the update
-  float gradient_scale = 1.0f;  // gradients are multiplied by it first
-  int64_t step = 1;             // the number of this update, from 1: corrects the bias of the moments
-  bool zero_gradient = true;    // writes zeros over the gradient in the same pass
-};
 // One update of a parameter and its two moments, in one pass. All four contiguous and of one shape.
 void adam_step(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
                const AdamStepOptions& options);

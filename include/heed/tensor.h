@@ -129,16 +129,4 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
   return source.clone().reshape(shape);
 }
 
-// Memory held by tensors. After the first few steps of a training `system_allocations` stands still.
-struct MemoryStats {
-  int64_t system_allocations = 0;  // times memory was asked of the system
-  int64_t bytes_in_use = 0;
-  int64_t bytes_cached = 0;  // kept for reuse
-  int64_t peak_bytes = 0;    // of bytes_in_use, since the start or the last reset
-};
-
-[[nodiscard]] MemoryStats memory_stats();
-void reset_peak_memory();
-void release_cached_memory();
-
 }  // namespace heed

@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "heed/error.h"
-#include "heed/tensor.h"
+#include "heed/memory.h"
 
 namespace heed {
 namespace {

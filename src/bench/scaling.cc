@@ -10,6 +10,7 @@
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "heed/memory.h"
 
 namespace heed::bench {
 namespace {

@@ -5,6 +5,7 @@
 
 #include "attention/attention_case.h"
 #include "heed/error.h"
+#include "heed/memory.h"
 
 namespace heed {
 namespace {

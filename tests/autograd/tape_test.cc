@@ -7,6 +7,7 @@
 #include "heed/attention_variants.h"
 #include "heed/autograd.h"
 #include "heed/error.h"
+#include "heed/memory.h"
 
 namespace heed {
 namespace {

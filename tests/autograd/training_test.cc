@@ -6,6 +6,7 @@
 
 #include "heed/autograd.h"
 #include "heed/cpu.h"
+#include "heed/memory.h"
 
 namespace heed {
 namespace {

@@ -7,6 +7,7 @@
 
 #include "heed/error.h"
 #include "heed/tensor.h"
+#include "heed/memory.h"
 
 namespace heed {
 namespace {

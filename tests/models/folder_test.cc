@@ -8,6 +8,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/helpers.h"
+#include "heed/memory.h"
 
 namespace heed::models::test {
 namespace {

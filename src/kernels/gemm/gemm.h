@@ -7,7 +7,7 @@
 
 #include <cstdint>
 
-#include "heed/ops.h"
+#include "heed/ops_options.h"
 
 namespace heed::kernels {
 

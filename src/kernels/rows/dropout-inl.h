@@ -10,7 +10,7 @@
 #include <algorithm>
 
 #include "base/philox.h"
-#include "heed/ops.h"
+#include "heed/ops_options.h"
 #include "kernels/simd/rows-inl.h"
 
 HWY_BEFORE_NAMESPACE();

@@ -1,0 +1,20 @@
+// Memory held by tensors. Freed blocks are kept and used again, so that a training asks the system for memory in its
+// first few steps only. All functions are thread-safe.
+#pragma once
+
+#include <cstdint>
+
+namespace heed {
+
+struct MemoryStats {
+  int64_t system_allocations = 0;  // times memory was asked of the system
+  int64_t bytes_in_use = 0;
+  int64_t bytes_cached = 0;  // kept for reuse
+  int64_t peak_bytes = 0;    // of bytes_in_use, since the start or the last reset
+};
+
+[[nodiscard]] MemoryStats memory_stats();
+void reset_peak_memory();      // peak_bytes becomes bytes_in_use
+void release_cached_memory();  // gives bytes_cached back to the system
+
+}  // namespace heed
