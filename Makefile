@@ -16,12 +16,15 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -G Ninja
 # Debian's interpreter: the one that Debian's pybind11 and NumPy are for.
 PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
+# `make demo` leaves the benchmarks out, to be quick; everything else builds them into the program.
+BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
 .PHONY: all demo test examples results bench compare soak sanitize portable neon format packages build-packages clean
 
-all: $(BUILD)/build.ninja
+all: build-packages
+	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 
 packages:
@@ -30,16 +33,13 @@ packages:
 build-packages:
 	@tools/install_packages.sh build
 
-$(BUILD)/build.ninja: | build-packages
-	$(CONFIGURE) -B $(BUILD) >/dev/null
-
 demo: build-packages
-	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=OFF >/dev/null
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=OFF -DHEED_BUILD_BENCH=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	@demo/run.sh $(BUILD)/bin/heed
 
 test: packages
-	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(PYTHON) >/dev/null
+	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(BENCH) $(PYTHON) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
 	@tools/list_skips.py $(BUILD)
@@ -56,11 +56,11 @@ results: build-packages
 	tools/check_results.py $(BUILD)/bin/heed
 
 bench: build-packages
-	$(CONFIGURE) -B $(BUILD) >/dev/null
+	$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	$(BUILD)/bin/heed bench attention
 	$(BUILD)/bin/heed bench decode
-	$(BUILD)/bin/heed bench rules
+	$(BUILD)/bin/heed bench options
 	$(BUILD)/bin/heed bench scaling
 	$(BUILD)/bin/heed bench matmul
 

@@ -1,7 +1,7 @@
 // Timings of the matrix product. Operations: 2 M N K; memory read once: 4 (M K + K N + M N) bytes.
-#include "cli/bench_matmul.h"
+#include "bench/matmul.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -15,7 +15,7 @@
 #include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 
-namespace heed::cli {
+namespace heed::bench {
 namespace {
 
 struct Product {
@@ -51,7 +51,7 @@ Product parse_product(const std::string& text) {
 struct Line {
   std::string shape;
   int threads;
-  double median_ms, best_ms, gflops, share, gigabytes;  // the last three of the best
+  double median_ms, best_ms, gflops, share, gigabytes;  // the last three of the best time
 };
 
 Line measure(const Product& p, int repeats, double peak_of_thread) {
@@ -61,7 +61,7 @@ Line measure(const Product& p, int repeats, double peak_of_thread) {
   const Tensor out = Tensor::empty({p.m, p.n});
   ops::matmul_into(out, a, b, p.options);
   std::vector<double> seconds;
-  int inner = 1;  // short ones are repeated until they fill two milliseconds
+  int inner = 1;  // short work is repeated until it fills two milliseconds
   for (int i = 0; i <= repeats; ++i) {
     const auto start = Clock::now();
     for (int j = 0; j < inner; ++j) ops::matmul_into(out, a, b, p.options);
@@ -121,7 +121,7 @@ ops::Precision usable_precision(const std::string& name) {
   return precision;
 }
 
-std::string bench_matmul(const MatmulBenchOptions& options) {
+std::string measure_matmul(const MatmulBench& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
   std::vector<std::string> names = options.shapes;
   if (names.empty()) {
@@ -148,4 +148,4 @@ std::string bench_matmul(const MatmulBenchOptions& options) {
   return options.json ? as_json(lines, precision, peak) : as_table(lines, precision, peak);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -1,7 +1,7 @@
 // Times training steps of the two models that bench/compare/training.py also runs in PyTorch:
 //   gpt          6 layers, 6 heads, E 384, context 256, batch 12, vocabulary 65, no biases, tied output
 //   transformer  3+3 layers, E 256, 8 heads, F 1024, 64 pairs of 16+16 tokens, vocabulary 8,000, separate tables
-#include "cli/bench_training.h"
+#include "bench/training.h"
 
 #include <algorithm>
 #include <chrono>
@@ -11,13 +11,13 @@
 #include <vector>
 
 #include "base/philox.h"
-#include "cli/bench_matmul.h"
+#include "bench/matmul.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/models.h"
 #include "heed/train.h"
 
-namespace heed::cli {
+namespace heed::bench {
 namespace {
 
 Tensor random_ids(const Shape& shape, uint64_t stream, int32_t first, int32_t count) {
@@ -92,7 +92,7 @@ double time_steps(const Case& bench, int steps) {
 
 }  // namespace
 
-std::string bench_training(const TrainingBenchOptions& options) {
+std::string measure_training(const TrainingBench& options) {
   require(options.model == "all" || options.model == "gpt" || options.model == "transformer", "bench",
           "model gpt, transformer or all; found \"", options.model, "\"");
   const ops::MatmulPrecisionScope scope(usable_precision(options.precision));
@@ -117,4 +117,4 @@ std::string bench_training(const TrainingBenchOptions& options) {
   return options.json ? json + "]\n" : table;
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -4,14 +4,14 @@
 #include <cstdint>
 #include <string>
 
-namespace heed::cli {
+namespace heed::bench {
 
-struct ScalingBenchOptions {
+struct ScalingBench {
   int64_t longest = 65536;  // queries and keys
   bool json = false;
 };
 
-// Doubles one extent at a time and measures; a table, or JSON.
-[[nodiscard]] std::string bench_scaling(const ScalingBenchOptions& options);
+// Doubles one size at a time and measures; returns a table, or JSON.
+[[nodiscard]] std::string measure_scaling(const ScalingBench& options);
 
-}  // namespace heed::cli
+}  // namespace heed::bench

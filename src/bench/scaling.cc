@@ -1,18 +1,18 @@
-// Timings of growing problems. What should stay the same is in columns of its own: time a pair, bytes a row.
-#include "cli/bench_scaling.h"
+// Timings of growing problems. Time a pair and bytes a row have columns of their own: they should stay the same.
+#include "bench/scaling.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <nlohmann/json.hpp>
 
-#include "cli/bench_attention.h"
-#include "cli/bench_timing.h"
+#include "bench/attention.h"
+#include "bench/timing.h"
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/memory.h"
 
-namespace heed::cli {
+namespace heed::bench {
 namespace {
 
 constexpr int64_t kShortest = 128, kSize = 64, kWindow = 256;
@@ -28,10 +28,10 @@ double time_of(const auto& work) {
 
 struct Line {
   std::string grows;  // length, keys, batch, threads
-  BenchShape shape;
+  AttentionShape shape;
   int threads;
   double full, causal, window;  // milliseconds; 0: not measured
-  double bytes;                 // taken while it ran, without operands and result, a query and head
+  double bytes;                 // of a query and head, taken while it ran, without operands and result
 
   [[nodiscard]] double pairs() const {
     return static_cast<double>(shape.batch * shape.heads * shape.queries) * static_cast<double>(shape.keys);
@@ -39,9 +39,9 @@ struct Line {
   [[nodiscard]] double rows() const { return static_cast<double>(shape.batch * shape.heads * shape.queries); }
 };
 
-Line measure(const std::string& grows, const BenchShape& s) {
-  const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size});
-  const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = bench_tensor(k.shape());
+Line measure(const std::string& grows, const AttentionShape& s) {
+  const Tensor q = spread_tensor({s.batch, s.heads, s.queries, s.size});
+  const Tensor k = spread_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = spread_tensor(k.shape());
   const auto time = [&](const AttentionOptions& options) {
     return 1e3 * time_of([&] { (void)attention(q, k, v, options); });
   };
@@ -61,7 +61,7 @@ Line measure(const std::string& grows, const BenchShape& s) {
 
 std::vector<Line> measure_all(int64_t longest) {
   std::vector<Line> lines;
-  const auto add = [&](const char* grows, const BenchShape& shape) { lines.push_back(measure(grows, shape)); };
+  const auto add = [&](const char* grows, const AttentionShape& shape) { lines.push_back(measure(grows, shape)); };
   for (int64_t n = kShortest; n <= longest; n *= 2) add("length", {1, 1, 1, n, n, kSize});
   for (int64_t n = kShortest; n <= longest; n *= 2) add("keys", {1, 8, 8, kShortest, n, kSize});
   for (int64_t n = 1; n <= longest / 256; n *= 4) add("batch", {n, 4, 4, 256, 256, kSize});
@@ -79,7 +79,7 @@ std::string as_json(const std::vector<Line>& lines) {
   document["processor"] = cpu_info().model;
   document["isa"] = to_string(active_isa());
   for (const Line& line : lines) {
-    const BenchShape& s = line.shape;
+    const AttentionShape& s = line.shape;
     nlohmann::ordered_json entry{
         {"grows", line.grows},      {"batch", s.batch}, {"heads", s.heads},        {"queries", s.queries},
         {"keys", s.keys},           {"size", s.size},   {"threads", line.threads}, {"milliseconds", line.full},
@@ -92,13 +92,13 @@ std::string as_json(const std::vector<Line>& lines) {
 
 std::string as_table(const std::vector<Line>& lines) {
   std::string text = fmt::format(
-      "{}, {}; f32, D = {}, forward; window: causal, {} keys; bytes: taken while it runs, beside "
+      "{}, {}; f32, D = {}, forward; window: causal, {} keys; bytes: taken while it runs, without "
       "operands and result\n",
       cpu_info().model, to_string(active_isa()), kSize, kWindow);
   text += fmt::format("{:<8} {:<22} {:>7} {:>11} {:>8} {:>7} {:>11} {:>8} {:>8}\n", "grows", "B,H,L,S", "threads", "ms",
                       "ns/pair", "causal", "window ms", "ns/row", "B/row");
   for (const Line& line : lines) {
-    const BenchShape& s = line.shape;
+    const AttentionShape& s = line.shape;
     const std::string shape = fmt::format("{},{},{},{}", s.batch, s.heads, s.queries, s.keys);
     text += fmt::format("{:<8} {:<22} {:>7} {:>11.3f} {:>8.3f}", line.grows, shape, line.threads, line.full,
                         1e6 * line.full / line.pairs());
@@ -112,11 +112,11 @@ std::string as_table(const std::vector<Line>& lines) {
 
 }  // namespace
 
-std::string bench_scaling(const ScalingBenchOptions& options) {
+std::string measure_scaling(const ScalingBench& options) {
   require(options.longest >= kShortest, "bench", "a longest length of ", kShortest, " or more; found ",
           options.longest);
   const std::vector<Line> lines = measure_all(options.longest);
   return options.json ? as_json(lines) : as_table(lines);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -1,4 +1,4 @@
-// `heed bench matmul`: the matrix product against the processor's own multiply-add peak, both measured in one run.
+// `heed bench matmul`: the matrix product beside the processor's own multiply-add peak, both measured in one run.
 #pragma once
 
 #include <string>
@@ -6,10 +6,11 @@
 
 #include "heed/ops.h"
 
-namespace heed::cli {
+namespace heed::bench {
 
-struct MatmulBenchOptions {
-  // "M,N,K" or "M,N,K,XY" with X, Y of N (as is) and T (given transposed), NT unless given; empty: the usual ones.
+struct MatmulBench {
+  // "M,N,K" or "M,N,K,XY", where X and Y are N (as it is) or T (given transposed); XY is NT unless given. Empty: the
+  // usual shapes.
   std::vector<std::string> shapes = {};
   std::string precision = "f32";  // or "bf16": of matrix products
   int repeats = 15;               // timings of each line
@@ -20,6 +21,6 @@ struct MatmulBenchOptions {
 [[nodiscard]] ops::Precision usable_precision(const std::string& name);
 
 // Measures each shape with one thread and with all; returns a table, or JSON.
-[[nodiscard]] std::string bench_matmul(const MatmulBenchOptions& options);
+[[nodiscard]] std::string measure_matmul(const MatmulBench& options);
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -1,20 +1,20 @@
-// Timings of decoding. Caches take turns until they are out of the processor's own caches, so all of it is read.
-#include "cli/bench_decode.h"
+// Timings of decoding. Several key/value caches take turns, so that none of them stays in the processor's caches.
+#include "bench/decode.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <deque>
 #include <nlohmann/json.hpp>
 
 #include "base/threads.h"
-#include "cli/bench_timing.h"
-#include "heed/kv_cache.h"
+#include "bench/timing.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "heed/kv_cache.h"
 #include "kernels/simd/peak.h"
 
-namespace heed::cli {
+namespace heed::bench {
 namespace {
 
 constexpr int64_t kColdBytes = int64_t{384} << 20;  // several times the largest of the usual last-level caches
@@ -23,10 +23,11 @@ constexpr int kMostCaches = 64;
 struct Line {
   std::string shape, what;
   int threads;
-  double median_ms, best_ms, gigabytes, bandwidth;  // GB/s of the median; of plain reading, as many threads
+  double median_ms, best_ms, gigabytes,
+      bandwidth;  // GB/s of the median time; those of plain reading with as many threads
 };
 
-// Bytes a second, reading memory from end to end.
+// Bytes a second while memory is read from end to end.
 double read_bandwidth(const Tensor& memory, int repeats) {
   std::vector<double> seconds;
   for (int n = 0; n < repeats; ++n) {
@@ -39,9 +40,9 @@ double read_bandwidth(const Tensor& memory, int repeats) {
   return static_cast<double>(memory.nbytes()) / median(seconds);
 }
 
-Line measure(const BenchShape& s, DType dtype, const std::string& name, int repeats, double bandwidth) {
-  const Tensor q = bench_tensor({s.batch, s.heads, s.queries, s.size});
-  const Tensor k = bench_tensor({s.batch, s.kv_heads, s.keys, s.size});
+Line measure(const AttentionShape& s, DType dtype, const std::string& name, int repeats, double bandwidth) {
+  const Tensor q = spread_tensor({s.batch, s.heads, s.queries, s.size});
+  const Tensor k = spread_tensor({s.batch, s.kv_heads, s.keys, s.size});
   std::deque<KeyValueCache> caches;
   int64_t bytes = 0;
   do {
@@ -66,8 +67,8 @@ Line measure(const BenchShape& s, DType dtype, const std::string& name, int repe
 }
 
 std::string as_table(const std::vector<Line>& lines) {
-  std::string text = fmt::format("{}, {}; of memory: what reading alone reaches in the same run\n", cpu_info().model,
-                                 to_string(active_isa()));
+  std::string text = fmt::format("{}, {}; of memory: share of what reading alone reaches in the same run\n",
+                                 cpu_info().model, to_string(active_isa()));
   text += fmt::format("{:<24} {:<16} {:>7} {:>11} {:>11} {:>7} {:>10}\n", "B,H,Hkv,L,S,D", "", "threads", "median ms",
                       "best ms", "GB/s", "of memory");
   for (const Line& line : lines) {
@@ -96,7 +97,7 @@ std::string as_json(const std::vector<Line>& lines) {
 
 }  // namespace
 
-std::string bench_decode(const BenchOptions& options) {
+std::string measure_decode(const AttentionBench& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
   std::vector<std::string> names = options.shapes;
   if (names.empty()) names = {"1,32,8,1,4096,128", "8,32,8,1,4096,128", "1,32,8,8,4096,128", "1,12,12,1,1024,64"};
@@ -106,7 +107,7 @@ std::string bench_decode(const BenchOptions& options) {
   const Tensor memory = Tensor::full({kColdBytes / 4}, 0.5f);
   std::vector<Line> lines;
   for (const std::string& name : names) {
-    const BenchShape shape = parse_bench_shape(name);
+    const AttentionShape shape = parse_attention_shape(name);
     for (const int threads : counts) {
       set_num_threads(threads);
       const double bandwidth = read_bandwidth(memory, 5);
@@ -119,4 +120,4 @@ std::string bench_decode(const BenchOptions& options) {
   return options.json ? as_json(lines) : as_table(lines);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench

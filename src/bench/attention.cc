@@ -1,7 +1,7 @@
-// Timings of attention. Useful operations: 4 B H L S D forward, half of that causal, 2.5 times as many backward.
-#include "cli/bench_attention.h"
+// Timings of attention. Useful operations: 4 B H L S D forward, half as many causal, 2.5 times as many backward.
+#include "bench/attention.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <array>
@@ -10,16 +10,15 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "cli/command.h"
 #include "heed/attention.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 
-namespace heed::cli {
+namespace heed::bench {
 
-BenchShape parse_bench_shape(const std::string& text) {
+AttentionShape parse_attention_shape(const std::string& text) {
   std::array<int64_t, 6> numbers{};
   const char* at = text.data();
   const char* const end = at + text.size();
@@ -33,7 +32,7 @@ BenchShape parse_bench_shape(const std::string& text) {
   return {numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]};
 }
 
-Tensor bench_tensor(const Shape& shape) {
+Tensor spread_tensor(const Shape& shape) {
   Tensor tensor = Tensor::empty(shape);
   uint32_t state = 12345;
   for (int64_t n = 0; n < tensor.numel(); ++n) {
@@ -48,14 +47,14 @@ namespace {
 struct Line {
   std::string shape, what;
   int threads = 1;
-  double median_ms = 0, best_ms = 0, gflops = 0, peak = 0;  // gflops of the best; peak of as many threads
+  double median_ms = 0, best_ms = 0, gflops = 0, peak = 0;  // gflops of the best time; peak of that many threads
 };
 
 Line measure(int repeats, double flops, double peak_of_thread, const std::function<void()>& work) {
   using Clock = std::chrono::steady_clock;
   work();
   std::vector<double> seconds;
-  // Short ones are repeated until they fill two milliseconds.
+  // Short work is repeated until it fills two milliseconds.
   int inner = 1;
   for (int n = 0; n < repeats; ++n) {
     const auto start = Clock::now();
@@ -74,16 +73,16 @@ Line measure(int repeats, double flops, double peak_of_thread, const std::functi
   return line;
 }
 
-// What bf16 is multiplied by where the machine has something for it; else everything is f32.
+// The peak that counts: of bf16 products where the machine has an instruction for them, else of f32.
 int64_t (*peak_run(DType dtype))(int64_t) {
   const kernels::Engine* const engine = dtype == DType::bf16 ? kernels::bf16_engine() : nullptr;
   return engine != nullptr ? engine->run_peak : kernels::run_peak;
 }
 
-void measure_shape(const BenchShape& s, const BenchOptions& o, DType dtype, std::vector<Line>& lines) {
+void measure_shape(const AttentionShape& s, const AttentionBench& o, DType dtype, std::vector<Line>& lines) {
   const int repeats = o.repeats;
   const std::string name = fmt::format("{},{},{},{},{},{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.size);
-  const auto random = [&](const Shape& shape) { return bench_tensor(shape).to(dtype); };
+  const auto random = [&](const Shape& shape) { return spread_tensor(shape).to(dtype); };
   const Tensor q = random({s.batch, s.heads, s.queries, s.size}), d_output = random(q.shape());
   const Tensor k = random({s.batch, s.kv_heads, s.keys, s.size}), v = random(k.shape());
   const double all_pairs =
@@ -139,9 +138,9 @@ std::string as_json(const std::vector<Line>& lines, DType dtype, double peak) {
 
 }  // namespace
 
-std::string bench_attention(const BenchOptions& options) {
+std::string measure_attention(const AttentionBench& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
-  const DType dtype = kFloatTypes.at(options.dtype);
+  const DType dtype = options.dtype;
   std::vector<std::string> names = options.shapes;
   if (names.empty()) {
     names = {"1,16,16,1024,1024,64", "1,4,4,4096,4096,64", "1,8,2,2048,2048,128",
@@ -150,7 +149,7 @@ std::string bench_attention(const BenchOptions& options) {
   const int before = num_threads();
   std::vector<Line> lines;
   for (const std::string& name : names) {
-    const BenchShape shape = parse_bench_shape(name);
+    const AttentionShape shape = parse_attention_shape(name);
     for (const int threads : {1, before}) {
       if (threads == 1 && before == 1 && !lines.empty() && lines.back().shape == name) continue;
       set_num_threads(threads);
@@ -162,4 +161,4 @@ std::string bench_attention(const BenchOptions& options) {
   return options.json ? as_json(lines, dtype, peak) : as_table(lines, dtype, peak);
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -3,9 +3,9 @@
 
 #include <string>
 
-namespace heed::cli {
+namespace heed::bench {
 
-struct TrainingBenchOptions {
+struct TrainingBench {
   std::string model = "all";      // "gpt", "transformer" or "all"
   std::string precision = "f32";  // or "bf16": of matrix products
   int steps = 8;                  // timed, after two that are not
@@ -13,6 +13,6 @@ struct TrainingBenchOptions {
 };
 
 // A table, or a JSON array of {model, tokens_per_second, seconds, parameters}. Medians over the steps.
-[[nodiscard]] std::string bench_training(const TrainingBenchOptions& options);
+[[nodiscard]] std::string measure_training(const TrainingBench& options);
 
-}  // namespace heed::cli
+}  // namespace heed::bench

@@ -1,11 +1,11 @@
-// How the benchmarks measure: one call, and the middle of many.
+// How the benchmarks measure: the seconds of one call, and the median of many.
 #pragma once
 
 #include <algorithm>
 #include <chrono>
 #include <vector>
 
-namespace heed::cli {
+namespace heed::bench {
 
 [[nodiscard]] double seconds_of(const auto& work) {
   const auto start = std::chrono::steady_clock::now();
@@ -18,4 +18,4 @@ namespace heed::cli {
   return values[values.size() / 2];
 }
 
-}  // namespace heed::cli
+}  // namespace heed::bench
