@@ -4,6 +4,7 @@
 #   make examples  build the examples, run each once and compare what it prints; says where the programs are
 #   make results   train and evaluate for minutes, and compare with the figures in the documents
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
+#   make compare   build BASE=<commit> and this tree, and compare their benchmarks (ROUNDS=9 LINES="matmul decode:i8")
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
@@ -15,12 +16,15 @@ JOBS ?= $(shell nproc)
 CONFIGURE = cmake -S . -G Ninja
 # Debian's interpreter: the one that Debian's pybind11 and NumPy are for.
 PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
+# `make demo` leaves the benchmarks out, to be quick; everything else builds them into the program.
+BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test examples results bench compare soak sanitize portable neon format packages build-packages clean
 
-all: $(BUILD)/build.ninja
+all: build-packages
+	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 
 packages:
@@ -29,16 +33,13 @@ packages:
 build-packages:
 	@tools/install_packages.sh build
 
-$(BUILD)/build.ninja: | build-packages
-	$(CONFIGURE) -B $(BUILD) >/dev/null
-
 demo: build-packages
-	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=OFF >/dev/null
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=OFF -DHEED_BUILD_BENCH=OFF >/dev/null
 	@cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	@demo/run.sh $(BUILD)/bin/heed
 
 test: packages
-	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(PYTHON) >/dev/null
+	$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(BENCH) $(PYTHON) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS)
 	cd $(BUILD) && $(CTEST)
 	@tools/list_skips.py $(BUILD)
@@ -55,13 +56,20 @@ results: build-packages
 	tools/check_results.py $(BUILD)/bin/heed
 
 bench: build-packages
-	$(CONFIGURE) -B $(BUILD) >/dev/null
+	$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	$(BUILD)/bin/heed bench attention
 	$(BUILD)/bin/heed bench decode
-	$(BUILD)/bin/heed bench rules
+	$(BUILD)/bin/heed bench options
 	$(BUILD)/bin/heed bench scaling
 	$(BUILD)/bin/heed bench matmul
+
+ROUNDS ?= 5
+compare: build-packages
+	@test -n "$(BASE)" || { echo "make compare needs BASE=<commit>" >&2; exit 1; }
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_BENCH=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	@tools/compare_benchmarks.py --base "$(BASE)" --now $(BUILD)/bin/heed --rounds "$(ROUNDS)" --jobs $(JOBS) $(LINES)
 
 CASES ?= 100000
 soak: packages

@@ -1,8 +1,13 @@
-# Runs PROGRAM and compares what it prints with the lines after "// Prints:" at the top of SOURCE. The first line of
+# Runs PROGRAM with ARGUMENTS and compares what it prints with the lines after "// Prints:" at the top of SOURCE. The first line of
 # SOURCE says what the example shows, the second line how to run it.
 file(READ ${SOURCE} text)
 get_filename_component(name ${SOURCE} NAME_WE)
-set(run "// Run: make examples && build/release/examples/${name}\n")
+set(run "// Run: make examples && build/release/examples/${name}")
+foreach(argument ${ARGUMENTS})
+  file(RELATIVE_PATH argument ${CMAKE_CURRENT_LIST_DIR}/.. ${argument})
+  string(APPEND run " ${argument}")
+endforeach()
+string(APPEND run "\n")
 string(FIND "${text}" "\n" first_line)
 math(EXPR second_line "${first_line} + 1")
 string(FIND "${text}" "${run}" found_run)
@@ -26,7 +31,7 @@ endif()
 
 set(folder ${CMAKE_CURRENT_BINARY_DIR}/example-output/${name})
 file(MAKE_DIRECTORY ${folder})
-execute_process(COMMAND ${PROGRAM} WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE output RESULT_VARIABLE result ERROR_VARIABLE errors)
+execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE output RESULT_VARIABLE result ERROR_VARIABLE errors)
 string(STRIP "${output}" output)
 if(NOT result EQUAL 0)
   message(FATAL_ERROR "${PROGRAM} failed (${result}): ${errors}")

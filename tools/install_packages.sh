@@ -5,7 +5,7 @@
 set -eu
 
 build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev libutf8proc-dev nlohmann-json3-dev
-       libtomlplusplus-dev libcli11-dev libfmt-dev libpng-dev zlib1g-dev"
+       libtomlplusplus-dev libfmt-dev libpng-dev zlib1g-dev"
 tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev chromium fonts-noto-cjk"
 
 wanted=$build

@@ -34,6 +34,8 @@ struct BeamOptions {
   int64_t length_extra = 20;
   Ids prefix = {};                       // forced first tokens
   std::vector<int32_t> suppressed = {};  // never chosen
+  // Asked before each step. Once it says true the search ends, and sources that are not done have no hypotheses.
+  std::function<bool()> stop = {};
 };
 
 // One decoder of `sources * beam` rows, grouped by source; begin_id is what every row starts with. limits: the longest
@@ -74,7 +76,8 @@ struct TranslateOptions {
 };
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
 // given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty
-// source gives one empty hypothesis. progress(done, all) after each batch.
+// source gives one empty hypothesis. Where search.stop() ends the work, the sources that are not done have none.
+// progress(done, all) after each batch.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> translate(
     const models::Transformer& model, std::span<const Ids> sources, const TranslateOptions& options = {},
     const std::function<void(int64_t, int64_t)>& progress = {});

@@ -18,4 +18,5 @@
 #include "heed/generate.h"          // greedy, beam, sampling
 #include "heed/inspect.h"           // pictures of who attends to whom
 #include "heed/train.h"             // training, checkpoints, BLEU
+#include "heed/pipelines.h"         // text in, text out: a model paired with its tokenizers
 // clang-format on

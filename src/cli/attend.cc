@@ -1,11 +1,13 @@
 // heed attend: attention over arrays from files.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/json.h"
+#include "cli/pages.h"
 #include "heed/attention.h"
 #include "heed/error.h"
 #include "heed/inspect.h"
@@ -23,35 +25,43 @@ struct AttendCommand {
   std::optional<float> scale;
   float softcap = 0;
   int64_t left = -1, right = -1;
-  bool reference = false;
-  bool weights = false;
+  bool reference = false, weights = false, force = false;
+  bool entropy = false, column_sums = false;
+  int64_t top_keys = 0, map = 0;
   std::string output, svg, png, html;
-  int64_t batch = 1, head = 1;
+  std::optional<int64_t> batch, head;
 
+  [[nodiscard]] bool writes_arrays() const { return !output.empty() && output != "-"; }
+  [[nodiscard]] bool picture_on_output() const { return svg == "-" || png == "-" || html == "-"; }
+  [[nodiscard]] bool wants_taps() const { return entropy || column_sums || top_keys > 0 || map > 0; }
   [[nodiscard]] bool wants_picture() const { return !svg.empty() || !png.empty() || !html.empty(); }
 };
 
 std::string names_of(const io::Tensors& arrays) {
+  constexpr size_t kMostShown = 8;
   std::string out;
-  for (const auto& [name, tensor] : arrays)
-    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", inspect::escape_terminal(name), to_string(tensor.shape()));
+  size_t shown = 0;
+  for (const auto& [name, tensor] : arrays) {
+    if (shown++ == kMostShown) return out + fmt::format(" and {} more", arrays.size() - kMostShown);
+    out += fmt::format("{}{} {}", out.empty() ? "" : ", ", escaped(name), to_string(tensor.shape()));
+  }
   return out.empty() ? "none" : out;
 }
 
-// The array called `given`, or the first of the usual names that there is.
+// The array called `given`; without a name, the first of the usual names that the file has.
 Tensor find(const AttendCommand& o, const io::Tensors& arrays, const std::string& given, const char* option,
             std::initializer_list<const char*> usual) {
   if (!given.empty()) {
     const auto found = arrays.find(given);
     if (found != arrays.end()) return found->second;
-    throw Error(fmt::format("{}: the array {} of {} was expected; found {}", inspect::escape_terminal(o.arrays),
-                            inspect::escape_terminal(given), option, names_of(arrays)));
+    throw Error(fmt::format("{}: expected the array {} that {} names; found {}", escaped(o.arrays), escaped(given),
+                            option, names_of(arrays)));
   }
   if (arrays.size() == 1) return arrays.begin()->second;  // one array attends to itself
   for (const char* name : usual)
     if (const auto found = arrays.find(name); found != arrays.end()) return found->second;
-  throw Error(fmt::format("{}: an array named {} (or {} NAME) was expected; found {}",
-                          inspect::escape_terminal(o.arrays), *usual.begin(), option, names_of(arrays)));
+  throw Error(fmt::format("{}: expected an array named {} (or {} NAME); found {}", escaped(o.arrays), *usual.begin(),
+                          option, names_of(arrays)));
 }
 
 bool is_floating(DType dtype) {
@@ -75,16 +85,16 @@ Tensor with_rank(const Tensor& array, int rank) {
 struct Inputs {
   Tensor query, key, value;  // (B, H, L, D), (B, Hkv, S, D), (B, Hkv, S, Dv)
   AttentionOptions options;
-  int rank = 4;  // of the arrays in the file
+  int rank = 4;  // of the arrays as the file has them
 };
 
-// With the shapes as they are in the file; what is left (masks) the operator checks.
+// Checked here so that the message has the shapes of the file. The operator checks masks.
 void check_sizes(const std::string& file, const Inputs& in) {
   const Tensor &q = in.query, &k = in.key, &v = in.value;
   const auto expect = [&](bool ok, const char* what) {
     if (!ok)
-      throw Error(fmt::format("{}: {} was expected; found query {}, key {} and value {}", file, what,
-                              to_string(q.shape()), to_string(k.shape()), to_string(v.shape())));
+      throw Error(fmt::format("{}: expected {}; found query {}, key {} and value {}", file, what, to_string(q.shape()),
+                              to_string(k.shape()), to_string(v.shape())));
   };
   expect(q.size(-1) == k.size(-1), "one head size D of query and key");
   expect(k.size(-2) == v.size(-2), "a value for each key");
@@ -102,19 +112,19 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
             .value = find(o, arrays, o.value, "--value", {"value", "v", "V"}),
             .options = {}};
   in.rank = in.query.rank();
-  const std::string file = inspect::escape_terminal(o.arrays);
+  const std::string file = escaped(o.arrays);
   // The fused kernels compute in f32; the plain formula also in f64.
   const DType dtype = o.reference && in.query.dtype() == DType::f64 ? DType::f64 : DType::f32;
   for (const auto& [name, tensor] :
        {std::pair<const char*, Tensor*>{"query", &in.query}, std::pair<const char*, Tensor*>{"key", &in.key},
         std::pair<const char*, Tensor*>{"value", &in.value}}) {
     if (!is_floating(tensor->dtype()))
-      throw Error(fmt::format("{}: {} of f32, f64, f16 or bf16 was expected; found {}", file, name,
-                              to_string(tensor->dtype())));
+      throw Error(
+          fmt::format("{}: expected {} of f32, f64, f16 or bf16; found {}", file, name, to_string(tensor->dtype())));
     if (tensor->rank() < 2 || tensor->rank() > 4 || tensor->rank() != in.rank)
       throw Error(
-          fmt::format("{}: query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike, "
-                      "were expected; found {}, {} and {}",
+          fmt::format("{}: expected query, key and value with 2 axes (L, D), 3 (B, L, D) or 4 (B, H, L, D), all alike; "
+                      "found {}, {} and {}",
                       file, to_string(in.query.shape()), to_string(in.key.shape()), to_string(in.value.shape())));
     if (tensor->dtype() != dtype)
       message(context, fmt::format("{} is {}, computed in {}", name, to_string(tensor->dtype()), to_string(dtype)));
@@ -127,7 +137,13 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
   in.options.window = {.left = o.left, .right = o.right};
   if (o.causal == Alignment::top_left) in.options.causal = Causal::top_left();
   if (o.causal == Alignment::bottom_right) in.options.causal = Causal::bottom_right();
-  in.options.want = {.logsumexp = true, .weights = o.weights || o.wants_picture() || context.json};
+  const bool draws_weights = o.wants_picture() && o.map == 0;
+  in.options.want = {.logsumexp = true, .weights = o.weights || draws_weights || (context.json && !o.wants_taps())};
+  AttentionTaps& taps = in.options.want.taps;
+  taps.entropy = o.entropy;
+  taps.column_sums = o.column_sums;
+  taps.top_k = std::min(o.top_keys, in.key.size(2));
+  if (o.map > 0) taps.map = {.rows = std::min(o.map, in.query.size(2)), .columns = std::min(o.map, in.key.size(2))};
   if (!o.mask.empty()) {
     Tensor mask = find(o, arrays, o.mask, "--mask", {""});
     if (in.rank == 3 && mask.rank() == 3) mask = with_four_axes(mask);
@@ -139,15 +155,17 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
       in.options.bias = mask.to(DType::f32);
     } else {
       throw Error(
-          fmt::format("{}: a mask of booleans (true: attends) or of floating-point numbers (added to the "
-                      "scores) was expected; found {}",
+          fmt::format("{}: expected a mask of booleans (true: attends) or of floating-point numbers (added to the "
+                      "scores); found {}",
                       file, to_string(mask.dtype())));
     }
   }
   return in;
 }
 
+// Numbers with 7 digits, in nested lists.
 void append_numbers(std::string& out, const Tensor& tensor) {
+  out += '[';
   if (tensor.rank() == 1) {
     const Tensor row = tensor.to(DType::f64).contiguous();
     for (int64_t i = 0; i < row.numel(); ++i) {
@@ -155,67 +173,85 @@ void append_numbers(std::string& out, const Tensor& tensor) {
       out += i > 0 ? ", " : "";
       out += std::isfinite(value) ? fmt::format("{:.7g}", value) : "null";
     }
-    return;
+  } else {
+    for (int64_t i = 0; i < tensor.size(0); ++i) {
+      if (i > 0) out += ", ";
+      append_numbers(out, tensor.select(0, i));
+    }
   }
-  for (int64_t i = 0; i < tensor.size(0); ++i) {
-    out += i > 0 ? ", [" : "[";
-    append_numbers(out, tensor.select(0, i));
-    out += ']';
-  }
+  out += ']';
 }
 
 std::string as_json(const Tensor& tensor) {
-  std::string out = "[";
+  std::string out;
   append_numbers(out, tensor);
-  return out + "]";
+  return out;
 }
 
-// The rows of a tensor, each indented below its place in the leading axes.
+// The rows of a tensor below their place in the leading axes, "batch row 1, head 2".
 void print_numbers(const Tensor& tensor, const std::string& place) {
   if (tensor.rank() > 2) {
     for (int64_t i = 0; i < tensor.size(0); ++i)
-      print_numbers(tensor.select(0, i), fmt::format("{}{}{}", place, place.empty() ? "" : ", ", i));
+      print_numbers(tensor.select(0, i),
+                    place.empty() ? fmt::format("batch row {}", i + 1) : fmt::format("{}, head {}", place, i + 1));
     return;
   }
-  if (!place.empty()) print_line(fmt::format("[{}]", place));
-  const Tensor rows = tensor.to(DType::f64).contiguous();
+  if (!place.empty()) print_line(place);
+  const bool whole = tensor.dtype() == DType::i32;
+  const Tensor plain = tensor.to(DType::f64).contiguous();
+  const Tensor rows = plain.rank() == 1 ? plain.reshape({1, plain.numel()}) : plain;
   for (int64_t i = 0; i < rows.size(0); ++i) {
     std::string line;
     for (int64_t j = 0; j < rows.size(1); ++j)
-      line += fmt::format("{}{:9.4f}", j > 0 ? " " : "", rows.data<double>()[i * rows.size(1) + j]);
+      line += fmt::format("{}{:9.{}f}", j > 0 ? " " : "", rows.data<double>()[i * rows.size(1) + j], whole ? 0 : 4);
     print_line(line);
   }
 }
 
+// The results that were asked for, with as many axes as the arrays of the file have.
+std::vector<std::pair<std::string, Tensor>> named_results(const AttendCommand& o, const AttentionResult& result,
+                                                          int rank, bool json) {
+  std::vector<std::pair<std::string, Tensor>> all = {{"output", result.output}};
+  if (o.weights || (json && !o.wants_taps())) all.emplace_back("weights", result.weights);
+  for (const auto& [name, tensor] : {std::pair("entropy", result.taps.entropy),
+                                     {"top_keys", result.taps.top_keys},
+                                     {"top_weights", result.taps.top_weights},
+                                     {"column_sums", result.taps.column_sums},
+                                     {"map", result.taps.map}})
+    if (tensor.defined()) all.emplace_back(name, tensor);
+  for (auto& [name, tensor] : all) tensor = with_rank(tensor, rank).contiguous();
+  return all;
+}
+
 void print_results(const AttendCommand& o, const AttentionResult& result, int rank, Context& context) {
   constexpr int64_t kMostPrinted = 4096;
-  const Tensor output = with_rank(result.output, rank), weights = with_rank(result.weights, rank);
+  const auto results = named_results(o, result, rank, context.json);
   if (context.json) {
-    print_line(fmt::format("{{\"shape\": {}, \"output\": {}, \"weights\": {}}}",
-                           fmt::format("[{}]", fmt::join(output.shape().begin(), output.shape().end(), ", ")),
-                           as_json(output), as_json(weights)));
+    const Shape shape = results[0].second.shape();
+    JsonObject object;
+    object.add("shape", std::vector<int64_t>(shape.begin(), shape.end()));
+    for (const auto& [name, tensor] : results) object.add_json(name, as_json(tensor));
+    print_line(object.text());
     return;
   }
-  const auto show = [&](const char* name, const Tensor& tensor) {
+  for (const auto& [name, tensor] : results) {
     print_line(fmt::format("{} {}", name, to_string(tensor.shape())));
     if (tensor.numel() <= kMostPrinted) {
       print_numbers(tensor, "");
     } else {
-      message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them", tensor.numel()));
+      message(context, fmt::format("{} numbers are too many to print; --output out.npz writes them",
+                                   with_commas(tensor.numel())));
     }
-  };
-  show("output", output);
-  if (o.weights) show("weights", weights);
+  }
 }
 
 std::string ending_of(const std::string& file) { return std::filesystem::path(file).extension().string(); }
 
 void write_arrays(const AttendCommand& o, const AttentionResult& result, int rank) {
-  const Tensor output = with_rank(result.output, rank).contiguous();
-  io::Tensors arrays = {{"output", output}};
-  if (o.weights) arrays["weights"] = with_rank(result.weights, rank).contiguous();
+  const auto results = named_results(o, result, rank, false);
+  const io::Tensors arrays(results.begin(), results.end());
   if (ending_of(o.output) == ".npy") {
-    io::write_npy(o.output, output);
+    io::write_npy(o.output, results[0].second);
   } else if (ending_of(o.output) == ".npz") {
     io::write_npz(o.output, arrays);
   } else {
@@ -223,97 +259,124 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
   }
 }
 
-// Before anything is computed or written.
+// Called before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in) {
   const std::string ending = ending_of(o.output);
-  if (!o.output.empty() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || o.weights))
-    throw UsageError(fmt::format("--output ends in .npz or .safetensors (or .npy without --weights); found {}",
-                                 inspect::escape_terminal(o.output)));
-  const auto check = [](const char* option, int64_t found, int64_t count) {
-    if (found < 1 || found > count)
-      throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, found));
+  const bool one_array = !o.weights && !o.wants_taps();
+  if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))
+    throw UsageError(fmt::format(
+        "--output takes a name that ends in .npz or .safetensors (or .npy for the output alone), or -; found {}",
+        in_quotes(o.output)));
+  const auto check = [&](const char* option, const std::optional<int64_t>& found, int64_t count) {
+    if (!found) return;
+    if (o.svg.empty() && o.png.empty())
+      throw UsageError(fmt::format("{} chooses what --svg and --png draw; found neither of them", option));
+    if (*found > std::max<int64_t>(1, count))
+      throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, *found));
   };
-  check("--batch", o.batch, std::max<int64_t>(1, in.query.size(0)));
-  check("--head", o.head, std::max<int64_t>(1, in.query.size(1)));
+  check("--batch", o.batch, in.query.size(0));
+  check("--head", o.head, in.query.size(1));
   if (o.wants_picture() && (in.query.numel() == 0 || in.key.size(2) == 0))
-    throw Error(fmt::format("{}: queries and keys to draw were expected; found query {} and key {}",
-                            inspect::escape_terminal(o.arrays), to_string(in.query.shape()),
-                            to_string(in.key.shape())));
+    throw Error(fmt::format("{}: expected queries and keys to draw; found query {} and key {}", escaped(o.arrays),
+                            to_string(in.query.shape()), to_string(in.key.shape())));
+  const auto& map = in.options.want.taps.map;
+  const int64_t rows = o.map > 0 ? map.rows : in.query.size(2), columns = o.map > 0 ? map.columns : in.key.size(2);
+  if (!o.html.empty() && !o.force)
+    check_page_size(in.query.size(0) * in.query.size(1) * rows * columns,
+                    "use --map 256, which pools the weights, or --svg or --png, which draw one head");
 }
 
-void draw(const AttendCommand& o, const Tensor& weights, Context& context) {
-  const Tensor one = weights.select(0, o.batch - 1).select(0, o.head - 1);
+// "q0", "q1", ...: counted from 0, as in the arrays. A cell that pools several queries has the name of the first.
+std::vector<std::string> place_names(const char* letter, int64_t cells, int64_t length) {
+  std::vector<std::string> names;
+  for (int64_t i = 0; i < cells; ++i) names.push_back(fmt::format("{}{}", letter, i * length / cells));
+  return names;
+}
+
+// `weights`: (B, H, L, S), or their map (B, H, rows, columns).
+void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in, const Context& context) {
+  const int64_t batch = o.batch.value_or(1), head = o.head.value_or(1);
+  const Tensor one = weights.select(0, batch - 1).select(0, head - 1);
   const std::string name = std::filesystem::path(o.arrays).filename().string();
+  const int64_t queries = in.query.size(2), keys = in.key.size(2);
+  const auto rows = place_names("q", weights.size(2), queries), columns = place_names("k", weights.size(3), keys);
   if (!o.svg.empty())
-    io::write_file_atomically(
-        o.svg, inspect::to_svg(one, {}, {}, fmt::format("{}: batch row {}, head {}", name, o.batch, o.head)));
-  if (!o.png.empty()) io::write_file_atomically(o.png, inspect::to_png(one));
+    write_result(o.svg,
+                 inspect::to_svg(one, rows, columns, fmt::format("{}: batch row {}, head {}", name, batch, head)));
+  if (!o.png.empty()) write_result(o.png, inspect::to_png(one, o.map > 0 ? 4 : 16));
   if (o.html.empty()) return;
   inspect::Record record;
   record.title = name;
-  record.source = fmt::format("{} queries, {} keys", weights.size(2), weights.size(3));
-  for (int64_t i = 0; i < weights.size(2); ++i) record.target_tokens.push_back(fmt::format("q{}", i));
-  for (int64_t j = 0; j < weights.size(3); ++j) record.source_tokens.push_back(fmt::format("k{}", j));
+  record.source = fmt::format("{} queries, {} keys", queries, keys);
+  record.target_tokens = rows;
+  record.source_tokens = columns;
   for (int64_t b = 0; b < weights.size(0); ++b) record.arrays.push_back({.path = "", .weights = weights.select(0, b)});
-  const std::string page = inspect::to_html(record);
-  if (const std::string warning = inspect::large_page_warning(page); !warning.empty()) message(context, warning);
-  io::write_file_atomically(o.html, page);
+  write_page(o.html, inspect::to_html(record), context);
 }
 
 int run_attend(const AttendCommand& o, Context& context) {
-  if (o.left < -1 || o.right < -1) throw UsageError("--left and --right take 0 or more (-1: no bound)");
   const Inputs in = read_inputs(o, context);
   check_options(o, in);
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
-  if (!o.output.empty()) write_arrays(o, result, in.rank);
-  if (o.wants_picture()) draw(o, result.weights, context);
-  if (o.output.empty() || context.json) print_results(o, result, in.rank, context);
+  if (o.writes_arrays()) write_arrays(o, result, in.rank);
+  if (o.wants_picture()) draw(o, o.map > 0 ? result.taps.map : result.weights, in, context);
+  if ((!o.writes_arrays() && !o.picture_on_output()) || context.json) print_results(o, result, in.rank, context);
   for (const std::string* file : {&o.output, &o.svg, &o.png, &o.html})
-    if (!file->empty()) message(context, "written: " + inspect::escape_terminal(*file));
+    if (!file->empty() && *file != "-") message(context, "written: " + escaped(*file));
   return kSuccess;
 }
 
 }  // namespace
 
-void add_attend_command(CLI::App& command, Context& context) {
+void add_attend_command(Options& options) {
   auto o = std::make_shared<AttendCommand>();
-  command
-      .add_option("arrays", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
-      ->required()
-      ->type_name("FILE");
-  command.add_option("--query", o->query, "Name of the queries (default: query, q or Q)")->type_name("NAME");
-  command.add_option("--key", o->key, "Name of the keys (default: key, k or K)")->type_name("NAME");
-  command.add_option("--value", o->value, "Name of the values (default: value, v or V)")->type_name("NAME");
-  command.add_option("--mask", o->mask, "Name of a mask: booleans, true attends; or numbers added to the scores")
-      ->type_name("NAME");
-  command.add_option("--causal", o->causal, "Queries see no later keys; where row 0 or the last row meets the end")
-      ->transform(CLI::CheckedTransformer(std::map<std::string, Alignment>{{"none", Alignment::none},
-                                                                           {"top-left", Alignment::top_left},
-                                                                           {"bottom-right", Alignment::bottom_right}})
-                      .description(""))
-      ->type_name("top-left|bottom-right");
-  command.add_option("--scale", o->scale, "Scores are multiplied by this (default: 1/sqrt(D))");
-  command.add_option("--softcap", o->softcap, "Scores s become c tanh(s/c); 0: off")->capture_default_str();
-  command.add_option("--left", o->left, "Keys seen before a query's own position; -1: all")->capture_default_str();
-  command.add_option("--right", o->right, "Keys seen behind it; -1: all")->capture_default_str();
-  command.add_flag("--reference", o->reference, "The plain formula instead of the fused kernel; f64 stays f64");
-  command.add_option("--output", o->output, "Write the output here (.npz, .safetensors, .npy) instead of printing it")
-      ->type_name("FILE");
-  command.add_flag("--weights", o->weights, "The weights too");
-  const char* group = "Pictures of the weights";
-  command.add_option("--svg", o->svg, "Draw one head")->type_name("FILE")->group(group);
-  command.add_option("--png", o->png, "Draw one head's cells")->type_name("FILE")->group(group);
-  command.add_option("--html", o->html, "A page with all heads")->type_name("FILE")->group(group);
-  command.add_option("--batch", o->batch, "Of which batch row, counted from 1")->capture_default_str()->group(group);
-  command.add_option("--head", o->head, "Which head, counted from 1")->capture_default_str()->group(group);
-  command.footer(
-      "Arrays are (L, D), (B, L, D) or (B, H, L, D). With --json, output and weights go to standard output.\n"
+  options.add("ARRAYS", o->arrays, "Query, key and value: .npz, .safetensors; one array (.npy) attends to itself")
+      .required();
+  options.add("--query", o->query, "Name of the queries").takes("NAME").shows("query, q or Q");
+  options.add("--key", o->key, "Name of the keys").takes("NAME").shows("key, k or K");
+  options.add("--value", o->value, "Name of the values").takes("NAME").shows("value, v or V");
+  options.add("--mask", o->mask, "Name of a mask: booleans, where true attends; or numbers added to the scores")
+      .takes("NAME");
+  options.choose(
+      "--causal", o->causal,
+      {{"none", Alignment::none}, {"top-left", Alignment::top_left}, {"bottom-right", Alignment::bottom_right}},
+      "Queries see no later keys. The diagonal begins at the first query and the first key (top-left), or "
+      "ends at the last query and the last key (bottom-right)");
+  options.add("--scale", o->scale, "Scores are multiplied by this").shows("1/sqrt(D)");
+  options.add("--softcap", o->softcap, "Scores s become c tanh(s/c) with this c; 0 is off");
+  options.add("--left", o->left, "Keys seen before a query's own position; -1 is all").range(-1);
+  options.add("--right", o->right, "Keys seen after it; -1 is all").range(-1);
+  options.flag("--reference", o->reference, "The plain formula instead of the fused kernels; f64 stays f64");
+  options
+      .add("--output", o->output,
+           "Write the output here (.npz, .safetensors, .npy); - prints it, as without this option")
+      .takes("FILE");
+  options.flag("--weights", o->weights, "Write the weights too");
+  options.group("Taps: statistics of the weights, in memory linear in the lengths");
+  options.flag("--entropy", o->entropy, "The entropy of each query's weights, in nats");
+  options.add("--top-keys", o->top_keys, "Each query's N keys with the largest weights; keys are counted from 0")
+      .range(1)
+      .shows("");
+  options.flag("--column-sums", o->column_sums, "How much weight each key gets in all");
+  options.add("--map", o->map, "Pool the weights of each head to N x N means; pictures draw these").range(1).shows("");
+  options.group("Pictures of the weights");
+  options.add("--svg", o->svg, "Draw one head").takes("FILE");
+  options.add("--png", o->png, "Draw one head's cells").takes("FILE");
+  options.add("--html", o->html, "A page with all heads").takes("FILE");
+  options.flag("--force", o->force, "Write a page of more than 20 MB too");
+  options.add("--batch", o->batch, "Which batch row to draw, counted from 1").range(1).shows("1");
+  options.add("--head", o->head, "Which head to draw, counted from 1").range(1).shows("1");
+  options.footer(
+      "Arrays are (L, D), (B, L, D) or (B, H, L, D).\n"
+      "With --json, output and weights go to standard output.\n"
       "Examples:\n"
       "  heed attend arrays.npz\n"
       "  heed attend arrays.npz --causal top-left --weights --output out.npz --svg weights.svg\n"
+      "  heed attend long.npz --map 256 --png map.png\n"
       "  heed attend layer.safetensors --query q_proj --key k_proj --value v_proj --html page.html\n");
-  context.on_run(command, [o](Context& c) { return run_attend(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_attend(*o, c); });
 }
 
 }  // namespace heed::cli

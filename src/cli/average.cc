@@ -1,10 +1,11 @@
 // heed average: the mean of several models' weights.
-#include <fmt/format.h>
+#include <fmt/core.h>
 
 #include <algorithm>
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/float_types.h"
 #include "heed/error.h"
 #include "heed/train.h"
 
@@ -17,7 +18,7 @@ struct AverageCommand {
   std::vector<std::string> folders;
   std::string output;
   int64_t last = 0;
-  std::string dtype = "f32";
+  DType dtype = DType::f32;
   bool force = false;
 };
 
@@ -27,10 +28,11 @@ std::vector<fs::path> last_checkpoints(const fs::path& run, int64_t count) {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
     if (entry.path().filename().string().starts_with("step-")) found.push_back(entry.path());
-  if (error) throw Error(fmt::format("{}: {}", (run / "checkpoints").string(), error.message()));
+  const std::string name = escaped((run / "checkpoints").string());
+  if (error) throw Error(fmt::format("{} cannot be read: {}", name, error.message()));
   if (static_cast<int64_t>(found.size()) < count)
     throw Error(
-        fmt::format("{}: {} checkpoints were expected; found {}", (run / "checkpoints").string(), count, found.size()));
+        fmt::format("{}: expected {}; found {}", name, counted(count, "checkpoint", "checkpoints"), found.size()));
   std::sort(found.begin(), found.end());
   found.erase(found.begin(), found.end() - count);
   return found;
@@ -39,32 +41,32 @@ std::vector<fs::path> last_checkpoints(const fs::path& run, int64_t count) {
 int run_average(const AverageCommand& o, Context& context) {
   std::vector<fs::path> folders(o.folders.begin(), o.folders.end());
   if (o.last > 0) {
-    if (folders.size() != 1) throw UsageError("--last takes the folder of one training");
+    if (folders.size() != 1)
+      throw UsageError(fmt::format("--last needs the folder of one training; found {} folders", folders.size()));
     folders = last_checkpoints(folders[0], o.last);
   }
-  train::average_models(folders, o.output, {.dtype = kFloatTypes.at(o.dtype), .overwrite = o.force});
-  message(context, folders.size() == 1 ? fmt::format("one model: {}", o.output)
-                                       : fmt::format("the mean of {} models: {}", folders.size(), o.output));
+  train::average_models(folders, o.output, {.dtype = o.dtype, .overwrite = o.force});
+  const auto count = static_cast<int64_t>(folders.size());
+  message(context, count == 1 ? fmt::format("a copy of one model: {}", o.output)
+                              : fmt::format("the mean of {}: {}", counted(count, "model", "models"), o.output));
   return kSuccess;
 }
 
 }  // namespace
 
-void add_average_command(CLI::App& command, Context& context) {
+void add_average_command(Options& options) {
   auto o = std::make_shared<AverageCommand>();
-  command.add_option("folders", o->folders, "Folders of models or checkpoints")->required()->type_name("MODEL");
-  command.add_option("--output", o->output, "Folder that gets the mean")->required()->type_name("DIR");
-  command.add_option("--last", o->last, "Instead: this many of the last checkpoints of one training")
-      ->check(between(int64_t{1}, kMany));
-  command.add_option("--dtype", o->dtype, "Type of the weights written: f32, or f16 or bf16 for half the size")
-      ->check(CLI::IsMember({"f32", "f16", "bf16"}));
-  command.add_flag("--force", o->force, "Write over what is in the output folder");
-  command.footer(
+  options.add("MODEL", o->folders, "Folders of models or checkpoints").required();
+  options.add("--output", o->output, "Folder that gets the mean").takes("DIR").required();
+  options.add("--last", o->last, "Take this many of the last checkpoints of one training instead").range(1).shows("");
+  options.choose("--dtype", o->dtype, kFloatTypes, "Type of the weights written; f16 and bf16 take half the size");
+  options.flag("--force", o->force, "Write over what is in the output folder");
+  options.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"
       "  heed average runs/a runs/b runs/c --output runs/mean\n"
       "  heed average runs/a --output small --dtype f16      # one model, half the size\n");
-  context.on_run(command, [o](Context& c) { return run_average(*o, c); });
+  options.on_run([o](Context& c) { return run_average(*o, c); });
 }
 
 }  // namespace heed::cli

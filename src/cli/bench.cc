@@ -1,131 +1,119 @@
-// heed bench: what the machine can do and what the kernels make of it.
-#include "cli/bench_attention.h"
-#include "cli/bench_decode.h"
-#include "cli/bench_matmul.h"
-#include "cli/bench_rules.h"
-#include "cli/bench_scaling.h"
-#include "cli/bench_training.h"
+// heed bench: how fast the kernels are beside what the machine can do. A program without it has bench_absent.cc.
+#include "bench/attention.h"
+#include "bench/decode.h"
+#include "bench/matmul.h"
+#include "bench/options.h"
+#include "bench/scaling.h"
+#include "bench/training.h"
 #include "cli/command.h"
+#include "cli/float_types.h"
 
 namespace heed::cli {
 namespace {
 
-// The benchmarks of attention: shapes, repeats, a table.
-CLI::App* add_shapes(CLI::App& bench, Context& context, const char* name, const char* what, const char* examples,
-                     const std::shared_ptr<BenchOptions>& o, std::string (*run)(const BenchOptions&)) {
-  CLI::App* command = bench.add_subcommand(name, what);
-  command->add_option("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated")
-      ->type_name("SHAPE")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--repeats", o->repeats, "Timings of each line")
-      ->check(between(1, 100000))
-      ->capture_default_str();
-  command->footer(examples);
-  context.on_run(*command, [o, run](Context& c) {
-    o->json = c.json;
+// Runs a benchmark that returns its table, or JSON.
+template <class Settings>
+void run_with(Options& options, const std::shared_ptr<Settings>& o, std::string (*run)(const Settings&)) {
+  options.has_json();
+  options.on_run([o, run](Context& context) {
+    o->json = context.json;
     print(run(*o));
     return kSuccess;
   });
-  return command;
 }
 
-void add_attention(CLI::App& bench, Context& context) {
-  const auto options = [] { return std::make_shared<BenchOptions>(); };
-  const auto o = options();
-  CLI::App* const command =
-      add_shapes(bench, context, "attention", "The fused attention, share of the multiply-add peak",
-                 "Examples:\n  heed bench attention\n"
-                 "  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n"
-                 "  heed bench attention --dtype bf16\n",
-                 o, bench_attention);
-  command->add_option("--dtype", o->dtype, "Type of queries, keys and values: f32, bf16 or f16")
-      ->check(CLI::IsMember({"f32", "bf16", "f16"}))
-      ->capture_default_str();
-  add_shapes(bench, context, "decode", "Attention over a cold cache, share of the memory bandwidth",
-             "Examples:\n  heed bench decode\n  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n",
-             options(), bench_decode);
-  add_shapes(bench, context, "rules", "What masks, biases, dropout and taps cost beside plain attention",
-             "Examples:\n  heed bench rules\n  heed bench rules --shape 1,8,8,4096,4096,64 --repeats 5\n", options(),
-             bench_rules);
+void add_repeats(Options& options, int& repeats) {
+  options.add("--repeats", repeats, "Timings of each line").range(1, 100000);
 }
 
-void add_scaling(CLI::App& bench, Context& context) {
-  auto o = std::make_shared<ScalingBenchOptions>();
-  CLI::App* command =
-      bench.add_subcommand("scaling", "How time and memory of attention grow with lengths, batch and threads");
-  command->add_option("--longest", o->longest, "Most queries and keys, from 128 on doubled")
-      ->check(between(128, 1 << 20))
-      ->capture_default_str();
-  command->footer("Examples:\n  heed bench scaling\n  heed bench scaling --longest 4096 --json\n");
-  context.on_run(*command, [o](Context& c) {
-    o->json = c.json;
-    print(bench_scaling(*o));
-    return kSuccess;
-  });
+void add_precision(Options& options, std::string& precision) {
+  options.add("--precision", precision, "f32, or bf16: operands are rounded to it").one_of({"f32", "bf16"});
 }
 
-void add_precision(CLI::App& command, std::string& precision) {
-  command.add_option("--precision", precision, "f32, or bf16: operands are rounded to it")
-      ->check(CLI::IsMember({"f32", "bf16"}).description(""))
-      ->capture_default_str();
+// A benchmark of attention: shapes, repeats, a table.
+std::shared_ptr<bench::AttentionBench> add_shapes(Options& options, std::string (*run)(const bench::AttentionBench&)) {
+  auto o = std::make_shared<bench::AttentionBench>();
+  options.add("--shape", o->shapes, "B,H,Hkv,L,S,D instead of the usual shapes; may be repeated").takes("SHAPE");
+  add_repeats(options, o->repeats);
+  run_with(options, o, run);
+  return o;
 }
 
-void add_matmul(CLI::App& bench, Context& context) {
-  auto o = std::make_shared<MatmulBenchOptions>();
-  CLI::App* command = bench.add_subcommand("matmul", "The matrix product, share of the multiply-add peak");
-  command
-      ->add_option("--shape", o->shapes,
-                   "M,N,K or M,N,K,XY instead of the usual shapes; X and Y: N as is, T transposed")
-      ->type_name("SHAPE")
-      ->expected(1)
-      ->take_all();
-  command->add_option("--repeats", o->repeats, "Timings of each line")
-      ->check(between(1, 100000))
-      ->capture_default_str();
-  add_precision(*command, o->precision);
-  command->footer(
-      "Examples:\n  heed bench matmul\n  heed bench matmul --precision bf16\n  heed bench matmul --shape "
-      "3072,1536,384,NT --json\n");
-  context.on_run(*command, [o](Context& c) {
-    o->json = c.json;
-    print(bench_matmul(*o));
-    return kSuccess;
-  });
+void add_attention(Options& bench) {
+  Options& attention = bench.subcommand("attention", "The fused attention: share of the multiply-add peak");
+  const auto o = add_shapes(attention, bench::measure_attention);
+  attention.choose("--dtype", o->dtype, kFloatTypes, "Type of queries, keys and values");
+  attention.footer(
+      "Examples:\n"
+      "  heed bench attention\n"
+      "  heed bench attention --shape 1,16,16,1024,1024,64 --threads 1 --json\n"
+      "  heed bench attention --dtype bf16\n");
+  Options& decode = bench.subcommand("decode", "Attention over a cache in memory: share of the memory bandwidth");
+  add_shapes(decode, bench::measure_decode);
+  decode.footer(
+      "Examples:\n"
+      "  heed bench decode\n"
+      "  heed bench decode --shape 8,32,8,1,4096,128 --threads 1 --json\n");
+  Options& cost = bench.subcommand("options", "What masks, biases, dropout and taps cost beside plain attention");
+  cost.also_called("rules");
+  add_shapes(cost, bench::measure_options);
+  cost.footer(
+      "Examples:\n"
+      "  heed bench options\n"
+      "  heed bench options --shape 1,8,8,4096,4096,64 --repeats 5\n");
 }
 
-void add_training(CLI::App& bench, Context& context) {
-  auto o = std::make_shared<TrainingBenchOptions>();
-  CLI::App* command = bench.add_subcommand("training", "Training steps of two reference models, tokens a second");
-  command->add_option("--model", o->model, "gpt, transformer or all")
-      ->check(CLI::IsMember({"gpt", "transformer", "all"}).description(""))
-      ->capture_default_str();
-  command->add_option("--steps", o->steps, "Steps that are timed")->check(between(1, 100000))->capture_default_str();
-  add_precision(*command, o->precision);
-  command->footer(
-      "Examples:\n  heed bench training\n  heed bench training --precision bf16\n  heed bench training --model gpt "
-      "--steps 20 --json\n");
-  context.on_run(*command, [o](Context& c) {
-    o->json = c.json;
-    print(bench_training(*o));
-    return kSuccess;
-  });
+void add_scaling(Options& bench) {
+  Options& options = bench.subcommand("scaling", "How time and memory of attention grow with its sizes and threads");
+  auto o = std::make_shared<bench::ScalingBench>();
+  options.add("--longest", o->longest, "Most queries and keys; lengths double from 128 on").range(128, 1 << 20);
+  run_with(options, o, bench::measure_scaling);
+  options.footer("Examples:\n  heed bench scaling\n  heed bench scaling --longest 4096 --json\n");
+}
+
+void add_matmul(Options& bench) {
+  Options& options = bench.subcommand("matmul", "The matrix product: share of the multiply-add peak");
+  auto o = std::make_shared<bench::MatmulBench>();
+  options
+      .add("--shape", o->shapes,
+           "M,N,K or M,N,K,XY instead of the usual shapes, where X and Y are N (as it is) or T (transposed)")
+      .takes("SHAPE");
+  add_repeats(options, o->repeats);
+  add_precision(options, o->precision);
+  run_with(options, o, bench::measure_matmul);
+  options.footer(
+      "Examples:\n"
+      "  heed bench matmul\n"
+      "  heed bench matmul --precision bf16\n"
+      "  heed bench matmul --shape 3072,1536,384,NT --json\n");
+}
+
+void add_training(Options& bench) {
+  Options& options = bench.subcommand("training", "Training steps of two reference models: tokens a second");
+  auto o = std::make_shared<bench::TrainingBench>();
+  options.add("--model", o->model, "Which model").one_of({"gpt", "transformer", "all"});
+  options.add("--steps", o->steps, "Steps that are timed").range(1, 100000);
+  add_precision(options, o->precision);
+  run_with(options, o, bench::measure_training);
+  options.footer(
+      "Examples:\n"
+      "  heed bench training\n"
+      "  heed bench training --precision bf16\n"
+      "  heed bench training --model gpt --steps 20 --json\n");
 }
 
 }  // namespace
 
-void add_bench_command(CLI::App& command, Context& context) {
-  command.require_subcommand(1);
-  command.fallthrough();
-  add_attention(command, context);
-  add_scaling(command, context);
-  add_matmul(command, context);
-  add_training(command, context);
-  command.footer(
+void add_bench_command(Options& options) {
+  add_attention(options);
+  add_scaling(options);
+  add_matmul(options);
+  add_training(options);
+  options.footer(
       "Examples:\n"
       "  heed bench attention\n"
       "  heed bench decode\n"
-      "  heed bench rules\n"
+      "  heed bench options\n"
       "  heed bench scaling\n"
       "  heed bench matmul\n"
       "  heed bench training --threads 1\n");

@@ -1,6 +1,8 @@
-// Standard output and standard error, signals, and numbers as text.
-#include <fcntl.h>
-#include <fmt/format.h>
+// Standard output and standard error, and signals.
+#include "cli/console.h"
+
+#include <fmt/core.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -11,7 +13,8 @@
 
 #include "cli/command.h"
 #include "cli/progress.h"
-#include "heed/error.h"
+#include "heed/inspect.h"
+#include "heed/io.h"
 
 namespace heed::cli {
 namespace {
@@ -19,23 +22,29 @@ namespace {
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::string g_command = "heed";
 
 extern "C" void on_signal(int number) {
-  if (g_stop.load()) _exit(128 + number);  // the second one: leave at once
+  if (g_stop.load()) _exit(128 + number);  // the second signal: leave at once
   g_signal.store(number);
   g_stop.store(true);
 }
 
 [[noreturn]] void output_failed(int error) {
-  if (error == EPIPE || error == EBADF) throw Error("standard output is closed");
+  if (error == EPIPE) throw BrokenPipe("standard output is a closed pipe");
+  if (error == EBADF) throw Error("standard output is closed");
   throw Error(std::string("standard output cannot be written: ") + std::strerror(error));
+}
+
+void write_error_line(const std::string& line) {
+  hide_progress();
+  std::fwrite(line.data(), 1, line.size(), stderr);
 }
 
 }  // namespace
 
-void Context::on_run(CLI::App& command, std::function<int(Context&)> function) {
-  command.callback([this, function = std::move(function)] { chosen = function; });
-}
+void set_command_name(std::string name) { g_command = std::move(name); }
+const std::string& command_name() { return g_command; }
 
 void print(std::string_view text) {
   hide_progress();
@@ -51,18 +60,29 @@ void flush_output() {
   if (std::fflush(stdout) != 0) output_failed(errno);
 }
 
-void message(const Context& context, std::string_view text) {
-  if (context.quiet) return;
-  hide_progress();
-  std::string line(text);
-  line += '\n';
-  std::fwrite(line.data(), 1, line.size(), stderr);
+bool output_is_abandoned() {
+  pollfd output = {STDOUT_FILENO, 0, 0};  // no events: poll reports errors in any case
+  return poll(&output, 1, 0) == 1 && (output.revents & POLLERR) != 0;
 }
 
-void warn(std::string_view text) {
-  hide_progress();
-  const std::string line = fmt::format("heed: warning: {}\n", text);
-  std::fwrite(line.data(), 1, line.size(), stderr);
+void write_result(const std::string& file, std::string_view contents) {
+  if (file == "-") {
+    print(contents);
+  } else {
+    io::write_file_atomically(file, contents);
+  }
+}
+
+void message(const Context& context, std::string_view text) {
+  if (!context.quiet) write_error_line(std::string(text) + "\n");
+}
+
+void warn(std::string_view text) { write_error_line(fmt::format("{}: warning: {}\n", g_command, text)); }
+
+void complain(std::string_view text) {
+  std::string line = one_line(std::string(text));
+  while (!line.empty() && line.back() == ' ') line.pop_back();
+  write_error_line(fmt::format("{}: {}\n", g_command, line));
 }
 
 bool stderr_is_terminal() {
@@ -90,28 +110,14 @@ const std::atomic<bool>& stop_requested() { return g_stop; }
 
 int interrupted_status() { return g_signal.load() == SIGTERM ? kTerminated : kInterrupted; }
 
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  const size_t first = digits[0] == '-' ? 1 : 0;
-  for (size_t at = digits.size(); at > first + 3;) {
-    at -= 3;
-    digits.insert(at, ",");
-  }
-  return digits;
-}
+std::string escaped(std::string_view text) { return inspect::escape_terminal(text); }
 
-std::string bytes_text(int64_t bytes) {
-  const double b = static_cast<double>(bytes);
-  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", b / 1e9);
-  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", b / 1e6);
-  if (bytes >= 1'000) return fmt::format("{:.1f} kB", b / 1e3);
-  return fmt::format("{} bytes", bytes);
-}
+std::string in_quotes(std::string_view text) { return "'" + escaped(text) + "'"; }
 
-std::string duration_text(double seconds) {
-  const int64_t total = seconds > 0 ? static_cast<int64_t>(seconds + 0.5) : 0;
-  const int64_t hours = total / 3600, minutes = total / 60 % 60, rest = total % 60;
-  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
+std::string one_line(std::string text) {
+  for (char& c : text)
+    if (c == '\n' || c == '\r') c = ' ';
+  return text;
 }
 
 }  // namespace heed::cli

@@ -1,15 +1,12 @@
 // heed evaluate: loss and perplexity of a model, and BLEU of its translations or of any others.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <nlohmann/json.hpp>
+#include <fmt/core.h>
 
 #include "cli/command.h"
-#include "cli/model_folder.h"
+#include "cli/json.h"
 #include "cli/progress.h"
+#include "cli/warnings.h"
 #include "heed/error.h"
-#include "heed/io.h"
+#include "heed/pipelines.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -20,7 +17,7 @@ struct EvaluateCommand {
   std::vector<std::string> targets;
   train::BleuOptions bleu;
   train::EvaluateOptions loss;
-  generate::TranslateOptions translate;
+  TranslatorOptions translate;
   bool no_bleu = false, undo_pieces = false;
 };
 
@@ -48,40 +45,55 @@ TestSet read_test_set(const EvaluateCommand& o) {
     const std::string& first = o.source.empty() ? o.targets[0] : o.source;
     const size_t expected = o.source.empty() ? set.references[0].size() : set.sources.size();
     if (set.references.back().size() != expected)
-      throw Error(fmt::format("{}: {} lines were expected, as in {}; found {}", file, expected, first,
-                              set.references.back().size()));
+      throw Error(fmt::format("{}: expected {} lines, as many as {} has; found {}", escaped(file), expected,
+                              escaped(first), set.references.back().size()));
   }
   return set;
 }
 
-nlohmann::json to_json(const train::Bleu& bleu) {
-  return {{"score", bleu.score},
-          {"precisions", bleu.precisions},
-          {"brevity_penalty", bleu.brevity_penalty},
-          {"system_length", bleu.system_length},
-          {"reference_length", bleu.reference_length}};
+JsonObject to_json(const train::Bleu& bleu) {
+  const std::vector<double> precisions(std::begin(bleu.precisions), std::end(bleu.precisions));
+  JsonObject object;
+  object.add("score", bleu.score).add("precisions", precisions).add("brevity_penalty", bleu.brevity_penalty);
+  return object.add("system_length", bleu.system_length).add("reference_length", bleu.reference_length);
+}
+
+// Joins the pieces that end in "@@": BLEU scores words.
+std::string undo_pieces(std::string_view text) {
+  std::string out;
+  for (size_t i = 0; i < text.size(); ++i) {
+    if (text.substr(i, 3) == "@@ ") {
+      i += 2;
+    } else if (text.substr(i) == "@@") {
+      break;
+    } else {
+      out += text[i];
+    }
+  }
+  return out;
 }
 
 class Report {
  public:
   void add_loss(const train::Evaluation& e) {
-    json_["loss"] = e.loss;
-    json_["perplexity"] = e.perplexity;
-    json_["tokens"] = e.tokens;
-    json_["sentences"] = e.sentences;
-    json_["left_out"] = e.left_out;
+    json_.add("loss", e.loss).add("perplexity", e.perplexity).add("tokens", e.tokens);
+    json_.add("sentences", e.sentences).add("left_out", e.left_out);
     text_ += fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {}  sentences {}\n", e.loss, e.perplexity,
                          with_commas(e.tokens), with_commas(e.sentences));
     if (e.left_out > 0) text_ += fmt::format("left out, empty or too long: {}\n", with_commas(e.left_out));
   }
   void add_bleu(const train::Bleu& bleu) {
-    json_["bleu"] = to_json(bleu);
+    json_.add("bleu", to_json(bleu));
     text_ += train::to_string(bleu) + "\n";
   }
-  void write(const Context& context) const { print(context.json ? json_.dump() + "\n" : text_); }
+  void write(const Context& context) const { print(text(context)); }
+  // To standard error, where standard output has the translations.
+  void write_beside(const Context& context) const { message(context, text(context)); }
 
  private:
-  nlohmann::json json_ = nlohmann::json::object();
+  [[nodiscard]] std::string text(const Context& context) const { return context.json ? json_.text() + "\n" : text_; }
+
+  JsonObject json_;
   std::string text_;
 };
 
@@ -95,117 +107,127 @@ train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
   return train::bleu(system, references, o.bleu);
 }
 
-std::vector<std::string> translate_all(const EvaluateCommand& o, const TranslationModel& m, const TestSet& set,
+std::vector<std::string> translate_all(const EvaluateCommand& o, const Translator& translator, const TestSet& set,
                                        const Context& context) {
-  std::vector<std::vector<int32_t>> sources;
-  for (size_t i = 0; i < set.sources.size(); ++i)
-    sources.push_back(encode_source(m, set.sources[i], TooLong::cut, fmt::format("source line {}", i + 1)));
-  ProgressBar bar(static_cast<int64_t>(sources.size()), context.quiet);
-  const auto found = generate::translate(*m.model, sources, o.translate,
-                                         [&](int64_t done, int64_t) { bar.update(done, "sentences"); });
+  ProgressBar bar(static_cast<int64_t>(set.sources.size()), context.quiet);
+  TextWarnings warnings([](int64_t line) { return fmt::format("source line {}", line + 1); });
+  TranslatorOptions options = o.translate;
+  options.text = warnings.options(TooLong::cut);
+  options.progress = [&](int64_t done) { bar.update(done, "sentences"); };
   std::vector<std::string> system;
-  for (const auto& list : found) system.push_back(one_line(m.target->decode(list[0].ids)));
+  translator.translate(set.sources, options, [&](int64_t, const std::vector<Translation>& translations) {
+    system.push_back(one_line(translations[0].text));
+  });
   return system;
 }
 
 void evaluate_translation(const EvaluateCommand& o, Context& context) {
   if (o.pairs.empty() && (o.source.empty() || o.targets.empty()))
-    throw UsageError("evaluate needs --source and --target, or --pairs, for this model");
-  const TranslationModel m = load_translation_model(o.model);
+    throw UsageError("this model needs --source and --target, or --pairs");
+  const Translator translator = Translator::load(o.model);
+  const text::Tokenizer &source = translator.source_tokenizer(), &target = translator.target_tokenizer();
   const TestSet set = read_test_set(o);
+  const std::string& file = o.pairs.empty() ? o.source : o.pairs;
+  warn_of_unknown(source, set.sources, escaped(file));
   Report report;
-  std::vector<std::vector<int32_t>> sources, targets;
+  std::vector<text::Ids> sources, targets;
   for (const auto& references : set.references)
     for (size_t i = 0; i < references.size(); ++i) {
       if (references[i].empty()) continue;
-      sources.push_back(m.source->encode(set.sources[i]));
-      targets.push_back(m.target->encode(references[i]));
+      sources.push_back(source.encode(set.sources[i]));
+      targets.push_back(target.encode(references[i]));
     }
-  report.add_loss(train::evaluate(*m.model, sources, targets, o.loss));
+  report.add_loss(train::evaluate(translator.model(), sources, targets, o.loss));
   if (!o.no_bleu) {
-    std::vector<std::string> system = translate_all(o, m, set, context);
+    std::vector<std::string> system = translate_all(o, translator, set, context);
     if (!o.output.empty()) {
       std::string lines;
       for (const std::string& line : system) lines += line + "\n";
-      io::write_file_atomically(o.output, lines);
+      write_result(o.output, lines);
     }
-    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || m.target->kind() == "pieces"));
+    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces"));
   }
+  if (o.output == "-") {
+    report.write_beside(context);
+  } else {
+    report.write(context);
+  }
+}
+
+void evaluate_hypotheses(const EvaluateCommand& o, Context& context) {
+  const TestSet set = read_test_set(o);
+  if (set.references.empty()) throw UsageError("--hypotheses needs --target or --pairs");
+  std::vector<std::string> system = text::read_lines(o.hypotheses);
+  if (system.size() != set.references[0].size())
+    throw Error(fmt::format("{}: expected {} lines, as many as references; found {}", escaped(o.hypotheses),
+                            set.references[0].size(), system.size()));
+  Report report;
+  report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces));
   report.write(context);
 }
 
-int run_evaluate(const EvaluateCommand& o, Context& context) {
-  if (o.pairs.empty() == (o.source.empty() && o.text.empty() && o.targets.empty()))
-    throw UsageError("evaluate needs either --pairs, or --source and --target, or --text");
-  if (!o.hypotheses.empty()) {
-    if (!o.model.empty()) throw UsageError("evaluate takes a model or --hypotheses, not both");
-    const TestSet set = read_test_set(o);
-    if (set.references.empty()) throw UsageError("evaluate --hypotheses needs --target or --pairs");
-    std::vector<std::string> system = text::read_lines(o.hypotheses);
-    if (system.size() != set.references[0].size())
-      throw Error(fmt::format("{}: {} lines were expected, as many as references; found {}", o.hypotheses,
-                              set.references[0].size(), system.size()));
-    Report report;
-    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces));
-    report.write(context);
-    return kSuccess;
-  }
-  if (o.model.empty()) throw UsageError("evaluate needs a model or --hypotheses");
-  if (o.text.empty()) {
-    evaluate_translation(o, context);
-    return kSuccess;
-  }
+void evaluate_text(const EvaluateCommand& o, Context& context) {
   const auto model = models::load(o.model);
-  if (model->config().architecture == models::Architecture::encoder_decoder)
-    throw UsageError("an encoder-decoder is evaluated with --source and --target, or --pairs; found --text");
+  const models::Architecture architecture = model->config().architecture;
+  if (architecture == models::Architecture::encoder_decoder)
+    throw UsageError("an encoder-decoder needs --source and --target, or --pairs; found --text");
+  const bool decodes = architecture == models::Architecture::decoder_only;
+  const auto tokenizer = text::Tokenizer::load(o.model, decodes ? text::Side::target : text::Side::source);
+  warn_of_unknown(*tokenizer, text::read_lines(o.text), escaped(o.text));
   train::EvaluateOptions loss = o.loss;
   if (context.seed) loss.seed = *context.seed;
   Report report;
   report.add_loss(train::evaluate(*model, o.model, o.text, {}, loss));
   report.write(context);
+}
+
+int run_evaluate(const EvaluateCommand& o, Context& context) {
+  if (o.pairs.empty() == (o.source.empty() && o.text.empty() && o.targets.empty()))
+    throw UsageError("either --pairs, or --source and --target, or --text is needed");
+  if (o.hypotheses.empty() && o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found neither");
+  if (!o.hypotheses.empty() && !o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found both");
+  if (!o.output.empty() && (!o.hypotheses.empty() || !o.text.empty() || o.no_bleu))
+    throw UsageError("--output is for a model's translations; with --hypotheses, --text or --no-bleu there are none");
+  if (!o.hypotheses.empty()) {
+    evaluate_hypotheses(o, context);
+  } else if (!o.text.empty()) {
+    evaluate_text(o, context);
+  } else {
+    evaluate_translation(o, context);
+  }
   return kSuccess;
 }
 
 }  // namespace
 
-void add_evaluate_command(CLI::App& command, Context& context) {
+void add_evaluate_command(Options& options) {
   auto o = std::make_shared<EvaluateCommand>();
-  const auto positive = between(int64_t{1}, kMany);
-  command.add_option("model", o->model, "Folder of a model (not with --hypotheses)")->type_name("MODEL");
-  command.add_option("--source", o->source, "Sentences, one a line")->type_name("FILE");
-  command.add_option("--target", o->targets, "Their translations; several times: several references")
-      ->type_name("FILE");
-  command.add_option("--pairs", o->pairs, "Or both in one file: source, tab, target; equal sources are one sentence")
-      ->type_name("TSV");
-  command.add_option("--text", o->text, "Text for a language model")->type_name("FILE");
-  command.add_option("--hypotheses", o->hypotheses, "Score these translations, without a model")->type_name("FILE");
-  command.add_option("--output", o->output, "Write the model's translations here")->type_name("FILE");
-  command.add_option("--tokenize", o->bleu.tokenize, "Of BLEU, as sacreBLEU has them")
-      ->check(CLI::IsMember({"13a", "zh", "char", "none"}).description(""))
-      ->type_name("13a|zh|char|none")
-      ->capture_default_str();
-  command.add_flag("--lowercase", o->bleu.lowercase, "BLEU of lower-case text");
-  command.add_flag("--undo-pieces", o->undo_pieces,
-                   "Join \"@@ \" in translations and references (a model of pieces does)");
-  command.add_flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
-  command.add_option("--beam", o->translate.search.beam, "Of the translations that BLEU scores")
-      ->check(between(1, 1000))
-      ->capture_default_str();
-  command.add_option("--length-penalty", o->translate.search.length_penalty, "Scores are divided by length^this")
-      ->capture_default_str();
-  command.add_option("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included")
-      ->check(positive)
-      ->capture_default_str();
-  command.add_option("--context", o->loss.context, "Window of a language model; 0: the model's longest")
-      ->check(between(int64_t{0}, kMany))
-      ->capture_default_str();
-  command.footer(
+  options.add("MODEL", o->model, "Folder of a model (not with --hypotheses)");
+  options.add("--source", o->source, "Sentences, one a line").takes("FILE");
+  options.add("--target", o->targets, "Their translations; given several times, several references").takes("FILE");
+  options.add("--pairs", o->pairs, "Both in one file: source, tab, target; equal sources are one sentence")
+      .takes("TSV");
+  options.add("--text", o->text, "Text for a language model").takes("FILE");
+  options.add("--hypotheses", o->hypotheses, "Score these translations, without a model").takes("FILE");
+  options.add("--output", o->output, "Write the model's translations here; - is standard output").takes("FILE");
+  options.add("--tokenize", o->bleu.tokenize, "How BLEU cuts text into words, as sacreBLEU does")
+      .one_of({"13a", "zh", "char", "none"});
+  options.flag("--lowercase", o->bleu.lowercase, "BLEU of lower-case text");
+  options.flag("--undo-pieces", o->undo_pieces,
+               "Join \"@@ \" in translations and references (always done for a model of pieces)");
+  options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
+  options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
+  options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
+  options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
+  options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has").range(0);
+  options.footer(
       "Examples:\n"
       "  heed evaluate runs/en-de --source test.en --target test.de --lowercase\n"
       "  heed evaluate demo/en-zh --pairs heldout.tsv --tokenize zh\n"
       "  heed evaluate --hypotheses out.de --target test.de\n"
       "  heed evaluate runs/shakespeare --text valid.txt\n");
-  context.on_run(command, [o](Context& c) { return run_evaluate(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_evaluate(*o, c); });
 }
 
 }  // namespace heed::cli

@@ -1,11 +1,10 @@
-// heed info: the machine and what was chosen for it; or a model and what it costs.
-#include <fmt/format.h>
+// heed info: this machine and the kernels chosen for it, or a model and what it costs.
+#include <fmt/core.h>
 
-#include <algorithm>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 
 #include "cli/command.h"
+#include "cli/json.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -15,65 +14,64 @@ namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
 
 struct InfoCommand {
   std::string model;
   int64_t batch = 1, source_length = 64, target_length = 64, vocabulary = 32000;
 };
 
-Json versions() {
-  Json result;
-  result["heed"] = HEED_VERSION;
-  // "name version;name version": what the build found
-  std::string_view all = HEED_LIBRARIES;
+// Names and versions of heed and of the libraries that the build found.
+std::vector<std::pair<std::string, std::string>> versions() {
+  std::vector<std::pair<std::string, std::string>> result = {{"heed", HEED_VERSION}};
+  std::string_view all = HEED_LIBRARIES;  // "name version;name version"
   while (!all.empty()) {
     const size_t end = std::min(all.find(';'), all.size());
     const std::string_view one = all.substr(0, end);
     const size_t space = one.find(' ');
-    if (space != std::string_view::npos) result[std::string(one.substr(0, space))] = std::string(one.substr(space + 1));
+    if (space != std::string_view::npos) result.emplace_back(one.substr(0, space), one.substr(space + 1));
     all.remove_prefix(std::min(end + 1, all.size()));
   }
   return result;
 }
 
-Json machine() {
-  const CpuInfo& cpu = cpu_info();
-  Json sets = Json::array();
-  for (const Isa isa : available_isas()) sets.push_back(to_string(isa));
-  return {{"processor", cpu.model},
-          {"cores", cpu.cores},
-          {"threads", num_threads()},
-          {"l1_bytes", cpu.l1_bytes},
-          {"l2_bytes", cpu.l2_bytes},
-          {"l3_bytes", cpu.l3_bytes},
-          {"features", cpu.features},
-          {"kernels", to_string(active_isa())},
-          {"kernels_available", std::move(sets)},
-          {"versions", versions()}};
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const Isa isa : available_isas()) names.emplace_back(to_string(isa));
+  return names;
 }
 
-std::string joined(const Json& list, const char* between) {
+std::string machine_json() {
+  const CpuInfo& cpu = cpu_info();
+  JsonObject libraries;
+  for (const auto& [name, version] : versions()) libraries.add(name, version);
+  JsonObject object;
+  object.add("processor", cpu.model).add("cores", cpu.cores).add("threads", num_threads());
+  object.add("l1_bytes", cpu.l1_bytes).add("l2_bytes", cpu.l2_bytes).add("l3_bytes", cpu.l3_bytes);
+  object.add("features", cpu.features).add("kernels", to_string(active_isa()));
+  return object.add("kernels_available", kernel_names()).add("versions", libraries).text() + "\n";
+}
+
+std::string words_of_list(const std::vector<std::string>& list, const char* between) {
   std::string out;
-  for (const auto& item : list) out += (out.empty() ? "" : between) + item.get<std::string>();
+  for (const std::string& item : list) out += (out.empty() ? "" : between) + item;
   return out;
 }
 
-std::string machine_text(const Json& m) {
+std::string machine_text() {
+  const CpuInfo& cpu = cpu_info();
   std::string out;
   const auto row = [&](const char* name, const std::string& value) { out += fmt::format("{:<12}{}\n", name, value); };
-  row("processor", m["processor"].get<std::string>());
-  row("cores", std::to_string(m["cores"].get<int>()));
-  row("threads", std::to_string(m["threads"].get<int>()));
-  row("caches", fmt::format("L1 {}, L2 {}, L3 {}", bytes_text(m["l1_bytes"]), bytes_text(m["l2_bytes"]),
-                            bytes_text(m["l3_bytes"])));
-  row("features", joined(m["features"], " "));
-  row("kernels", fmt::format("{} (available: {}; HEED_ISA chooses)", m["kernels"].get<std::string>(),
-                             joined(m["kernels_available"], ", ")));
-  std::string libraries;
-  for (const auto& [name, version] : m["versions"].items())
-    libraries += (libraries.empty() ? "" : ", ") + name + " " + version.get<std::string>();
-  row("versions", libraries);
+  row("processor", cpu.model);
+  row("cores", std::to_string(cpu.cores));
+  row("threads", std::to_string(num_threads()));
+  row("caches",
+      fmt::format("L1 {}, L2 {}, L3 {}", bytes_text(cpu.l1_bytes), bytes_text(cpu.l2_bytes), bytes_text(cpu.l3_bytes)));
+  row("features", words_of_list(cpu.features, " "));
+  row("kernels", fmt::format("{} (available: {}; HEED_ISA chooses)", to_string(active_isa()),
+                             words_of_list(kernel_names(), ", ")));
+  std::vector<std::string> libraries;
+  for (const auto& [name, version] : versions()) libraries.push_back(name + " " + version);
+  row("versions", words_of_list(libraries, ", "));
   return out;
 }
 
@@ -92,7 +90,8 @@ models::Config find_config(const InfoCommand& o) {
     return config;
   } catch (const Error&) {
     throw Error(
-        fmt::format("{}: a model's folder, a config.json or a preset (tiny, small, base, big) was expected", o.model));
+        fmt::format("expected the folder of a model, a config.json or a preset (tiny, small, base, big); found {}",
+                    in_quotes(o.model)));
   }
 }
 
@@ -103,27 +102,44 @@ std::string flops_text(int64_t flops) {
                     : fmt::format("{:.2f} MFLOP", f / 1e6);
 }
 
+// A table of the keys and values of a JSON object that has one key a line.
+std::string keys_and_values(std::string_view json) {
+  std::string out;
+  while (!json.empty()) {
+    const size_t end = std::min(json.find('\n'), json.size());
+    const std::string_view line = json.substr(0, end);
+    json.remove_prefix(std::min(end + 1, json.size()));
+    const size_t key = line.find('"'), colon = line.find("\": ");
+    if (colon == std::string_view::npos) continue;
+    std::string_view value = line.substr(colon + 3);
+    if (value.ends_with(',')) value.remove_suffix(1);
+    if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
+    out += fmt::format("{:<20}{}\n", line.substr(key + 1, colon - key - 1), value);
+  }
+  return out;
+}
+
+std::string without_line_ends(std::string text) {
+  std::erase(text, '\n');
+  return text;
+}
+
 void print_model(const InfoCommand& o, const Context& context) {
   const models::Config config = find_config(o);
-  if (fs::is_directory(fs::path(o.model))) (void)models::load(o.model);  // says what is wrong with the weights
+  if (fs::is_directory(fs::path(o.model)))
+    (void)models::load(o.model);  // throws where something is wrong with the weights
   const models::Cost cost = models::cost(config, o.batch, o.source_length, o.target_length);
-  const Json configuration = Json::parse(models::to_json(config));
+  const std::string configuration = models::to_json(config);  // one key a line
   if (context.json) {
-    print_line(Json{{"config", configuration},
-                    {"batch", o.batch},
-                    {"source_length", o.source_length},
-                    {"target_length", o.target_length},
-                    {"parameters", cost.parameters},
-                    {"parameter_bytes", cost.parameter_bytes},
-                    {"forward_flops", cost.forward_flops},
-                    {"training_flops", cost.training_flops},
-                    {"activation_bytes", cost.activation_bytes}}
-                   .dump());
+    JsonObject object;
+    object.add_json("config", without_line_ends(configuration));
+    object.add("batch", o.batch).add("source_length", o.source_length).add("target_length", o.target_length);
+    object.add("parameters", cost.parameters).add("parameter_bytes", cost.parameter_bytes);
+    object.add("forward_flops", cost.forward_flops).add("training_flops", cost.training_flops);
+    print_line(object.add("activation_bytes", cost.activation_bytes).text());
     return;
   }
-  std::string out;
-  for (const auto& [key, value] : configuration.items())
-    out += fmt::format("{:<20}{}\n", key, value.is_string() ? value.get<std::string>() : value.dump());
+  std::string out = keys_and_values(configuration);
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder
@@ -140,35 +156,29 @@ void print_model(const InfoCommand& o, const Context& context) {
 int run_info(const InfoCommand& o, Context& context) {
   if (!o.model.empty()) {
     print_model(o, context);
-    return kSuccess;
+  } else {
+    print(context.json ? machine_json() : machine_text());
   }
-  const Json m = machine();
-  print(context.json ? m.dump() + "\n" : machine_text(m));
   return kSuccess;
 }
 
 }  // namespace
 
-void add_info_command(CLI::App& command, Context& context) {
+void add_info_command(Options& options) {
   auto o = std::make_shared<InfoCommand>();
-  const auto positive = between(int64_t{1}, kMany);
-  command.add_option("model", o->model, "Folder of a model, a config.json, or a preset: tiny, small, base, big")
-      ->type_name("MODEL");
-  command.add_option("--batch", o->batch, "Sentences of the shape whose cost is told")
-      ->check(positive)
-      ->capture_default_str();
-  command.add_option("--source-length", o->source_length, "Its source tokens")->check(positive)->capture_default_str();
-  command.add_option("--target-length", o->target_length, "Its target tokens")->check(positive)->capture_default_str();
-  command.add_option("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary")
-      ->check(positive)
-      ->capture_default_str();
-  command.footer(
+  options.add("MODEL", o->model, "Folder of a model, a config.json, or a preset: tiny, small, base, big");
+  options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1);
+  options.add("--source-length", o->source_length, "Source tokens of each").range(1);
+  options.add("--target-length", o->target_length, "Target tokens of each").range(1);
+  options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary").range(1);
+  options.footer(
       "A multiply-add counts as two operations.\n"
       "Examples:\n"
       "  heed info\n"
       "  heed info demo/en-zh --batch 32 --source-length 20 --target-length 20\n"
       "  heed info base --json\n");
-  context.on_run(command, [o](Context& c) { return run_info(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_info(*o, c); });
 }
 
 }  // namespace heed::cli

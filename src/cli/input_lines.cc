@@ -1,20 +1,20 @@
 #include "cli/input_lines.h"
 
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <poll.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <cstring>
 
-#include "cli/command.h"
+#include "cli/console.h"
 #include "heed/error.h"
 
 namespace heed::cli {
 namespace {
 
-constexpr size_t kLongestLine = size_t{1} << 26;  // bytes: what is longer is no sentence
+constexpr size_t kLongestLine = size_t{1} << 26;  // bytes; no sentence is longer
 
 }  // namespace
 
@@ -22,12 +22,14 @@ InputLines::InputLines(const std::filesystem::path& file) : name_("standard inpu
   if (file.empty() || file == "-") return;
   name_ = file.string();
   descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw Error(fmt::format("{}: {}", name_, std::strerror(errno)));
+  if (descriptor_ < 0) throw Error(fmt::format("{} cannot be read: {}", name_, std::strerror(errno)));
 }
 
 InputLines::~InputLines() {
   if (descriptor_ != 0) close(descriptor_);
 }
+
+bool InputLines::is_terminal() const { return isatty(descriptor_) != 0; }
 
 bool InputLines::fill(bool wait) {
   if (ended_) return false;
@@ -41,7 +43,7 @@ bool InputLines::fill(bool wait) {
     const ssize_t count = read(descriptor_, bytes, sizeof bytes);
     if (count < 0) {
       if (errno == EINTR) continue;
-      throw Error(fmt::format("{}: {}", name_, std::strerror(errno)));
+      throw Error(fmt::format("{} cannot be read: {}", name_, std::strerror(errno)));
     }
     if (count == 0) {
       ended_ = true;
@@ -51,7 +53,7 @@ bool InputLines::fill(bool wait) {
     begin_ = 0;
     buffer_.append(bytes, static_cast<size_t>(count));
     if (buffer_.size() > kLongestLine && buffer_.find('\n') == std::string::npos)
-      throw Error(fmt::format("{}: lines of at most {} bytes were expected", name_, kLongestLine));
+      throw Error(fmt::format("{}: expected lines of at most {} bytes; found a longer one", name_, kLongestLine));
     return true;
   }
 }

@@ -1,18 +1,13 @@
-// heed: the program. The table of commands, the options all of them have, and what becomes of errors.
+// The program: its commands, the options that all of them have, and how errors end it.
 #include <fcntl.h>
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdio>
-#include <cstdlib>
-#include <exception>
 #include <new>
-#include <vector>
 
 #include "cli/command.h"
-#include "cli/progress.h"
+#include "cli/errors.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 
@@ -22,14 +17,14 @@ namespace {
 struct Command {
   const char* name;
   const char* help;
-  void (*add)(CLI::App& command, Context& context);
+  void (*add)(Options& options);
 };
 
 constexpr Command kCommands[] = {
-    {"train", "Train a model by a recipe", add_train_command},
-    {"translate", "Translate standard input, one sentence a line", add_translate_command},
+    {"train", "Train a model as a recipe says", add_train_command},
+    {"translate", "Translate text, one sentence a line", add_translate_command},
     {"generate", "Continue a text", add_generate_command},
-    {"evaluate", "Loss, perplexity and BLEU", add_evaluate_command},
+    {"evaluate", "Loss, perplexity and BLEU of a model", add_evaluate_command},
     {"attend", "Attention over arrays from files", add_attend_command},
     {"inspect", "A page that shows a model's attention", add_inspect_command},
     {"average", "The mean of several models", add_average_command},
@@ -38,118 +33,76 @@ constexpr Command kCommands[] = {
     {"plot", "A page with the curves of a training", add_plot_command},
 };
 
-// Edits (insert, delete, exchange) between two words.
-size_t distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j)
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
-  }
-  return row[b.size()];
+void add_common_options(Options& options, Context& context) {
+  options.group("Common options");
+  options.add("--threads", context.threads, "Threads to use; no result depends on it")
+      .range(1, 1024)
+      .shows("all cores");
+  options.add("--seed", context.seed, "Seed of everything random");
+  options.flag("--quiet", context.quiet, "No messages and no progress bar");
+  options.flag("--json", context.json, "Results as JSON");
 }
 
-void check_command_name(std::string_view word) {
-  const Command* nearest = &kCommands[0];
-  for (const Command& command : kCommands) {
-    if (word == command.name) return;
-    if (distance(word, command.name) < distance(word, nearest->name)) nearest = &command;
-  }
-  const bool near = distance(word, nearest->name) <= 2;
-  throw UsageError(fmt::format("there is no command '{}'; {}", word,
-                               near ? fmt::format("did you mean '{}'?", nearest->name) : "heed --help lists them"));
-}
-
-void add_common_options(CLI::App& app, Context& context) {
-  const char* group = "Common options";
-  app.add_option("--threads", context.threads, "Threads to work with; no result depends on it (default: all cores)")
-      ->group(group);
-  app.add_option("--seed", context.seed, "Seed of everything random")->group(group);
-  app.add_flag("--quiet", context.quiet, "No messages and no progress bar")->group(group);
-  app.add_flag("--json", context.json, "Results as JSON")->group(group);
-}
-
-// A closed standard stream would be given to the next file that is opened, and that file be written over.
+// Without this, the next file that is opened would take the place of a closed standard stream, and messages would be
+// written into it.
 void occupy_standard_streams() {
   for (int descriptor = 0; descriptor < 3; ++descriptor) {
     if (fcntl(descriptor, F_GETFD) >= 0) continue;
-    // Not writable for standard output: writing results there must fail.
+    // Read-only for standard output: writing results there must fail.
     const int opened = open("/dev/null", descriptor == 2 ? O_WRONLY : O_RDONLY);
     if (opened >= 0 && opened != descriptor) close(opened);
   }
 }
 
-int report(int status, std::string_view text, std::string_view hint = {}) {
-  hide_progress();
-  std::string line(text);
-  for (char& c : line)
-    if (c == '\n' || c == '\r') c = ' ';  // one line, whatever the text
-  while (!line.empty() && line.back() == ' ') line.pop_back();
-  fmt::print(stderr, "heed: {}{}\n", line, hint.empty() ? "" : fmt::format(" ({})", hint));
-  return status;
+// "help" and "version" work as commands too: heed help translate.
+std::vector<std::string> words_of(int argc, char** argv) {
+  std::vector<std::string> words(argv + 1, argv + argc);
+  if (!words.empty() && words[0] == "help") {
+    words.erase(words.begin());
+    words.emplace_back("--help");
+  } else if (!words.empty() && words[0] == "version") {
+    words[0] = "--version";
+  }
+  return words;
+}
+
+// A wrong environment variable is reported before any work is done.
+void check_environment() {
+  try {
+    (void)active_isa();
+  } catch (const Error& error) {
+    throw Error("HEED_ISA: " + plain_message(error.what()));
+  }
+  (void)num_threads();
 }
 
 int run(int argc, char** argv) {
-  CLI::App program("heed: attention, and the Transformer around it", "heed");
+  Options program("heed", "heed: attention, and the Transformer around it");
   Context context;
-  program.set_version_flag("--version", std::string("heed ") + HEED_VERSION);
-  program.require_subcommand(1);
   add_common_options(program, context);
   program.footer(
       "Examples:\n"
       "  heed train --config recipe.toml --output runs/first\n"
-      "  echo 'Where is the station?' | heed translate demo/en-zh\n"
-      "  heed inspect demo/en-zh --source 'Where is the station?' --output page.html\n"
-      "  heed train --help\n");
-  std::vector<CLI::App*> commands;
-  for (const Command& command : kCommands) {
-    CLI::App* app = program.add_subcommand(command.name, command.help);
-    command.add(*app, context);
-    add_common_options(*app, context);
-    commands.push_back(app);
-  }
+      "  heed translate demo/en-zh 'Where is the station?'\n"
+      "  heed inspect demo/en-zh 'Where is the station?' --output page.html\n"
+      "  heed help train\n");
+  for (const Command& command : kCommands) command.add(program.subcommand(command.name, command.help));
 
-  std::string command_name;
-  try {
-    for (int i = 1; i < argc; ++i) {
-      const std::string_view word = argv[i];
-      if (word == "--threads" || word == "--seed") {
-        ++i;
-      } else if (!word.empty() && word[0] != '-') {
-        check_command_name(word);
-        command_name = word;
-        break;
-      }
-    }
-    program.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    print(program.help());
+  const Options::Parsed parsed =
+      program.parse(words_of(argc, argv), [](const Options& command) { set_command_name(command.full_name()); });
+  if (parsed.wants_help || parsed.wants_version) {
+    print(parsed.wants_help ? parsed.command->help() : std::string("heed ") + HEED_VERSION + "\n");
     return kSuccess;
-  } catch (const CLI::CallForVersion&) {
-    print_line(std::string("heed ") + HEED_VERSION);
-    return kSuccess;
-  } catch (const CLI::ParseError& error) {
-    const std::string full = command_name.empty() ? "heed" : "heed " + command_name;
-    return report(kUsage, command_name.empty() && argc < 2 ? "a command is required" : error.what(),
-                  full + " --help shows the usage");
   }
-  if (context.threads) {
-    if (*context.threads < 1 || *context.threads > 1024)
-      throw UsageError(fmt::format("--threads takes a number from 1 to 1024; found {}", *context.threads));
-    set_num_threads(static_cast<int>(*context.threads));
-  }
-  (void)active_isa();   // a wrong HEED_ISA
-  (void)num_threads();  // or HEED_NUM_THREADS is said before any work
-  return context.chosen(context);
+  if (context.json && !parsed.command->writes_json()) throw UsageError("--json: this command has no results in JSON");
+  if (context.threads) set_num_threads(static_cast<int>(*context.threads));
+  check_environment();
+  return parsed.command->run(context);
 }
 
-// What to do about it, where that can be told from the message.
-std::string_view hint_for(std::string_view text) {
-  if (text.find("o space left") != std::string_view::npos && !text.starts_with("standard output"))
-    return "free some space and use --resume to go on";
-  if (text.find("HEED_ISA") != std::string_view::npos) return "heed info lists what this machine has";
-  return {};
+int fail(int status, const std::string& text, std::string_view hint = {}) {
+  complain(hint.empty() ? text : fmt::format("{} ({})", text, hint));
+  return status;
 }
 
 int guarded_main(int argc, char** argv) {
@@ -158,13 +111,15 @@ int guarded_main(int argc, char** argv) {
     flush_output();
     return status;
   } catch (const UsageError& error) {
-    return report(kUsage, error.what());
+    return fail(kUsage, plain_message(error.what()));
+  } catch (const BrokenPipe&) {
+    return kBrokenPipe;
   } catch (const Error& error) {
-    return report(kFailure, error.what(), hint_for(error.what()));
+    return fail(kFailure, plain_message(error.what()), hint_for(command_name(), error.what()));
   } catch (const std::bad_alloc&) {
-    return report(kFailure, "not enough memory", "smaller batches need less: --batch-tokens");
+    return fail(kFailure, "not enough memory", hint_for_memory(command_name()));
   } catch (const std::exception& error) {
-    return report(kFailure, error.what());
+    return fail(kFailure, error.what());
   }
 }
 
@@ -173,6 +128,6 @@ int guarded_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   heed::cli::occupy_standard_streams();
-  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe is an error like others, not a silent death
+  std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes an error, so that files are left whole
   return heed::cli::guarded_main(argc, argv);
 }

@@ -1,6 +1,6 @@
 #include "cli/progress.h"
 
-#include <fmt/format.h>
+#include <fmt/core.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -8,7 +8,8 @@
 #include <chrono>
 #include <cstdio>
 
-#include "cli/command.h"
+#include "cli/console.h"
+#include "cli/numbers.h"
 
 namespace heed::cli {
 namespace {
@@ -29,7 +30,7 @@ std::string progress_line(int64_t done, int64_t total, std::string_view details,
   std::string text = total > 0 ? fmt::format(" {}/{}", with_commas(done), with_commas(total)) : with_commas(done);
   if (!details.empty()) text += fmt::format("  {}", details);
   if (seconds_left >= 0) text += fmt::format("  {} left", duration_text(seconds_left));
-  // The bar takes what is left of the line, one column less than there are: a full line would wrap.
+  // The bar takes the rest of the line but one column: a full line would wrap.
   const int64_t room = std::min<int64_t>(width - 1 - static_cast<int64_t>(text.size()) - 2, 30);
   if (total > 0 && room >= 5) {
     const double share = std::clamp(static_cast<double>(done) / static_cast<double>(total), 0.0, 1.0);
@@ -51,7 +52,7 @@ void ProgressBar::update(int64_t done, std::string_view details) {
     first_ = done;
     started_ = time;
   }
-  if (g_drawn && time - last_drawn_ < 0.1 && done < total_) return;  // ten drawings a second are enough
+  if (g_drawn && time - last_drawn_ < 0.1 && done < total_) return;  // ten times a second is enough
   last_drawn_ = time;
   const int64_t since = done - first_;
   const double left = since > 0 && total_ > done

@@ -1,14 +1,16 @@
-// heed train: a recipe, changed by options, into a folder.
-#include <fmt/format.h>
+// heed train: trains what a recipe and options say, into a folder.
+#include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <filesystem>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/json.h"
 #include "cli/progress.h"
 #include "heed/error.h"
+#include "heed/io.h"
 #include "heed/train.h"
 
 namespace heed::cli {
@@ -29,7 +31,7 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   if (!o.config.empty()) {
     recipe = train::read_recipe(o.config, o.data);
   } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
-    recipe = train::read_recipe(recorded, ".");  // its paths are as they were given, from here
+    recipe = train::read_recipe(recorded, ".");  // its paths are relative to the current folder
   } else {
     train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
   }
@@ -37,7 +39,7 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   for (const std::string& assignment : o.set) {
     const size_t equals = assignment.find('=');
     if (equals == std::string::npos || equals == 0)
-      throw UsageError(fmt::format("--set takes key=value; found '{}'", assignment));
+      throw UsageError(fmt::format("--set takes key=value; found {}", in_quotes(assignment)));
     changes.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
   }
   changes.insert(changes.end(), o.keys.begin(), o.keys.end());
@@ -55,7 +57,7 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   return recipe;
 }
 
-// What a report says on the bar (short) or on a line of its own.
+// A report on a line of its own.
 std::string train_text(const train::Progress& p) {
   return fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
                      with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
@@ -80,13 +82,23 @@ std::string_view name_of(train::Outcome outcome) {
   return "";
 }
 
+// The number of updates of a training that has ended. Its log has it; reports come only every few updates.
+int64_t last_update(const std::filesystem::path& folder, int64_t reported) {
+  const std::string log = io::read_file(folder / "log.jsonl");
+  constexpr std::string_view kKey = "\"update\":";
+  const size_t key = log.rfind(kKey);
+  int64_t update = reported;
+  if (key != std::string::npos) std::from_chars(log.data() + key + kKey.size(), log.data() + log.size(), update);
+  return update;
+}
+
 int run_train(const TrainCommand& o, Context& context) {
   const train::Recipe recipe = make_recipe(o, context);
   if (o.print_recipe) {
     print_line(train::to_json(recipe));
     return kSuccess;
   }
-  if (o.output.empty()) throw UsageError("train needs --output, the folder to train into");
+  if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");
   install_signal_handlers();
   std::optional<ProgressBar> bar;  // its length is known with the first report
   train::Progress last;
@@ -111,13 +123,11 @@ int run_train(const TrainCommand& o, Context& context) {
     message(context, fmt::format("interrupted, and saved; go on with: heed train --output {} --resume", o.output));
     return interrupted_status();
   }
+  last.update = last_update(o.output, last.update);
   if (context.json) {
-    print_line(nlohmann::json{{"outcome", name_of(outcome)},
-                              {"folder", o.output},
-                              {"updates", last.update},
-                              {"epochs", last.epoch},
-                              {"seconds", last.seconds}}
-                   .dump());
+    JsonObject object;
+    object.add("outcome", name_of(outcome)).add("folder", o.output).add("updates", last.update);
+    print_line(object.add("epochs", last.epoch).add("seconds", last.seconds).text());
   } else {
     message(context, fmt::format("{} after {} updates, {}: {}",
                                  outcome == train::Outcome::finished ? "finished" : "stopped early",
@@ -128,45 +138,39 @@ int run_train(const TrainCommand& o, Context& context) {
 
 }  // namespace
 
-void add_train_command(CLI::App& command, Context& context) {
+void add_train_command(Options& options) {
   auto o = std::make_shared<TrainCommand>();
-  command.add_option("--config", o->config, "Recipe, .toml or .json")->type_name("FILE");
-  command.add_option("--output", o->output, "Folder that gets the model, its log and its checkpoints")
-      ->type_name("DIR");
-  command.add_option("--data", o->data, "Folder that relative paths in the recipe start from (default: the recipe's)")
-      ->type_name("DIR");
-  command.add_flag("--resume", o->resume, "Go on from the last checkpoint of a training that was begun in the folder");
-  command.add_option("--set", o->set, "Change a key of the recipe; may be repeated")
-      ->type_name("KEY=VALUE")
-      ->expected(1)
-      ->take_all();
-  command.add_flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
+  options.add("--config", o->config, "Recipe, .toml or .json").takes("FILE");
+  options.add("--output", o->output, "Folder that gets the model, its log and its checkpoints").takes("DIR");
+  options.add("--data", o->data, "Folder that relative paths in the recipe start from")
+      .takes("DIR")
+      .shows("the recipe's");
+  options.flag("--resume", o->resume, "Go on from the last checkpoint of a training that was begun in the folder");
+  options.add("--set", o->set, "Change a key of the recipe; may be repeated").takes("KEY=VALUE");
+  options.flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
-    const std::string help =
-        field.allowed.empty() || field.type == "true|false" ? field.help : field.help + " (" + field.allowed + ")";
-    const auto add = [&](const std::string& name, const char* group) {
-      command
-          .add_option_function<std::string>(
-              "--" + name, [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); }, help)
-          ->type_name(field.type)
-          ->default_str(field.default_text)
-          ->group(group);
-    };
-    std::string dashed = field.key;  // --batch-tokens, and --batch_tokens as recipes write it
-    std::replace(dashed.begin(), dashed.end(), '_', '-');
-    add(dashed, field.key.starts_with("model.") ? "Keys of the model (defaults of the preset \"small\")"
-                                                : "Keys of the recipe");
-    if (dashed != field.key) add(field.key, "");
+    options.group(field.key.starts_with("model.") ? "Keys of the model (defaults of the preset \"small\")"
+                                                  : "Keys of the recipe");
+    std::string name = "--" + field.key;
+    std::replace(name.begin(), name.end(), '_', '-');  // --batch_tokens, as recipes write it, is understood too
+    const Action set = [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); };
+    const std::string takes = field.type == "text"      ? "TEXT"
+                              : field.type == "integer" ? "N"
+                              : field.type == "number"  ? "NUMBER"
+                                                        : field.type;
+    Option& option = options.add(name, Variable(set), field.help).takes(takes).shows(field.default_text);
+    if (field.type != "true|false") option.allows(field.allowed);
   }
-  command.footer(
+  options.footer(
       "Examples:\n"
       "  heed train --config recipes/multi30k-en-de-tiny.toml --output runs/en-de\n"
       "  heed train --output runs/en-de --resume\n"
       "  heed train --pairs cmn-eng.tsv --valid-fraction 0.02 --preset small --output runs/en-zh\n"
       "  heed train --config recipe.toml --output runs/b --schedule.peak 0.001 --set max_updates=500\n"
       "Ctrl-C saves and leaves; --resume goes on with the same bits.\n");
-  context.on_run(command, [o](Context& c) { return run_train(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_train(*o, c); });
 }
 
 }  // namespace heed::cli

@@ -1,129 +1,144 @@
-// heed translate: standard input to standard output, a line for a line.
-#include <fmt/format.h>
+// heed translate: one line of output for each line of input.
+#include <fmt/core.h>
 
-#include <nlohmann/json.hpp>
+#include <filesystem>
 
 #include "cli/command.h"
 #include "cli/input_lines.h"
-#include "cli/model_folder.h"
+#include "cli/json.h"
 #include "cli/progress.h"
+#include "cli/warnings.h"
 #include "heed/error.h"
+#include "heed/pipelines.h"
 
 namespace heed::cli {
 namespace {
 
 struct TranslateCommand {
   std::string model, input;
-  generate::TranslateOptions translate;
+  std::optional<std::string> text;
+  TranslatorOptions translate;
   bool scores = false;
   TooLong too_long = TooLong::refuse;
 };
 
-std::string as_json(const std::string& source, const std::vector<generate::Hypothesis>& hypotheses,
-                    const text::Tokenizer& target) {
-  nlohmann::json translations = nlohmann::json::array();
-  for (const generate::Hypothesis& h : hypotheses) {
-    nlohmann::json tokens = nlohmann::json::array();
-    for (const int32_t id : h.ids) tokens.push_back(target.piece(id));
-    translations.push_back({{"text", target.decode(h.ids)},
-                            {"score", h.score},
-                            {"finished", h.finished},
-                            {"tokens", std::move(tokens)},
-                            {"log_probs", h.log_probs}});
+std::string as_json(const std::string& source, const std::vector<Translation>& translations) {
+  std::vector<JsonObject> list;
+  for (const Translation& t : translations) {
+    JsonObject object;
+    object.add("text", t.text).add("score", t.score).add("finished", t.finished);
+    list.push_back(object.add("tokens", t.tokens).add("log_probs", t.log_probs));
   }
-  return nlohmann::json{{"source", source}, {"translations", std::move(translations)}}.dump();
+  return JsonObject().add("source", source).add("translations", list).text();
+}
+
+void print_translations(const TranslateCommand& o, const std::vector<Translation>& translations) {
+  const bool ranks = o.translate.search.n_best > 1;
+  int64_t rank = 0;
+  for (const Translation& translation : translations) {
+    std::string line;
+    if (ranks) line += fmt::format("{}\t", ++rank);
+    if (o.scores || ranks) line += fmt::format("{:.6f}\t", translation.score);
+    print_line(line + one_line(translation.text));
+  }
+}
+
+void check_options(const TranslateCommand& o) {
+  const auto& search = o.translate.search;
+  if (search.n_best > search.beam)
+    throw UsageError(fmt::format("--n-best takes at most the beam of {}; found {}", search.beam, search.n_best));
+  if (search.min_length > search.max_length)
+    throw UsageError(fmt::format("--min-length takes at most the --max-length of {}; found {}", search.max_length,
+                                 search.min_length));
+  if (!o.text) return;
+  if (!o.input.empty()) throw UsageError("a text or --input can be given; found both");
+  std::error_code ignored;
+  if (std::filesystem::is_regular_file(*o.text, ignored))
+    throw UsageError(fmt::format("a text is expected after MODEL; found the file {} (--input {} translates its lines)",
+                                 in_quotes(*o.text), escaped(*o.text)));
+}
+
+// Translates the lines and writes each when it is done. False where a signal or a closed pipe ended the work early.
+bool translate_lines(const TranslateCommand& o, const Translator& translator, const std::vector<std::string>& lines,
+                     const TextOptions& text, Context& context) {
+  ProgressBar bar(static_cast<int64_t>(lines.size()), context.quiet);
+  TranslatorOptions options = o.translate;
+  options.text = text;
+  options.search.stop = [] { return stop_requested().load() || output_is_abandoned(); };
+  options.progress = [&](int64_t done) {
+    if (lines.size() > 1) bar.update(done, "sentences");
+  };
+  const int64_t done =
+      translator.translate(lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
+        if (context.json) {
+          print_line(as_json(lines[static_cast<size_t>(place)], translations));
+        } else {
+          print_translations(o, translations);
+        }
+        flush_output();
+      });
+  return done == static_cast<int64_t>(lines.size());
 }
 
 int run_translate(const TranslateCommand& o, Context& context) {
-  // Lines taken together so that batches can be made of equal lengths; a slow writer is answered line by line.
+  // Lines taken together, so that those of equal length can share batches. A slow writer is answered line by line.
   constexpr size_t kLinesAtOnce = 4096;
-  if (o.translate.search.n_best > o.translate.search.beam)
-    throw UsageError(fmt::format("--n-best takes at most the beam of {}; found {}", o.translate.search.beam,
-                                 o.translate.search.n_best));
-  const TranslationModel m = load_translation_model(o.model);
+  check_options(o);
+  const Translator translator = Translator::load(o.model);
   install_signal_handlers();
-  InputLines input(o.input);
-  int64_t line_number = 0;
-  while (true) {
-    const std::vector<std::string> lines = input.next(kLinesAtOnce);
-    if (lines.empty()) break;
-    std::vector<std::vector<int32_t>> sources;
-    std::exception_ptr bad_line;  // what comes before it is translated first
-    for (const std::string& line : lines) {
-      try {
-        sources.push_back(encode_source(m, line, o.too_long, fmt::format("{}, line {}", input.name(), ++line_number)));
-      } catch (const Error&) {
-        bad_line = std::current_exception();
-        break;
-      }
+  int64_t lines_before = 0;
+  bool complete = true;
+  if (o.text) {
+    TextWarnings warnings([](int64_t) { return std::string("TEXT"); });
+    complete = translate_lines(o, translator, {one_line(*o.text)}, warnings.options(o.too_long), context);
+  } else {
+    InputLines input(o.input);
+    if (input.is_terminal()) message(context, "Reading text from standard input, one sentence a line; Ctrl-D ends it.");
+    TextWarnings warnings(
+        [&](int64_t line) { return fmt::format("{}, line {}", input.name(), lines_before + line + 1); });
+    while (complete) {
+      const std::vector<std::string> lines = input.next(kLinesAtOnce);
+      if (lines.empty()) break;
+      complete = translate_lines(o, translator, lines, warnings.options(o.too_long), context);
+      lines_before += static_cast<int64_t>(lines.size());
     }
-    ProgressBar bar(static_cast<int64_t>(sources.size()), context.quiet);
-    const auto results = generate::translate(*m.model, sources, o.translate, [&](int64_t done, int64_t) {
-      if (sources.size() > 1) bar.update(done, "sentences");
-    });
-    for (size_t i = 0; i < results.size(); ++i) {
-      if (context.json) {
-        print_line(as_json(lines[i], results[i], *m.target));
-        continue;
-      }
-      int64_t rank = 0;
-      for (const generate::Hypothesis& h : results[i]) {
-        std::string line;
-        if (o.translate.search.n_best > 1) line += fmt::format("{}\t", ++rank);
-        if (o.scores || o.translate.search.n_best > 1) line += fmt::format("{:.6f}\t", h.score);
-        print_line(line + one_line(m.target->decode(h.ids)));
-      }
-    }
-    flush_output();
-    if (bad_line) std::rethrow_exception(bad_line);
-    if (stop_requested().load()) break;
   }
-  return stop_requested().load() ? interrupted_status() : kSuccess;
+  if (stop_requested().load()) return interrupted_status();
+  return complete ? kSuccess : kBrokenPipe;
 }
 
 }  // namespace
 
-void add_translate_command(CLI::App& command, Context& context) {
+void add_translate_command(Options& options) {
   auto o = std::make_shared<TranslateCommand>();
   generate::BeamOptions& search = o->translate.search;
-  command.add_option("model", o->model, "Folder of an encoder-decoder model")->required()->type_name("MODEL");
-  command.add_option("--input", o->input, "Read this file instead of standard input")->type_name("FILE");
-  command.add_option("--beam", search.beam, "Hypotheses kept; 1: greedy")
-      ->check(between(1, 1000))
-      ->capture_default_str();
-  command.add_option("--n-best", search.n_best, "Write this many translations: rank, score and text, tabs between")
-      ->check(between(1, 1000))
-      ->capture_default_str();
-  command.add_flag("--scores", o->scores, "Write the score before the text, a tab between");
-  command.add_option("--length-penalty", search.length_penalty, "Scores are divided by length^this")
-      ->capture_default_str();
-  command.add_flag("--gnmt", search.gnmt, "Divide by ((5 + length) / 6)^penalty instead");
-  command.add_option("--max-length", search.max_length, "Longest translation, tokens")
-      ->check(between(int64_t{1}, kMany))
-      ->capture_default_str();
-  command.add_option("--min-length", search.min_length, "Shortest translation, tokens")
-      ->check(between(int64_t{0}, kMany))
-      ->capture_default_str();
-  command
-      .add_option("--length-factor", search.length_factor, "And at most this times the source's tokens + 20; 0: any")
-      ->check(between(0.0, 1e6))
-      ->capture_default_str();
-  command.add_option("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included")
-      ->check(between(int64_t{1}, kMany))
-      ->capture_default_str();
-  command.add_option("--too-long", o->too_long, "Lines longer than the model can read: cut or refuse")
-      ->transform(
-          CLI::CheckedTransformer(std::map<std::string, TooLong>{{"cut", TooLong::cut}, {"refuse", TooLong::refuse}})
-              .description(""))
-      ->type_name("cut|refuse")
-      ->default_str("refuse");
-  command.footer(
-      "Empty lines give empty lines. With --json, one object a line with tokens and log probabilities.\n"
+  options.add("MODEL", o->model, "Folder of an encoder-decoder model").required();
+  options.add("TEXT", o->text, "The text to translate; without it, the lines of standard input");
+  options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
+  options.add("--beam", search.beam, "Hypotheses to keep; 1 is greedy search").range(1, 1000);
+  options.add("--n-best", search.n_best, "Write this many translations of each line: rank, score and text, with tabs")
+      .range(1, 1000);
+  options.flag("--scores", o->scores, "Write the score before the text, with a tab");
+  options.add("--length-penalty", search.length_penalty, "Divide scores by length^NUMBER");
+  options.flag("--gnmt", search.gnmt, "Divide scores by ((5 + length) / 6)^NUMBER instead");
+  options.add("--max-length", search.max_length, "Most tokens in a translation").range(1);
+  options.add("--min-length", search.min_length, "Fewest tokens in a translation").range(0);
+  options
+      .add("--length-factor", search.length_factor,
+           "Most tokens for each token of the source, beside 20 more; 0 is no limit")
+      .range(0, 1e6);
+  options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
+  options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
+                 "What to do with a line that is longer than the model can read");
+  options.footer(
+      "Lines are written in their order as they are done. Empty lines stay empty.\n"
+      "With --json, each line is an object with tokens and log probabilities.\n"
       "Examples:\n"
-      "  echo 'Where is the station?' | heed translate demo/en-zh\n"
+      "  heed translate demo/en-zh 'Where is the station?'\n"
       "  heed translate demo/en-zh --beam 1 < english.txt > chinese.txt\n"
       "  heed translate demo/en-zh --n-best 5 --input english.txt\n");
-  context.on_run(command, [o](Context& c) { return run_translate(*o, c); });
+  options.has_json();
+  options.on_run([o](Context& c) { return run_translate(*o, c); });
 }
 
 }  // namespace heed::cli

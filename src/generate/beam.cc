@@ -89,6 +89,7 @@ class Beam {
     std::vector<int32_t> tokens(static_cast<size_t>(sources_ * options_.beam), begin_id);
     drop_done(active, chosen, tokens);
     for (int64_t length = 0; !active.empty(); ++length) {
+      if (options_.stop && options_.stop()) break;
       const Tensor input = Tensor::from(std::span<const int32_t>(tokens), {static_cast<int64_t>(tokens.size()), 1});
       const Tensor logits = decoder_.step(input).contiguous();  // (active * beam, V)
       require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
@@ -102,6 +103,7 @@ class Beam {
     }
     std::vector<std::vector<Hypothesis>> results;
     for (Search& search : searches_) {
+      if (!search.done) search.finished.clear();  // stopped: the best may still have been to come
       if (static_cast<int64_t>(search.finished.size()) > options_.n_best)
         search.finished.resize(static_cast<size_t>(options_.n_best));
       results.push_back(std::move(search.finished));

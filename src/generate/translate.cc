@@ -69,6 +69,7 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   while (begin < count) {
     const int64_t longest = length(order[static_cast<size_t>(begin)]);
     if (longest == 0) break;
+    if (search.stop && search.stop()) return results;
     int64_t end = begin;
     while (end < count && length(order[static_cast<size_t>(end)]) > 0 &&
            (end == begin || (end - begin + 1) * longest * search.beam <= options.batch_tokens))

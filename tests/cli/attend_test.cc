@@ -107,6 +107,81 @@ TEST(Attend, OneArrayAttendsToItselfAndMasksAreNamed) {
   EXPECT_EQ(run({"attend", masked, "--mask", "ids"}).status, 1);
 }
 
+TEST(Attend, BatchRowsAndHeadsAreCountedFromOne) {
+  const Folder folder;
+  const std::string file = folder / "in.npz";
+  io::write_npz(file, four_axes());
+  const Result r = run({"attend", file, "--html", folder / "a.html"});
+  EXPECT_NE(r.out.find("\nbatch row 1, head 1\n"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("\nbatch row 2, head 3\n"), std::string::npos) << r.out;
+  const std::string page = read(folder / "a.html");
+  EXPECT_NE(page.find("\"k0\""), std::string::npos) << "keys from 0, as in the arrays: the page says so";
+  EXPECT_EQ(page.find("\"k7\""), std::string::npos);
+  EXPECT_EQ(run({"attend", file, "--output", "-"}).out, r.out) << "- is standard output";
+  EXPECT_EQ(run({"attend", file, "--svg", "-", "--output", folder / "o.npz"}).out.substr(0, 4), "<svg");
+}
+
+TEST(Attend, RefusesAPageThatIsTooLarge) {
+  const Folder folder;
+  const std::string file = folder / "x.npy", page = folder / "a.html";
+  io::write_npy(file, Tensor::full({1, 1, 1600, 4}, 0.5f));
+  const Result r = run({"attend", file, "--html", page, "--output", folder / "o.npz"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("more than 20.0 MB; use --map 256, which pools the weights, or --svg or --png"),
+            std::string::npos)
+      << r.err;
+  EXPECT_FALSE(fs::exists(page));
+  EXPECT_FALSE(fs::exists(folder / "o.npz"));
+  EXPECT_EQ(run({"attend", file, "--html", page, "--map", "40", "--output", folder / "o.npz"}).status, 0);
+  EXPECT_NE(read(page).find("\"q1560\""), std::string::npos) << "the first query of the last cell";
+}
+
+TEST(Attend, TapsAreStatisticsOfTheWeights) {
+  const Folder folder;
+  const std::string file = folder / "in.npz", out = folder / "out.npz";
+  io::write_npz(file, four_axes());
+  const Result r = run(
+      {"attend", file, "--entropy", "--top-keys", "2", "--column-sums", "--map", "4", "--weights", "--output", out});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const io::Tensors found = io::read_arrays(out);
+  const Tensor weights = found.at("weights");  // (2, 3, 5, 7)
+  ASSERT_EQ(found.at("map").shape(), (Shape{2, 3, 4, 4}));
+  ASSERT_EQ(found.at("top_keys").shape(), (Shape{2, 3, 5, 2}));
+  for (int64_t h = 0; h < 3; ++h) {
+    std::vector<double> sums(7);
+    for (int64_t i = 0; i < 5; ++i) {
+      double entropy = 0;
+      int64_t best = 0;
+      for (int64_t j = 0; j < 7; ++j) {
+        const double w = weights.at({1, h, i, j});
+        entropy -= w * std::log(w);
+        sums[static_cast<size_t>(j)] += w;
+        if (w > weights.at({1, h, i, best})) best = j;
+      }
+      EXPECT_NEAR(found.at("entropy").at({1, h, i}), entropy, 1e-5);
+      EXPECT_EQ(found.at("top_keys").at({1, h, i, 0}), static_cast<double>(best));
+      EXPECT_NEAR(found.at("top_weights").at({1, h, i, 0}), weights.at({1, h, i, best}), 1e-6);
+    }
+    for (int64_t j = 0; j < 7; ++j)
+      EXPECT_NEAR(found.at("column_sums").at({1, h, j}), sums[static_cast<size_t>(j)], 1e-5);
+  }
+  io::write_npz(file, fruit());
+  const Result printed = run({"attend", file, "--top-keys", "2", "--entropy"});
+  EXPECT_EQ(printed.out,
+            "output (1, 4)\n"
+            "   0.9971    0.4131    0.6131    0.7635\n"
+            "entropy (1)\n"
+            "   0.9726\n"
+            "top_keys (1, 2)\n"
+            "        0         1\n"
+            "top_weights (1, 2)\n"
+            "   0.4536    0.4294\n");
+  const auto json = nlohmann::json::parse(run({"attend", file, "--column-sums", "--json"}).out);
+  EXPECT_EQ(json["column_sums"].size(), 3u);
+  EXPECT_FALSE(json.contains("weights"));
+  EXPECT_EQ(run({"attend", file, "--entropy", "--output", folder / "out.npy"}).status, 2);
+}
+
 TEST(Attend, ThreeAxesAreABatch) {
   const Folder folder;
   const std::string file = folder / "in.npz";
@@ -147,7 +222,7 @@ TEST(Attend, ALargePageIsAnnounced) {
   const std::string in = folder / "long.npz";
   const Tensor zeros = Tensor::zeros({1600, 1});
   io::write_npz(in, {{"query", zeros}, {"key", zeros}, {"value", zeros}});
-  const Result result = run({"attend", in, "--output", folder / "out.npz", "--html", folder / "a.html"});
+  const Result result = run({"attend", in, "--output", folder / "out.npz", "--html", folder / "a.html", "--force"});
   ASSERT_EQ(result.status, 0) << result.err;
   const size_t warning = result.err.find(" MB: browsers open it slowly");
   ASSERT_NE(warning, std::string::npos) << result.err;
@@ -173,11 +248,17 @@ TEST(Attend, SaysWhatIsWrong) {
   const std::string good = with("good.npz", {});
   expect_error(folder, 1, "key (3, 4), query (1, 4), value (3, 4)", {"attend", good, "--query", "nothing"});
   expect_error(folder, 1, "mask", {"attend", good, "--mask", "nothing"});
+  io::Tensors many;
+  for (int i = 0; i < 12; ++i) many["a" + std::to_string(i)] = Tensor::zeros({1});
+  expect_error(folder, 1, " and 7 more", {"attend", with("many.npz", many), "--query", "nothing"});
   expect_error(folder, 2, "--causal", {"attend", good, "--causal", "sideways"});
   expect_error(folder, 2, "--head takes a number from 1 to 1",
                {"attend", good, "--head", "2", "--svg", folder / "a.svg"});
   EXPECT_EQ(run({"attend", good, "--output", folder / "out.txt"}).status, 2);
   EXPECT_EQ(run({"attend", good, "--left", "-2"}).status, 2);
+  expect_error(folder, 2, "--head chooses what --svg and --png draw", {"attend", good, "--head", "1"});
+  expect_error(folder, 2, "--batch chooses what --svg and --png draw",
+               {"attend", good, "--batch", "1", "--html", folder / "a.html"});
   EXPECT_EQ(run({"attend"}).status, 2);
 }
 

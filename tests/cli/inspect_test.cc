@@ -25,12 +25,16 @@ models::Config small(models::Architecture architecture, int64_t source, int64_t 
   return config;
 }
 
-std::string make_model(const Folder& folder, models::Architecture architecture) {
+std::string make_model(const Folder& folder, models::Architecture architecture, int64_t max_length = 24) {
   const std::vector<std::string> english = {"where is the station <script>alert(1)</script>"}, chinese = {"车站在哪里"};
   const auto source = text::train_pieces(english);
   const auto target = text::train_characters(chinese);
   const fs::path path = folder / "model";
-  models::save(*models::create(small(architecture, source->vocabulary(), target->vocabulary()), 3), path);
+  models::Config config = small(architecture, source->vocabulary(), target->vocabulary());
+  config.max_length = max_length;
+  // Training gives an encoder-only model one token more than its tokenizer has: the mask.
+  if (architecture == models::Architecture::encoder_only) config.mask_id = config.source_vocabulary++;
+  models::save(*models::create(config, 3), path);
   if (architecture != models::Architecture::decoder_only) source->save(path, text::Side::source);
   if (architecture != models::Architecture::encoder_only) target->save(path, text::Side::target);
   return path;
@@ -140,6 +144,108 @@ TEST(Inspect, EncoderOnly) {
   EXPECT_EQ(record["source_tokens"], (std::vector<std::string>{"<s>", "the", "station", "</s>"}));
 }
 
+TEST(Inspect, TheTextIsAnArgumentToo) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const Result option = run({"inspect", model, "--source", "the station", "--output", folder / "a.html"});
+  const Result argument = run({"inspect", model, "the station", "--output", folder / "b.html"});
+  EXPECT_EQ(argument.status, 0) << argument.err;
+  EXPECT_EQ(read(folder / "a.html"), read(folder / "b.html"));
+  const Result both = run({"inspect", model, "the station", "--source", "the station"});
+  EXPECT_EQ(both.status, 2);
+}
+
+TEST(Inspect, APageOnStandardOutput) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  const std::vector<std::string> common = {"inspect", model, "the station", "--output"};
+  std::vector<std::string> to_file = common, to_output = common;
+  to_file.push_back(page);
+  to_output.push_back("-");
+  ASSERT_EQ(run(to_file).status, 0);
+  const Result r = run(to_output);
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, read(page));
+  EXPECT_FALSE(fs::exists("-"));
+}
+
+// What chooses a head is not ignored where no head is asked for.
+TEST(Inspect, AHeadIsChosenForSomething) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  for (const std::vector<std::string>& choice :
+       {std::vector<std::string>{"--layer", "2"}, {"--part", "cross"}, {"--head", "mean"}}) {
+    std::vector<std::string> arguments = {"inspect", model, "the station", "--output", page};
+    arguments.insert(arguments.end(), choice.begin(), choice.end());
+    const Result r = run(arguments);
+    EXPECT_EQ(r.status, 2) << choice[0];
+    EXPECT_NE(r.err.find("found none of these"), std::string::npos) << r.err;
+    EXPECT_FALSE(fs::exists(page));
+    arguments.push_back("--text");
+    EXPECT_EQ(run(arguments).status, 0);
+    EXPECT_TRUE(fs::exists(page));
+    fs::remove(page);
+  }
+}
+
+TEST(Inspect, LongTextsAreCutWhereAskedFor) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "the ";
+  const Result refused = run({"inspect", model, text, "--output", page});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err,
+            "heed inspect: TEXT: expected at most the 23 tokens that the model reads; found 40 (--too-long cut reads "
+            "the beginning)\n");
+  const Result cut = run({"inspect", model, text, "--output", page, "--too-long", "cut"});
+  EXPECT_EQ(cut.status, 0) << cut.err;
+  EXPECT_NE(cut.err.find("warning: TEXT: 40 tokens, cut to 23"), std::string::npos) << cut.err;
+  EXPECT_EQ(record_of(read(page))["source_tokens"].size(), 24u) << "and the end";
+}
+
+TEST(Inspect, WarnsOfTextThatTheModelDoesNotKnow) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const Result r = run({"inspect", model, "wo ist der Bahnhof", "--output", folder / "page.html"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_NE(r.err.find("heed inspect: warning: TEXT: 15 of 15 characters are unknown to the model"), std::string::npos)
+      << r.err;
+  const Result target = run({"inspect", model, "the station", "--target", "abc", "--output", folder / "page.html"});
+  EXPECT_NE(target.err.find("warning: --target: 3 of 3 characters"), std::string::npos) << target.err;
+}
+
+TEST(Inspect, RefusesAPageThatIsTooLarge) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only, 1024), page = folder / "page.html";
+  std::string text;  // 3 layers, 2 heads, 750 x 750 weights: 3.4 million
+  for (int i = 0; i < 250; ++i) text += "车站在";
+  const Result refused = run({"inspect", model, text, "--output", page});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err,
+            "heed inspect: the page would hold 3,375,000 weights and take about 27.0 MB, more than 20.0 MB; use a "
+            "shorter text, or one head (--part, --layer, --head with --png or --text), or --force\n");
+  EXPECT_FALSE(fs::exists(page));
+  const Result one = run({"inspect", model, text, "--layer", "2", "--png", folder / "head.png"});
+  EXPECT_EQ(one.status, 0) << one.err;
+  const Result forced = run({"inspect", model, text, "--output", page, "--force"});
+  EXPECT_EQ(forced.status, 0) << forced.err;
+  EXPECT_GT(fs::file_size(page), 8'000'000u);
+}
+
+TEST(Generate, WarnsOfAPromptThatTheModelDoesNotKnow) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only);
+  const Result r = run({"generate", model, "xyz", "--max-tokens", "2"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.err.find("heed generate: warning: the prompt: 3 of 3 characters are unknown"), std::string::npos)
+      << r.err;
+  const Result known = run({"generate", model, "车站", "--max-tokens", "2", "--quiet"});
+  EXPECT_EQ(known.err, "");
+  EXPECT_EQ(known.out, run({"generate", model, "--prompt", "车站", "--max-tokens", "2"}).out);
+  EXPECT_EQ(run({"generate", model, "车", "--prompt", "站"}).status, 2);
+}
+
 TEST(Inspect, SaysWhatIsWrong) {
   const Folder folder;
   const std::string model = make_model(folder, models::Architecture::encoder_decoder), page = folder / "page.html";
@@ -152,7 +258,7 @@ TEST(Inspect, SaysWhatIsWrong) {
     return result.status;
   };
   EXPECT_EQ(status({"inspect", folder / "none", "--source", "a"}, "none"), 1);
-  EXPECT_EQ(status({"inspect", model}, "--source"), 2);
+  EXPECT_EQ(status({"inspect", model}, "TEXT is missing"), 2);
   EXPECT_EQ(status({"inspect", model, "--source", ""}, "--source"), 2);
   EXPECT_EQ(status({"inspect", model, "--source", "\xff"}, "UTF-8"), 1);
   std::string long_text;
@@ -170,6 +276,7 @@ TEST(Plot, DrawsALog) {
   EXPECT_EQ(result.out, page + "\n");
   EXPECT_EQ(record_of(read(page))["series"]["loss"], nlohmann::json::parse("[[1,3.5],[2,3.25]]"));
   EXPECT_EQ(run({"plot", fs::path(log).parent_path(), "--output", picture}).status, 0);
+  EXPECT_EQ(run({"plot", log, "--output", "-"}).out, read(page));
   EXPECT_EQ(read(picture).substr(0, 4), "<svg");
   EXPECT_EQ(run({"plot", log, "--output", folder / "c.png"}).status, 2);
   EXPECT_EQ(run({"plot", folder / "none.jsonl", "--output", page}).status, 1);

@@ -57,6 +57,7 @@ struct Setting {
   std::string input = {};                     // of standard input
   std::vector<std::string> environment = {};  // "NAME=value"
   std::string output_file = {};               // standard output goes there; "closed": there is none
+  const char* program = HEED_PROGRAM;
   // Sends this signal once standard error holds `when`.
   int signal = 0;
   std::string when = {};
@@ -78,10 +79,10 @@ inline Result run(std::vector<std::string> arguments, const Setting& setting = {
     }
     setenv("HEED_NUM_THREADS", "1", 0);  // for work this small, threads would only wait for each other
     for (const std::string& variable : setting.environment) putenv(strdup(variable.c_str()));
-    std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
+    std::vector<char*> argv = {const_cast<char*>(setting.program)};
     for (std::string& argument : arguments) argv.push_back(argument.data());
     argv.push_back(nullptr);
-    execv(HEED_PROGRAM, argv.data());
+    execv(setting.program, argv.data());
     _exit(127);
   }
   if (setting.signal != 0) {
@@ -93,5 +94,66 @@ inline Result run(std::vector<std::string> arguments, const Setting& setting = {
   waitpid(child, &status, 0);
   return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), read(out), read(err)};
 }
+
+// A program that is talked to while it runs: its standard output (and input, unless a file) are pipes.
+class Conversation {
+ public:
+  explicit Conversation(std::vector<std::string> arguments, const std::string& input_file = {}) {
+    if (pipe2(in_, O_CLOEXEC) != 0 || pipe2(out_, O_CLOEXEC) != 0) std::abort();
+    const std::string err = folder_.write("err", "");
+    child_ = fork();
+    if (child_ == 0) {
+      dup2(input_file.empty() ? in_[0] : open(input_file.c_str(), O_RDONLY), 0);
+      dup2(out_[1], 1);
+      dup2(open(err.c_str(), O_WRONLY | O_APPEND), 2);
+      std::vector<char*> argv = {const_cast<char*>(HEED_PROGRAM)};
+      for (std::string& argument : arguments) argv.push_back(argument.data());
+      argv.push_back(nullptr);
+      execv(HEED_PROGRAM, argv.data());
+      _exit(127);
+    }
+    close(in_[0]);
+    close(out_[1]);
+  }
+  ~Conversation() {
+    if (in_[1] >= 0) close(in_[1]);
+    if (out_[0] >= 0) close(out_[0]);
+  }
+  Conversation(const Conversation&) = delete;
+  Conversation& operator=(const Conversation&) = delete;
+
+  void say(const std::string& text) const {
+    if (::write(in_[1], text.data(), text.size()) < 0) std::abort();
+  }
+  // The next line of standard output, without its end; what is there where the output ends.
+  std::string hear() {
+    std::string line;
+    for (char c; ::read(out_[0], &c, 1) == 1 && c != '\n';) line += c;
+    return line;
+  }
+  std::string hear_all() {
+    std::string text;
+    char bytes[4096];
+    for (ssize_t count; (count = ::read(out_[0], bytes, sizeof bytes)) > 0;)
+      text.append(bytes, static_cast<size_t>(count));
+    return text;
+  }
+  void stop_listening() {
+    close(out_[0]);
+    out_[0] = -1;
+  }
+  void signal(int number) const { kill(child_, number); }
+  // Its status, as Result has it, and what it wrote to standard error.
+  Result end() const {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    return {WIFEXITED(status) ? WEXITSTATUS(status) : 1000 + WTERMSIG(status), "", read(folder_ / "err")};
+  }
+
+ private:
+  Folder folder_;
+  int in_[2] = {}, out_[2] = {};
+  pid_t child_ = 0;
+};
 
 }  // namespace heed::cli::test

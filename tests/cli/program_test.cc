@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/program.h"
 
@@ -12,12 +13,21 @@ namespace {
 const std::vector<std::string> kCommands = {"train",   "translate", "generate", "evaluate", "attend",
                                             "inspect", "average",   "info",     "bench",    "plot"};
 
-// One line, beginning with the program's name.
+// One line, beginning with the program's name and the command's.
 void expect_one_line(const Result& r, int status, const std::string& part) {
   EXPECT_EQ(r.status, status) << r.err;
   EXPECT_EQ(std::count(r.err.begin(), r.err.end(), '\n'), 1) << r.err;
-  EXPECT_TRUE(r.err.starts_with("heed: ")) << r.err;
+  EXPECT_TRUE(r.err.starts_with("heed")) << r.err;
   EXPECT_NE(r.err.find(part), std::string::npos) << r.err;
+  EXPECT_EQ(r.err.find('['), std::string::npos) << "no name of a function: " << r.err;
+  EXPECT_EQ(r.out, "");
+}
+
+// The whole line.
+void expect_message(const std::vector<std::string>& arguments, int status, const std::string& line) {
+  const Result r = run(arguments);
+  EXPECT_EQ(r.status, status) << r.err;
+  EXPECT_EQ(r.err, line + "\n");
   EXPECT_EQ(r.out, "");
 }
 
@@ -44,18 +54,107 @@ TEST(Program, Version) {
   const Result r = run({"--version"});
   EXPECT_EQ(r.status, 0);
   EXPECT_TRUE(r.out.starts_with("heed "));
+  EXPECT_EQ(run({"version"}).out, r.out);
+  EXPECT_EQ(run({"-V"}).out, r.out);
+}
+
+TEST(Program, HelpIsACommandToo) {
+  EXPECT_EQ(run({"help"}).out, run({"--help"}).out);
+  EXPECT_EQ(run({"help", "translate"}).out, run({"translate", "--help"}).out);
+  EXPECT_EQ(run({"help", "bench", "decode"}).out, run({"bench", "decode", "-h"}).out);
+  const Result r = run({"help", "translate"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_NE(r.out.find("Usage: heed translate MODEL [TEXT] [options]\n"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("--beam N"), std::string::npos) << r.out;
+  EXPECT_NE(r.out.find("(1 to 1000;"), std::string::npos) << "the range";
+  EXPECT_NE(r.out.find("default: 5)"), std::string::npos) << "the default";
+  expect_message({"help", "trian"}, 2, "heed: there is no command 'trian'; did you mean train?");
+}
+
+TEST(Program, HelpFitsATerminal) {
+  for (const std::string& command : kCommands) {
+    std::istringstream lines(run({"help", command}).out);
+    for (std::string line; std::getline(lines, line);)
+      if (!line.starts_with("  heed ")) {  // examples are kept whole
+        EXPECT_LE(line.size(), 110u) << command << ": " << line;
+      }
+  }
+}
+
+TEST(Program, ErrorsHaveOneForm) {
+  expect_message({}, 2, "heed: a command is missing; heed --help lists them");
+  expect_message({"xyzzy"}, 2, "heed: there is no command 'xyzzy'; heed --help lists them");
+  expect_message({"translate", "m", "--beam", "abc"}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found 'abc'");
+  expect_message({"translate", "m", "--beam", "1001"}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found '1001'");
+  expect_message({"translate", "m", "--beam", "2.5"}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found '2.5'");
+  expect_message({"translate", "m", "--beam="}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found ''");
+  expect_message({"translate", "m", "--beam"}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found nothing");
+  expect_message({"translate", "m", "--beam", "--scores"}, 2,
+                 "heed translate: --beam takes a whole number from 1 to 1000; found the option --scores (write "
+                 "--beam=VALUE for a value that begins with --)");
+  expect_message({"translate", "m", "--beam", "3", "--beam", "4"}, 2,
+                 "heed translate: --beam is given once; found it again, with '4'");
+  expect_message({"translate", "m", "--bean", "3"}, 2,
+                 "heed translate: there is no option --bean; did you mean --beam?");
+  expect_message({"translate", "m", "--frobnicate"}, 2,
+                 "heed translate: there is no option --frobnicate; heed translate --help lists them");
+  expect_message({"translate", "m", "--scores=yes"}, 2, "heed translate: --scores takes no value; found --scores=yes");
+  expect_message({"translate"}, 2, "heed translate: MODEL is missing: folder of an encoder-decoder model");
+  expect_message({"translate", "m", "where", "is"}, 2,
+                 "heed translate: only options can follow TEXT; found 'is' (put a text of several words in quotes)");
+  expect_message({"info", "m", "n"}, 2, "heed info: only options can follow MODEL; found 'n'");
+  expect_message({"generate", "m", "--temperature", "nan"}, 2,
+                 "heed generate: --temperature takes a number from 0 to 1000000; found 'nan'");
+  expect_message({"attend", "x.npz", "--causal", "sideways"}, 2,
+                 "heed attend: --causal takes none, top-left or bottom-right; found 'sideways'");
+  expect_message({"inspect", "m", "t", "--part", "crss"}, 2,
+                 "heed inspect: --part takes encoder, decoder or cross; found 'crss'");
+  expect_message({"--threads", "abc", "info"}, 2, "heed: --threads takes a whole number from 1 to 1024; found 'abc'");
+  expect_message({"info", "--seed", "-1"}, 2, "heed info: --seed takes a whole number, 0 or more; found '-1'");
+  expect_message({"plot", "x", "--json"}, 2, "heed plot: --json: this command has no results in JSON");
+  expect_message({"info", "\x1b[31m"}, 1,
+                 "heed info: expected the folder of a model, a config.json or a preset (tiny, small, base, big); found "
+                 "'␛[31m'");
+  expect_message({"attend", "/no/such.npz"}, 1,
+                 "heed attend: \"/no/such.npz\" cannot be read: No such file or directory");
+  expect_message({"translate", "/no/such", "x"}, 1,
+                 "heed translate: expected a model folder at /no/such; found nothing");
+  expect_message({"bench"}, 2, "heed bench: a command is missing; heed bench --help lists them");
+}
+
+TEST(Program, TheLibrarysMessagesAreSentences) {
+  const Folder folder;
+  const std::string toml = folder.write("recipe.toml", "task = \"translation\"\n[schedule]\npeak = \"much\"\n");
+  const Result r = run({"train", "--config", toml, "--output", folder / "run"});
+  EXPECT_EQ(r.err, "heed train: " + toml + ", line 3: schedule.peak: expected a number, more than 0; found \"much\"\n");
+  const std::string context = folder.write("context.toml", "task = \"language_model\"\ncontext = 0\n");
+  const Result nested = run({"train", "--config", context, "--output", folder / "run"});
+  EXPECT_EQ(nested.err,
+            "heed train: " + context + ", line 2: context: expected a whole number, more than 0; found 0\n");
+}
+
+TEST(Program, AWrongEnvironmentIsNamed) {
+  const Result r = run({"info"}, {.environment = {"HEED_ISA=nonsense"}});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_TRUE(r.err.starts_with("heed info: HEED_ISA: expected one of ")) << r.err;
+}
+
+TEST(Program, OptionsOfTheCommandLine) {
+  // Underscores and dashes are the same; values may follow "="; behind "--" nothing is an option.
+  const Result a = run({"info", "base", "--source_length=10", "--json"});
+  EXPECT_EQ(a.out, run({"--json", "info", "--source-length", "10", "--", "base"}).out) << a.err;
+  EXPECT_EQ(run({"info", "--", "--base"}).status, 1);
 }
 
 TEST(Program, UsageErrorsExitWith2) {
-  expect_one_line(run({}), 2, "command");
-  expect_one_line(run({"trian"}), 2, "did you mean 'train'");
-  expect_one_line(run({"xyzzy"}), 2, "heed --help");
-  expect_one_line(run({"info", "--nonsense"}), 2, "--nonsense");
-  expect_one_line(run({"translate"}), 2, "model");
-  expect_one_line(run({"translate", "m", "--beam", "0"}), 2, "--beam");
-  expect_one_line(run({"translate", "m", "--beam", "many"}), 2, "--beam");
   expect_one_line(run({"translate", "m", "--beam", "2", "--n-best", "3"}), 2, "--n-best");
   expect_one_line(run({"translate", "m", "--too-long", "ignore"}), 2, "--too-long");
+  expect_one_line(run({"translate", "m", "--min-length", "9", "--max-length", "3"}), 2, "--min-length");
   expect_one_line(run({"info", "--threads", "0"}), 2, "--threads");
   expect_one_line(run({"--threads", "0", "info"}), 2, "--threads");
   expect_one_line(run({"info", "--threads", "-3"}), 2, "--threads");
@@ -64,7 +163,6 @@ TEST(Program, UsageErrorsExitWith2) {
   expect_one_line(run({"train", "--output", "x", "--set", "no_such_key=1"}), 2, "no_such_key");
   expect_one_line(run({"train", "--output", "x", "--schedule.peak", "much"}), 2, "schedule.peak");
   expect_one_line(run({"evaluate", "m"}), 2, "--pairs");
-  expect_one_line(run({"bench"}), 2, "subcommand");
 }
 
 TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
@@ -74,7 +172,7 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
     return static_cast<int>(std::count(result.out.begin(), result.out.end(), '\n'));
   };
   EXPECT_EQ(lines("attention", "1,2,1,40,40,8"), 2 + 4);
-  EXPECT_EQ(lines("rules", "1,2,1,40,40,8"), 2 + 19);
+  EXPECT_EQ(lines("options", "1,2,1,40,40,8"), 2 + 19);
   EXPECT_EQ(lines("decode", "1,2,1,1,70,8"), 2 + 4);
   const auto half = run({"bench", "attention", "--shape", "1,2,1,40,40,8", "--repeats", "1", "--dtype", "bf16"});
   EXPECT_EQ(half.status, 0) << half.err;
@@ -84,7 +182,18 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
   EXPECT_EQ(std::count(scaling.out.begin(), scaling.out.end(), '\n'), 2 + 2 + 2 + 1 + 2) << scaling.out;
   expect_one_line(run({"bench", "scaling", "--longest", "100"}), 2, "--longest");
   expect_one_line(run({"bench", "attention", "--dtype", "f64"}), 2, "f64");
-  expect_one_line(run({"bench", "rules", "--shape", "1,2,3"}), 1, "shape");
+  expect_one_line(run({"bench", "rules", "--shape", "1,2,3"}), 1, "shape");  // its name before version 0.2
+}
+
+TEST(Program, WithoutItsBenchmarksItSaysHowToGetThem) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"bench"}, {"bench", "attention", "--shape", "1,2,3"}}) {
+    const Result r = run(arguments, {.program = HEED_WITHOUT_BENCH});
+    expect_one_line(r, 1, "-DHEED_BUILD_BENCH=ON");
+  }
+  const Result help = run({"help", "bench"}, {.program = HEED_WITHOUT_BENCH});
+  EXPECT_EQ(help.status, 0);
+  EXPECT_NE(help.out.find("built without its benchmarks"), std::string::npos) << help.out;
 }
 
 TEST(Program, UnknownInstructionSet) {

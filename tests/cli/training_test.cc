@@ -187,9 +187,21 @@ TEST(Training, FromTextToTranslations) {
                                                    corpus.target_file, "--tokenize", "none", "--json"})
                                                   .out);
     EXPECT_EQ(scored["bleu"], json["bleu"]);
+    const Result printed = run({"evaluate", model, "--source", corpus.source_file, "--target", corpus.target_file,
+                                "--tokenize", "none", "--output", "-"});
+    EXPECT_EQ(printed.out, read(folder / "hyp"));
+    EXPECT_NE(printed.err.find("perplexity"), std::string::npos) << printed.err;
+    EXPECT_EQ(run({"evaluate", model, "--source", corpus.source_file, "--target", corpus.target_file, "--no-bleu",
+                   "--output", "-"})
+                  .status,
+              2);
     const std::string pairs = folder.write("pairs", "3 7\tthree seven\n3 7\tthree and seven\n4\tfour\n");
     const Result of_pairs = run({"evaluate", model, "--pairs", pairs});
     EXPECT_EQ(of_pairs.status, 0) << of_pairs.err;
+    EXPECT_EQ(of_pairs.err, "");
+    const Result swapped = run({"evaluate", model, "--pairs", folder.write("swapped", "three seven\t3 7\n")});
+    EXPECT_NE(swapped.err.find("swapped: 10 of 10 characters are unknown to the model"), std::string::npos)
+        << swapped.err;
     const Result unequal = run({"evaluate", model, "--source", corpus.source_file, "--target", pairs});
     EXPECT_EQ(unequal.status, 1);
     EXPECT_NE(unequal.err.find(pairs), std::string::npos) << unequal.err;
@@ -201,6 +213,10 @@ TEST(Training, FromTextToTranslations) {
     EXPECT_EQ(r.status, 0) << r.err;
     EXPECT_EQ(run({"translate", mean}, {.input = "3 7\n"}).status, 0);
     EXPECT_EQ(run({"average", model, "--last", "99", "--output", mean + "2"}).status, 1);
+    EXPECT_NE(r.err.find("the mean of 2 models: "), std::string::npos) << r.err;
+    const Result one = run({"average", model, "--output", mean + "3"});
+    EXPECT_EQ(one.status, 0) << one.err;
+    EXPECT_EQ(one.err.find("1 models"), std::string::npos) << one.err;
     const auto json = nlohmann::json::parse(run({"info", model, "--json"}).out);
     EXPECT_EQ(json["config"]["width"], 32);
   }
@@ -232,6 +248,42 @@ TEST(Training, InterruptedSavesAndGoesOn) {
     const Result resumed = run({"train", "--output", model, "--resume"}, {.signal = signal, .when = "update"});
     EXPECT_EQ(resumed.status, status) << resumed.err;
   }
+}
+
+// What training makes, inspect shows: the model has one token, the mask, that its tokenizer has not.
+TEST(Training, AMaskedLanguageModelIsInspected) {
+  const Folder folder;
+  std::string text;
+  for (int i = 0; i < 100; ++i) text += "the cat sat on the mat\nthe dog ran\n";
+  const std::string model = (folder / "model").string(), page = (folder / "page.html").string();
+  const Result trained = run({"train",
+                              "--task",
+                              "masked_language_model",
+                              "--train-source",
+                              folder.write("text", text),
+                              "--tokenizer",
+                              "pieces",
+                              "--preset",
+                              "tiny",
+                              "--set",
+                              "model.encoder_layers=1",
+                              "--set",
+                              "model.width=32",
+                              "--set",
+                              "model.feed_forward=64",
+                              "--max-updates",
+                              "3",
+                              "--log-every",
+                              "2",
+                              "--threads",
+                              "1",
+                              "--output",
+                              model});
+  ASSERT_EQ(trained.status, 0) << trained.err;
+  EXPECT_NE(trained.err.find("finished after 3 updates"), std::string::npos) << trained.err;
+  const Result r = run({"inspect", model, "the cat", "--output", page});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_TRUE(fs::exists(page));
 }
 
 TEST(Training, ALanguageModelGenerates) {

@@ -225,5 +225,22 @@ TEST(Beam, EverythingSuppressedGivesAnEmptyHypothesis) {
   EXPECT_FALSE(got[0][0].finished);
 }
 
+// Asked before each step; what is not done by then has no hypotheses, what is done keeps its own.
+TEST(Beam, StopsWhenAsked) {
+  const auto logits = random_logits(6, 4);
+  BeamOptions options{.beam = 3};
+  const auto whole = run(logits, 6, {2, 9}, options);
+  int asked = 0;
+  options.stop = [&] { return asked++ == 2; };
+  const auto cut = run(logits, 6, {2, 9}, options);
+  EXPECT_EQ(asked, 3);
+  ASSERT_FALSE(cut[0].empty()) << "two steps were enough";
+  EXPECT_EQ(cut[0][0].ids, whole[0][0].ids);
+  EXPECT_FALSE(whole[1].empty());
+  EXPECT_TRUE(cut[1].empty());
+  options.stop = [] { return false; };
+  EXPECT_EQ(run(logits, 6, {2, 9}, options)[1][0].ids, whole[1][0].ids);
+}
+
 }  // namespace
 }  // namespace heed::generate

@@ -1,0 +1,203 @@
+// Text in, text out: a model paired with its tokenizers, loaded from one folder.
+//
+//   const heed::Translator translator = heed::Translator::load("demo/en-zh");
+//   std::cout << translator.translate("Where is the station?").front().text << "\n";
+//
+// A pipeline never changes once it is loaded, and its copies share the weights: any number of threads may use one at
+// once. Nothing is printed. What is wrong with a folder, a text or an option is a heed::Error; what is only suspicious
+// about a text goes to TextOptions::on_warning.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <initializer_list>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/generate.h"
+#include "heed/inspect.h"
+#include "heed/models.h"
+#include "heed/text.h"
+
+namespace heed {
+
+// What happens to a text of more tokens than the model reads.
+enum class TooLong { refuse, cut };
+
+// Something about a text that its author may want to know.
+struct TextWarning {
+  enum class Kind {
+    cut,     // `total` tokens, of which the model reads `count`
+    unknown  // `count` of the text's `total` characters, half or more, are in no token of the vocabulary
+  } kind = Kind::cut;
+  int64_t text = 0;  // its place among the texts of the call
+  int64_t count = 0;
+  int64_t total = 0;
+};
+[[nodiscard]] std::string to_string(const TextWarning& warning);  // "1030 tokens, cut to 1023", say
+
+// How texts are read. A text must be valid UTF-8.
+struct TextOptions {
+  TooLong too_long = TooLong::refuse;
+  std::function<void(const TextWarning&)> on_warning = {};
+  // What errors call the text at a place of the call, "standard input, line 3", say; without it "text 3". A target
+  // (RecordOptions) has place 1.
+  std::function<std::string(int64_t text)> name = {};
+};
+
+// Options of record().
+struct RecordOptions {
+  // The text that an encoder-decoder says; without it the model translates. Other models take none.
+  std::optional<std::string> target = {};
+  generate::BeamOptions search = {};  // of that translation
+  TextOptions text = {};
+  // Told how many attention weights there will be, before they are computed. It may throw to refuse them.
+  std::function<void(int64_t weights)> on_size = {};
+};
+
+struct Translation {
+  std::string text;
+  double score = 0;                 // what translations are ranked by: see generate::BeamOptions
+  bool finished = false;            // ended by itself, not by the limit of its length
+  std::vector<std::string> tokens;  // as a reader should see them: "▁Where", "车"
+  std::vector<float> log_probs;     // of each token, and of the end where it was reached
+};
+
+struct TranslatorOptions {
+  generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
+  int64_t batch_tokens = 4096;        // source tokens in a batch, padding and beam included
+  TextOptions text = {};
+  std::function<void(int64_t done)> progress = {};  // texts translated so far, some of them not yet delivered
+};
+
+// An encoder-decoder that reads one language and writes another.
+class Translator {
+ public:
+  // A folder that `heed train` or models::save() and Tokenizer::save() have written. Throws Error where it holds
+  // another kind of model, or tokenizers that do not fit.
+  [[nodiscard]] static Translator load(const std::filesystem::path& folder);
+
+  // One text: its n_best translations, the best first. An empty text has one empty translation.
+  [[nodiscard]] std::vector<Translation> translate(std::string_view text, const TranslatorOptions& options = {}) const;
+  // Many: a list for each, in their order.
+  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::span<const std::string> texts,
+                                                                const TranslatorOptions& options = {}) const;
+  [[nodiscard]] std::vector<std::vector<Translation>> translate(std::initializer_list<std::string> texts,
+                                                                const TranslatorOptions& options = {}) const {
+    return translate(std::span(texts.begin(), texts.size()), options);
+  }
+  // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
+  // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. What stands
+  // before a text that is refused is delivered before the Error. Returns how many were delivered: all, unless
+  // options.search.stop() said so.
+  int64_t translate(std::span<const std::string> texts, const TranslatorOptions& options,
+                    const std::function<void(int64_t text, std::vector<Translation> translations)>& deliver) const;
+
+  // Who attends to whom while the model says the target of `source`. Throws Error for an empty source.
+  [[nodiscard]] inspect::Record record(std::string_view source, const RecordOptions& options = {}) const;
+
+  // The ids that the encoder reads: the text's tokens and the end id, as in training; none of an empty text.
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TextOptions& options = {}) const;
+  [[nodiscard]] const models::Transformer& model() const { return *model_; }
+  [[nodiscard]] const text::Tokenizer& source_tokenizer() const { return *source_; }
+  [[nodiscard]] const text::Tokenizer& target_tokenizer() const { return *target_; }
+
+ private:
+  Translator() = default;
+  std::shared_ptr<const models::Transformer> model_;
+  std::shared_ptr<const text::Tokenizer> source_, target_;
+};
+
+struct Generation {
+  std::string text;       // what was added to the prompt
+  bool finished = false;  // the model ended the text
+  std::vector<std::string> tokens;
+  std::vector<float> log_probs;  // of each token, and of the end where it was reached
+};
+
+struct GeneratorOptions {
+  generate::SamplingOptions sampling = {};
+  bool ignore_end = false;  // go on where the model ends the text
+  TextOptions text = {};
+  // The new text, piece by piece as it is made; false stops. Together the pieces are what follows the prompt. (Those of
+  // a SentencePiece model begin with the space between the prompt and Generation::text.)
+  std::function<bool(std::string_view piece)> on_text = {};
+};
+
+// A decoder-only model that continues texts.
+//
+//   const heed::Generator generator = heed::Generator::load("runs/shakespeare");
+//   std::cout << generator.generate("ROMEO:", {.sampling = {.temperature = 0.8, .seed = 7}}).text;
+//
+// The same seed gives the same text.
+class Generator {
+ public:
+  [[nodiscard]] static Generator load(const std::filesystem::path& folder);  // errors as of Translator
+
+  // An empty prompt starts a text as the training's texts start. Prompts longer than the model's window keep their end.
+  [[nodiscard]] Generation generate(std::string_view prompt, const GeneratorOptions& options = {}) const;
+  // Who attends to whom while the model reads `text`, and the likeliest next token at each place.
+  [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;
+
+  [[nodiscard]] const models::Gpt& model() const { return *model_; }
+  [[nodiscard]] const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  Generator() = default;
+  std::shared_ptr<const models::Gpt> model_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+};
+
+struct EncoderOptions {
+  int64_t batch_tokens = 4096;  // tokens in a batch, padding included
+  TextOptions text = {};
+};
+
+// The states of one text: a row for each token, the first and the last of which are the begin and the end.
+struct Encoding {
+  std::vector<std::string> tokens;
+  Tensor states;  // (L, E)
+};
+
+// An encoder-only model that turns texts into vectors.
+//
+//   const heed::Encoder encoder = heed::Encoder::load("runs/bert");
+//   const heed::Tensor vectors = encoder.embed(texts);  // (number of texts, E)
+class Encoder {
+ public:
+  [[nodiscard]] static Encoder load(const std::filesystem::path& folder);  // errors as of Translator
+
+  [[nodiscard]] Encoding encode(std::string_view text, const EncoderOptions& options = {}) const;
+  // The mean of each text's states: (number of texts, E). No row depends on the other texts.
+  [[nodiscard]] Tensor embed(std::span<const std::string> texts, const EncoderOptions& options = {}) const;
+  [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;
+
+  [[nodiscard]] const models::Bert& model() const { return *model_; }
+  [[nodiscard]] const text::Tokenizer& tokenizer() const { return *tokenizer_; }
+
+ private:
+  Encoder() = default;
+  std::shared_ptr<const models::Bert> model_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+};
+
+// What kind of model the folder holds: which of the three classes above loads it.
+[[nodiscard]] models::Architecture architecture_of(const std::filesystem::path& folder);
+// The record() of that class.
+[[nodiscard]] inspect::Record record_attention(const std::filesystem::path& folder, std::string_view text,
+                                               const RecordOptions& options = {});
+
+// How much of a text a tokenizer knows: characters that are not spaces, and those of them in no token of `ids`.
+struct Coverage {
+  int64_t characters = 0;
+  int64_t unknown = 0;
+  [[nodiscard]] bool mostly_unknown() const { return characters > 0 && 2 * unknown >= characters; }
+};
+[[nodiscard]] Coverage coverage(const text::Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids);
+
+}  // namespace heed

@@ -1,0 +1,80 @@
+#include "cli/errors.h"
+
+#include <algorithm>
+
+namespace heed::cli {
+namespace {
+
+bool is_name(char c) {
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == ':';
+}
+
+// The length of "[function] " at the start of `text`, or 0.
+size_t function_size(std::string_view text) {
+  if (!text.starts_with('[')) return 0;
+  const size_t close = static_cast<size_t>(std::find_if_not(text.begin() + 1, text.end(), is_name) - text.begin());
+  return close > 1 && text.substr(close, 2) == "] " ? close + 2 : 0;
+}
+
+// Removes the names of functions. They stand at the beginning, and where one message contains another.
+std::string without_functions(std::string_view text) {
+  std::string out;
+  while (!text.empty()) {
+    if (out.empty() || out.ends_with(": ") || out.ends_with("; ")) text.remove_prefix(function_size(text));
+    if (text.empty()) break;
+    out += text[0];
+    text.remove_prefix(1);
+  }
+  return out;
+}
+
+// The position of the last `wanted` (the first one with `first`) before `end` and outside of quotes, or npos.
+size_t find_outside_quotes(std::string_view text, std::string_view wanted, size_t end, bool first) {
+  size_t found = std::string_view::npos;
+  bool quoted = false;
+  for (size_t i = 0; i < end; ++i) {
+    if (text[i] == '"') quoted = !quoted;
+    if (quoted || text.substr(i, wanted.size()) != wanted) continue;
+    found = i;
+    if (first) break;
+  }
+  return found;
+}
+
+}  // namespace
+
+std::string plain_message(std::string_view text) {
+  std::string plain = without_functions(text);
+  if (function_size(text) == 0) return plain;
+  const size_t end = std::min(find_outside_quotes(plain, "; ", plain.size(), true), plain.size());
+  const size_t colon = find_outside_quotes(plain, ": ", end, false);
+  const size_t begin = colon == std::string::npos ? 0 : colon + 2;
+  // "x": a file that can be read; No such file -> "x" cannot be read: No such file
+  constexpr std::string_view kCan = " that can be ";
+  const size_t can = plain.find(kCan, begin);
+  if (colon != std::string::npos && can < end && end < plain.size()) {
+    const std::string done = plain.substr(can + kCan.size(), end - can - kCan.size());
+    return plain.substr(0, colon) + " cannot be " + done + ": " + plain.substr(end + 2);
+  }
+  return plain.insert(begin, "expected ");
+}
+
+std::string_view hint_for(std::string_view command, std::string_view text) {
+  const auto says = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
+  if (says("o space left") && !text.starts_with("standard output"))
+    return command == "heed train" ? "free some space; --resume goes on from the last checkpoint" : "free some space";
+  if (says("tokens that the model reads") && (command == "heed translate" || command == "heed inspect"))
+    return "--too-long cut reads the beginning";
+  if (says("found a decoder-only model")) return "heed generate continues text with it";
+  if (says("found an encoder-decoder")) return "heed translate runs it";
+  return {};
+}
+
+std::string_view hint_for_memory(std::string_view command) {
+  if (command == "heed train" || command == "heed translate" || command == "heed evaluate")
+    return "a smaller --batch-tokens needs less";
+  if (command == "heed inspect") return "a shorter text needs less";
+  return {};
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,36 @@
+#include "cli/numbers.h"
+
+#include <fmt/core.h>
+
+namespace heed::cli {
+
+std::string with_commas(int64_t number) {
+  const std::string digits = std::to_string(number);
+  const size_t first = digits[0] == '-' ? 1 : 0;
+  std::string out;
+  for (size_t i = 0; i < digits.size(); ++i) {
+    if (i > first && (digits.size() - i) % 3 == 0) out += ',';
+    out += digits[i];
+  }
+  return out;
+}
+
+std::string bytes_text(int64_t bytes) {
+  const double b = static_cast<double>(bytes);
+  if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", b / 1e9);
+  if (bytes >= 1'000'000) return fmt::format("{:.1f} MB", b / 1e6);
+  if (bytes >= 1'000) return fmt::format("{:.1f} kB", b / 1e3);
+  return fmt::format("{} bytes", bytes);
+}
+
+std::string duration_text(double seconds) {
+  const int64_t total = seconds > 0 ? static_cast<int64_t>(seconds + 0.5) : 0;
+  const int64_t hours = total / 3600, minutes = total / 60 % 60, rest = total % 60;
+  return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
+}
+
+std::string counted(int64_t count, const char* one, const char* more) {
+  return with_commas(count) + " " + (count == 1 ? one : more);
+}
+
+}  // namespace heed::cli

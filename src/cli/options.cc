@@ -1,0 +1,226 @@
+// Values of options: what each takes, and how a word becomes a number, a text or a choice.
+#include "cli/options.h"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <type_traits>
+
+#include "cli/console.h"
+
+namespace heed::cli {
+namespace {
+
+template <class T>
+struct Inner {
+  using type = T;
+};
+template <class T>
+struct Inner<std::optional<T>> {
+  using type = T;
+};
+
+// The type a variable's value has, whether it is optional or not.
+template <class Pointer>
+using ValueOf = typename Inner<std::remove_pointer_t<Pointer>>::type;
+
+template <class T>
+bool parse_number(const std::string& text, T& value) {
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, value);
+  if constexpr (std::is_floating_point_v<T>) {
+    if (!std::isfinite(value)) return false;
+  }
+  return error == std::errc() && stop == end;
+}
+
+std::string joined(const std::vector<std::string>& words, const char* last) {
+  std::string out;
+  for (size_t i = 0; i < words.size(); ++i) out += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
+  return out;
+}
+
+std::string bound_text(double bound) { return fmt::format("{:.12g}", bound); }
+
+size_t distance(std::string_view a, std::string_view b) {  // letters inserted, deleted or replaced
+  std::vector<size_t> row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    size_t diagonal = std::exchange(row[0], i);
+    for (size_t j = 1; j <= b.size(); ++j)
+      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
+  }
+  return row[b.size()];
+}
+
+}  // namespace
+
+Option::Option(std::string name, Variable variable, std::string help, std::string group)
+    : name_(std::move(name)),
+      help_(std::move(help)),
+      group_(std::move(group)),
+      variable_(std::move(variable)),
+      least_(std::numeric_limits<double>::lowest()),
+      most_(std::numeric_limits<double>::max()) {
+  // What the variable holds now is the default.
+  std::visit(
+      [&](auto& target) {
+        using Target = std::decay_t<decltype(target)>;
+        if constexpr (std::is_same_v<Target, bool*>) {
+          takes_ = "";
+        } else if constexpr (std::is_same_v<Target, Choice>) {
+          takes_ = joined(target.words, "|");
+          for (size_t at; (at = takes_.find(", ")) != std::string::npos;) takes_.replace(at, 2, "|");
+        } else if constexpr (std::is_same_v<Target, Action>) {
+          takes_ = "VALUE";
+        } else {
+          using Value = ValueOf<Target>;
+          if constexpr (std::is_arithmetic_v<Value>) {
+            takes_ = std::is_integral_v<Value> ? "N" : "NUMBER";
+            if constexpr (std::is_arithmetic_v<std::remove_pointer_t<Target>>) default_ = fmt::format("{}", *target);
+          } else {
+            takes_ = "TEXT";
+            if constexpr (std::is_same_v<Target, std::string*>) default_ = *target;
+          }
+        }
+      },
+      variable_);
+}
+
+Option& Option::required() {
+  required_ = true;
+  return *this;
+}
+
+Option& Option::takes(std::string what) {
+  takes_ = std::move(what);
+  return *this;
+}
+
+Option& Option::range(double least, double most) {
+  least_ = least;
+  most_ = most;
+  has_range_ = true;
+  return *this;
+}
+
+Option& Option::one_of(std::vector<std::string> words) {
+  words_ = std::move(words);
+  takes_.clear();
+  for (const std::string& word : words_) takes_ += (takes_.empty() ? "" : "|") + word;
+  return *this;
+}
+
+Option& Option::allows(std::string values) {
+  allowed_ = std::move(values);
+  return *this;
+}
+
+Option& Option::shows(std::string default_text) {
+  default_ = std::move(default_text);
+  return *this;
+}
+
+std::string Option::expected() const {
+  if (!words_.empty()) return joined(words_, " or ");
+  return std::visit(
+      [&](const auto& target) -> std::string {
+        using Target = std::decay_t<decltype(target)>;
+        if constexpr (std::is_same_v<Target, Choice>) {
+          return joined(target.words, " or ");
+        } else if constexpr (std::is_same_v<Target, Action>) {
+          return "a value";
+        } else {
+          using Value = ValueOf<Target>;
+          if constexpr (std::is_arithmetic_v<Value>) {
+            const std::string kind = std::is_integral_v<Value> ? "a whole number" : "a number";
+            if (has_range_ && most_ < kMany) return kind + " from " + bound_text(least_) + " to " + bound_text(most_);
+            if (has_range_) return kind + ", " + bound_text(least_) + " or more";
+            return std::is_unsigned_v<Value> ? kind + ", 0 or more" : kind;
+          } else {
+            return takes_ == "FILE" ? "the name of a file" : takes_ == "DIR" ? "the name of a folder" : "a text";
+          }
+        }
+      },
+      variable_);
+}
+
+void Option::refuse(std::string_view found) const {
+  throw UsageError(fmt::format("{} takes {}; found {}", name_, expected(), found));
+}
+
+void Option::set(const std::string& text) {
+  const std::string found = in_quotes(text);
+  if (given_ && !repeats() && !is_flag() && !std::holds_alternative<Action>(variable_))
+    throw UsageError(fmt::format("{} is given once; found it again, with {}", name_, found));
+  given_ = true;
+  if (!words_.empty() && std::find(words_.begin(), words_.end(), text) == words_.end()) refuse(found);
+  std::visit(
+      [&](auto& target) {
+        using Target = std::decay_t<decltype(target)>;
+        if constexpr (std::is_same_v<Target, bool*>) {
+          *target = true;
+        } else if constexpr (std::is_same_v<Target, Choice>) {
+          const auto word = std::find(target.words.begin(), target.words.end(), text);
+          if (word == target.words.end()) refuse(found);
+          target.set(static_cast<size_t>(word - target.words.begin()));
+        } else if constexpr (std::is_same_v<Target, Action>) {
+          target(text);
+        } else {
+          using Value = ValueOf<Target>;
+          if constexpr (std::is_arithmetic_v<Value>) {
+            Value value{};
+            if (!parse_number(text, value)) refuse(found);
+            const auto number = static_cast<double>(value);
+            if (number < least_ || number > most_) refuse(found);
+            *target = value;
+          } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
+            target->push_back(text);
+          } else {
+            *target = text;
+          }
+        }
+      },
+      variable_);
+}
+
+void Option::check_given() const {
+  if (!required_ || given_) return;
+  std::string what = help_;
+  if (what[0] >= 'A' && what[0] <= 'Z') what[0] = static_cast<char>(what[0] - 'A' + 'a');
+  throw UsageError(fmt::format("{} is missing: {}", name_, what));
+}
+
+std::string Option::heading() const {
+  if (positional()) return repeats() ? name_ + " ..." : name_;
+  return takes_.empty() ? name_ : name_ + " " + takes_;
+}
+
+std::string Option::description() const {
+  std::string more;
+  const auto add = [&](const std::string& text) { more += (more.empty() ? "" : "; ") + text; };
+  if (has_range_ && most_ < kMany) add(bound_text(least_) + " to " + bound_text(most_));
+  if (!allowed_.empty()) add(allowed_);
+  if (required_ && !positional()) add("required");
+  if (!default_.empty()) add("default: " + default_);
+  return more.empty() ? help_ : help_ + " (" + more + ")";
+}
+
+std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates) {
+  std::string_view nearest;
+  size_t best = std::max<size_t>(2, word.size() / 4) + 1;  // a word further away is no typing error
+  for (const std::string_view candidate : candidates) {
+    const bool begins = word.size() > 3 && candidate.starts_with(word);
+    const size_t edits = begins ? 1 : distance(word, candidate);
+    if (edits < best) {
+      best = edits;
+      nearest = candidate;
+    }
+  }
+  return nearest;
+}
+
+}  // namespace heed::cli

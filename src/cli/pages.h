@@ -1,0 +1,17 @@
+// How large a page of attention may become.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace heed::cli {
+
+struct Context;
+
+// Throws Error, with what to do instead, where a page of so many weights would take more than 20 MB.
+void check_page_size(int64_t weights, std::string_view instead);
+// Writes a page, after a message about its size where it is large all the same.
+void write_page(const std::string& file, const std::string& page, const Context& context);
+
+}  // namespace heed::cli

@@ -1,0 +1,32 @@
+// Warnings about texts, on standard error.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "heed/pipelines.h"
+
+namespace heed::cli {
+
+// Writes what the pipelines warn of: every text that is cut; the first text that is mostly unknown and, at the end, how
+// many there were.
+class TextWarnings {
+ public:
+  // `name`: what the text at a place is called, "standard input, line 3".
+  explicit TextWarnings(std::function<std::string(int64_t text)> name) : name_(std::move(name)) {}
+  ~TextWarnings();
+  TextWarnings(const TextWarnings&) = delete;
+  TextWarnings& operator=(const TextWarnings&) = delete;
+
+  // For a pipeline. This object must outlive it.
+  [[nodiscard]] TextOptions options(TooLong too_long);
+
+ private:
+  std::function<std::string(int64_t)> name_;
+  int64_t unknown_ = 0;
+};
+
+// Warns once where half or more of the characters of all lines are unknown to the tokenizer.
+void warn_of_unknown(const text::Tokenizer& tokenizer, std::span<const std::string> lines, const std::string& name);
+
+}  // namespace heed::cli

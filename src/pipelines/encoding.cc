@@ -1,0 +1,89 @@
+#include "pipelines/encoding.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+
+namespace heed {
+namespace {
+
+// Code points that are neither spaces nor SentencePiece's mark for one.
+int64_t count_characters(std::string_view text) {
+  constexpr std::string_view kSpace = "\u2581";
+  int64_t count = 0;
+  for (size_t i = 0; i < text.size(); ++i) {
+    const auto byte = static_cast<unsigned char>(text[i]);
+    const bool starts = (byte & 0xC0) != 0x80;
+    if (starts && byte > ' ' && !text.substr(i).starts_with(kSpace)) ++count;
+  }
+  return count;
+}
+
+}  // namespace
+
+std::string to_string(const TextWarning& warning) {
+  if (warning.kind == TextWarning::Kind::cut)
+    return std::to_string(warning.total) + " tokens, cut to " + std::to_string(warning.count);
+  return std::to_string(warning.count) + " of " + std::to_string(warning.total) +
+         " characters are unknown to the model; is the text in the language that it reads?";
+}
+
+Coverage coverage(const text::Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids) {
+  Coverage result{.characters = count_characters(text)};
+  const int32_t unknown = tokenizer.special().unknown;
+  if (std::find(ids.begin(), ids.end(), unknown) == ids.end()) return result;
+  int64_t known = 0;
+  for (const int32_t id : ids)
+    if (id != unknown) known += count_characters(tokenizer.piece(id));
+  result.unknown = std::max<int64_t>(0, result.characters - known);
+  return result;
+}
+
+}  // namespace heed
+
+namespace heed::pipelines {
+
+Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
+                const TextOptions& options, const char* function) {
+  const auto name = [&] { return options.name ? options.name(index) : "text " + std::to_string(index + 1); };
+  const size_t valid = text::valid_utf8_prefix(text);
+  if (valid != text.size()) {
+    constexpr std::string_view kDigits = "0123456789abcdef";
+    const auto byte = static_cast<unsigned char>(text[valid]);
+    fail(function, name(), ": valid UTF-8; found byte 0x", kDigits.substr(byte >> 4, 1), kDigits.substr(byte & 15, 1),
+         " at position ", valid + 1);
+  }
+  Ids ids = tokenizer.encode(text);
+  const auto count = static_cast<int64_t>(ids.size());
+  if (count > longest) {
+    require(options.too_long == TooLong::cut, function, name(), ": at most the ", longest,
+            " tokens that the model reads; found ", count);
+    if (options.on_warning)
+      options.on_warning({.kind = TextWarning::Kind::cut, .text = index, .count = longest, .total = count});
+    ids.resize(static_cast<size_t>(longest));
+  } else if (options.on_warning) {  // (what is cut is warned of once)
+    const Coverage covered = coverage(tokenizer, text, ids);
+    if (covered.mostly_unknown())
+      options.on_warning(
+          {.kind = TextWarning::Kind::unknown, .text = index, .count = covered.unknown, .total = covered.characters});
+  }
+  return ids;
+}
+
+std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& ids) {
+  std::vector<std::string> out;
+  out.reserve(ids.size());
+  for (const int32_t id : ids) out.push_back(tokenizer.piece(id));
+  return out;
+}
+
+Tensor as_row(const Ids& ids) {
+  return Tensor::from(std::span<const int32_t>(ids), {1, static_cast<int64_t>(ids.size())});
+}
+
+Tensor length_of(const Ids& ids) {
+  const auto length = static_cast<int32_t>(ids.size());
+  return Tensor::from(std::span<const int32_t>(&length, 1), {1});
+}
+
+}  // namespace heed::pipelines

@@ -1,0 +1,33 @@
+// A folder with a model of one kind and the tokenizers that fit it.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+
+#include "heed/error.h"
+#include "heed/models.h"
+#include "heed/text.h"
+
+namespace heed::pipelines {
+
+// "an encoder-decoder", "a decoder-only model", "an encoder-only model".
+[[nodiscard]] std::string_view words_for(models::Architecture architecture);
+
+// The folder's model. Throws Error where it is none of class Wanted, which is that of `architecture`.
+template <class Wanted>
+[[nodiscard]] std::shared_ptr<const Wanted> load_model(const std::filesystem::path& folder, const char* function,
+                                                       models::Architecture architecture) {
+  const std::shared_ptr<const models::Model> model = models::load(folder);
+  auto wanted = std::dynamic_pointer_cast<const Wanted>(model);
+  require(wanted != nullptr, function, folder.string(), ": ", words_for(architecture), "; found ",
+          words_for(model->config().architecture));
+  return wanted;
+}
+
+// The folder's tokenizer of that side. Throws Error unless it has as many tokens as the model: `vocabulary`, of which
+// the one of `mask_id` (-1: none) may be the model's alone.
+[[nodiscard]] std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder,
+                                                                    text::Side side, const char* function,
+                                                                    int64_t vocabulary, int64_t mask_id = -1);
+
+}  // namespace heed::pipelines

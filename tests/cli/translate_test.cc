@@ -1,0 +1,110 @@
+// heed translate as a person meets it: a text in the command, a terminal, an interrupt, a pipe that closes.
+#include <gtest/gtest.h>
+
+#include <pty.h>
+#include <algorithm>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "cli/program.h"
+
+namespace heed::cli::test {
+namespace {
+
+const std::string kDemo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+
+// The demo's sentences again and again: far more than can be translated before somebody looks at the first.
+std::string many_lines(int times) {
+  const std::string twelve = read(fs::path(kDemo).parent_path() / "sentences.txt");
+  std::string text;
+  for (int i = 0; i < times; ++i) text += twelve;
+  return text;
+}
+
+TEST(Translate, ATextInTheCommand) {
+  const Result r = run({"translate", kDemo, "Where is the station?"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, "车站在哪里？\n");
+  EXPECT_EQ(r.err, "");
+  EXPECT_EQ(run({"translate", kDemo, "Where is\nthe station?"}).out, r.out) << "one text, one line";
+  const auto json = nlohmann::json::parse(run({"translate", kDemo, "Where is the station?", "--json"}).out);
+  EXPECT_EQ(json["source"], "Where is the station?");
+  EXPECT_EQ(json["translations"][0]["text"], "车站在哪里？");
+}
+
+TEST(Translate, AFileIsNoText) {
+  const Folder folder;
+  const std::string file = folder.write("english.txt", "Where is the station?\n");
+  const Result r = run({"translate", kDemo, file});
+  EXPECT_EQ(r.status, 2);
+  EXPECT_NE(r.err.find("--input " + file), std::string::npos) << r.err;
+  EXPECT_EQ(run({"translate", kDemo, "--input", file}).out, "车站在哪里？\n");
+  EXPECT_EQ(run({"translate", kDemo, "x", "--input", file}).status, 2);
+  EXPECT_EQ(run({"translate", kDemo, "--input", "-"}, {.input = "Where is the station?\n"}).out, "车站在哪里？\n");
+  const Result missing = run({"translate", kDemo, "--input", "/no/such"});
+  EXPECT_EQ(missing.err, "heed translate: /no/such cannot be read: No such file or directory\n");
+}
+
+TEST(Translate, ATerminalIsToldWhatIsRead) {
+  int terminal = 0, other_side = 0;
+  ASSERT_EQ(openpty(&terminal, &other_side, nullptr, nullptr, nullptr), 0);
+  std::vector<char> name(256);
+  ASSERT_EQ(ttyname_r(other_side, name.data(), name.size()), 0);
+  Conversation heed({"translate", kDemo}, name.data());
+  const std::string typed = "Where is the station?\n\x04";  // Ctrl-D
+  ASSERT_GT(::write(terminal, typed.data(), typed.size()), 0);
+  EXPECT_EQ(heed.hear(), "车站在哪里？");
+  const Result r = heed.end();
+  EXPECT_EQ(r.status, 0);
+  EXPECT_NE(r.err.find("standard input"), std::string::npos) << r.err;
+  close(terminal);
+  close(other_side);
+}
+
+TEST(Translate, AnInterruptIsAnsweredAndWhatIsDoneIsWritten) {
+  const Folder folder;
+  const std::string input = many_lines(200);  // 2,400 lines
+  const std::string file = folder.write("input", input);
+  std::istringstream first(read(fs::path(kDemo).parent_path() / "chinese.txt"));
+  std::vector<std::string> chinese;
+  for (std::string line; std::getline(first, line);) chinese.push_back(line);
+  for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+    Conversation heed({"translate", kDemo}, file);
+    EXPECT_EQ(heed.hear(), chinese[0]) << "long before the end";
+    heed.signal(signal);
+    std::istringstream rest(heed.hear_all());
+    size_t lines = 1;
+    for (std::string line; std::getline(rest, line); ++lines) EXPECT_EQ(line, chinese[lines % chinese.size()]);
+    EXPECT_LT(lines, 2400u);
+    const Result r = heed.end();
+    EXPECT_EQ(r.status, status);
+    EXPECT_EQ(r.err, "");
+  }
+}
+
+TEST(Translate, AClosedPipeEndsItQuietly) {
+  const Folder folder;
+  Conversation heed({"translate", kDemo}, folder.write("input", many_lines(200)));
+  EXPECT_NE(heed.hear(), "");
+  heed.stop_listening();  // as `| head -1` does
+  const Result r = heed.end();
+  EXPECT_EQ(r.status, 141);
+  EXPECT_EQ(r.err, "");
+}
+
+TEST(Translate, WarnsOfTextThatTheModelDoesNotKnow) {
+  const Result r = run({"translate", kDemo}, {.input = "Where is the station?\n车站在哪里？\n火车来了。\n"});
+  EXPECT_EQ(r.status, 0);
+  EXPECT_EQ(std::count(r.out.begin(), r.out.end(), '\n'), 3);
+  std::istringstream lines(r.err);
+  std::string line;
+  std::getline(lines, line);
+  EXPECT_TRUE(line.starts_with("heed translate: warning: standard input, line 2: ")) << line;
+  EXPECT_NE(line.find("unknown to the model"), std::string::npos) << line;
+  std::getline(lines, line);
+  EXPECT_EQ(line, "heed translate: warning: 2 lines in all are mostly unknown to the model");
+  EXPECT_FALSE(std::getline(lines, line)) << line;
+}
+
+}  // namespace
+}  // namespace heed::cli::test
