@@ -6,7 +6,7 @@ In a document,
     <!-- printed by FILE -->  is followed by a code block equal to the "// Prints:" block of FILE (the tests of the examples
                               compare that block with what the program prints).
 --update rewrites the second kind. Links must lead to a file, and to a heading of the same page, that exists. A path and a test
-(`Suite.Name`) that a page of docs/ names must exist. A guide says how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
+(`Suite.Name`) that a page names must exist. A guide says how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
 each section the same numbers and the same words in `code`. Run by the tests.
 """
 import argparse
@@ -103,8 +103,7 @@ def check(root, document, update):
             problems.append(f"{name}: link to {target}, which does not exist")
         if anchor and not target and anchor not in anchors(text):
             problems.append(f"{name}: link to #{anchor}, but no heading of the page is called so")
-    if document.parent != root:
-        problems += [f"{name}: names {missing}, which does not exist" for missing in missing_names(root, text)]
+    problems += [f"{name}: names {missing}, which does not exist" for missing in missing_names(root, text)]
     if document.stem.startswith("guide"):
         for example in sorted(set(EXAMPLE.findall(text))):
             if f"```sh\nbuild/release/examples/{example}\n```" not in text:
