@@ -1,8 +1,10 @@
 # The commands of heed. CMake and Ninja do the work; see HACKING.md.
 #   make demo      translate a dozen English sentences into Chinese and draw the attention behind them
 #   make test      install what is missing, build everything, run all tests
+#   make examples  build the examples, run each once and compare what it prints; says where the programs are
 #   make results   train and evaluate for minutes, and compare with the figures in the documents
 #   make bench     measure the attention kernels and the matrix product against the processor's own peak
+#   make compare   build BASE=<commit> and this tree, and compare their benchmarks (ROUNDS=9 LINES="matmul decode:i8")
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
@@ -19,7 +21,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test results bench soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test examples results bench compare soak sanitize portable neon format packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -42,6 +44,12 @@ test: packages
 	cd $(BUILD) && $(CTEST)
 	@tools/list_skips.py $(BUILD)
 
+examples: build-packages
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_TESTS=OFF -DHEED_BUILD_EXAMPLES=ON >/dev/null
+	@cmake --build $(BUILD) -j $(JOBS) --target examples
+	@cd $(BUILD) && $(CTEST) -R '^example[.]'
+	@echo "The examples are in $(BUILD)/examples. Run one with: $(BUILD)/examples/formula"
+
 results: build-packages
 	$(CONFIGURE) -B $(BUILD) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
@@ -55,6 +63,13 @@ bench: build-packages
 	$(BUILD)/bin/heed bench options
 	$(BUILD)/bin/heed bench scaling
 	$(BUILD)/bin/heed bench matmul
+
+ROUNDS ?= 5
+compare: build-packages
+	@test -n "$(BASE)" || { echo "make compare needs BASE=<commit>" >&2; exit 1; }
+	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_BENCH=ON >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program
+	@tools/compare_benchmarks.py --base "$(BASE)" --now $(BUILD)/bin/heed --rounds "$(ROUNDS)" --jobs $(JOBS) $(LINES)
 
 CASES ?= 100000
 soak: packages

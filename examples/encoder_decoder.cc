@@ -1,7 +1,8 @@
-// The original Transformer, whole: built, trained for a few seconds to reverse its input, and asked.
+// The original Transformer: it is built, trained for a few seconds to reverse its input, and then used.
+// Run: make examples && build/release/examples/encoder_decoder
 //
-// generate(source): the encoder runs once; the decoder starts from <s>, takes the most probable token, appends it, and
-// stops at </s> or at the length limit. Ids: 0 <pad>, 1 <s>, 2 </s>, 3 <unk>, and the digits from 4.
+// To generate, the encoder runs once. The decoder starts with <s>, takes the most probable token, appends it, and stops
+// at </s> or at the length limit. Token numbers: 0 <pad>, 1 <s>, 2 </s>, 3 <unk>, and the digits from 4.
 //
 // Prints:
 //   parameters: 95520
@@ -25,7 +26,7 @@ namespace {
 constexpr int32_t kBegin = 1, kEnd = 2, kFirstDigit = 4;
 
 struct Batch {
-  text::Padded source, input, output;  // the decoder reads <s> y, and should say y </s>
+  text::Padded source, input, output;  // the decoder reads <s> y and learns to say y </s>
 };
 
 Batch reversal_batch(std::mt19937& random) {
@@ -93,7 +94,6 @@ int main() {
     adam.step(3e-3f * std::min(1.0f, static_cast<float>(update) / 50));
   }
   std::printf("loss after 400 updates below 0.1: %s\n", loss < 0.1 ? "yes" : "no");
-  for (const text::Ids& source : {text::Ids{7, 5, 8, 5, 9}, text::Ids{6, 11, 5, 12}}) {
+  for (const text::Ids& source : {text::Ids{7, 5, 8, 5, 9}, text::Ids{6, 11, 5, 12}})
     std::printf("reverse of%s:%s\n", digits(source).c_str(), digits(generate_greedily(model, source, 10)).c_str());
-  }
 }

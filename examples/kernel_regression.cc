@@ -1,9 +1,9 @@
 // Attention before the Transformer: kernel regression (Nadaraya and Watson, 1964).
+// Run: make examples && build/release/examples/kernel_regression
 //
-// out(q) = sum_i alpha(q, k_i) v_i / sum_j alpha(q, k_j): 40 noisy points of y = 2 sin(x) + x are the keys and values,
-// the queries are the places to predict at. The kernel alpha says who is near. A constant kernel averages everything; a
-// narrow one follows the noise. Writes one picture of the attention weights a kernel (kernel-<name>.svg).
-// After "Dive into Deep Learning", section 11.2.
+// out(q) = sum_i alpha(q, k_i) v_i / sum_j alpha(q, k_j). The keys and values are 40 noisy points of y = 2 sin(x) + x.
+// The queries are the places where y is predicted. The kernel alpha says how near a key is. For each kernel a picture
+// of the attention weights is written: kernel-constant.svg and so on. After "Dive into Deep Learning", section 11.2.
 //
 // Prints:
 //   kernel         mean squared error
@@ -55,7 +55,7 @@ int main() {
       {"boxcar", alpha::boxcar(1.0f)},
       {"epanechnikov", alpha::epanechnikov(1.0f)},
       {"gaussian", alpha::gaussian(1.0f)},
-      // One of your own: any function of a query and a key that is not negative.
+      // A kernel of your own is any function of a query and a key that is never negative.
       {"parabola",
        [](std::span<const float> q, std::span<const float> k) {
          const double distance = static_cast<double>(q[0]) - static_cast<double>(k[0]);

@@ -1,7 +1,7 @@
-// Who may see whom: causal, padding and cross attention as masks on the scores.
+// Masks: which keys a query may see. Causal masks, padding, windows, and what happens to NaN.
+// Run: make examples && build/release/examples/masks
 //
-// A mask says which of the L x S scores enter the softmax: a position that may not be seen has weight exactly 0, and
-// whatever stands there (even NaN) cannot leak. A row that may see nothing gives 0, not NaN.
+// All scores are equal here, so the weights show the mask alone.
 //
 // Prints:
 //   causal, 4 tokens
@@ -9,20 +9,20 @@
 //     0.50 0.50 0.00 0.00
 //     0.33 0.33 0.33 0.00
 //     0.25 0.25 0.25 0.25
-//   the same as an additive mask of 0 and -inf: same bits
-//   2 queries, 4 keys, aligned bottom right (a cache): last row sees 4, first 3
+//   an additive mask of 0 and -inf gives the same bits
+//   causal, 2 new queries and 4 keys
 //     0.33 0.33 0.33 0.00
 //     0.25 0.25 0.25 0.25
-//   padding: the second sentence has 2 keys
+//   padding: sentences of 4 and 2 tokens, the first row of each
 //     0.25 0.25 0.25 0.25
 //     0.50 0.50 0.00 0.00
-//   window of 2 to the left
+//   causal, and a window of 2 keys to the left
 //     1.00 0.00 0.00 0.00
 //     0.50 0.50 0.00 0.00
 //     0.33 0.33 0.33 0.00
 //     0.00 0.33 0.33 0.33
-//   NaN behind the mask: output 1.00
-//   no key at all: output 0.00, logsumexp -inf
+//   the masked key and value are NaN: output 1.00
+//   all keys are masked: output 0.00, logsumexp -inf
 #include <heed/heed.h>
 
 #include <algorithm>
@@ -45,7 +45,6 @@ void print(const Tensor& weights, int64_t batch, int64_t rows) {
 }  // namespace
 
 int main() {
-  // All scores equal, so that the weights show the mask alone.
   const Tensor x = Tensor::full({1, 1, 4, 2}, 1.0f), two = Tensor::full({2, 1, 4, 2}, 1.0f);
 
   std::printf("causal, 4 tokens\n");
@@ -56,12 +55,12 @@ int main() {
     std::fill(additive.data<float>() + 4 * i + i + 1, additive.data<float>() + 4 * i + 4, -INFINITY);
   const Tensor added = attention(x, x, x, {.bias = additive, .want = {.weights = true}}).weights;
   const bool same = std::memcmp(causal.data<float>(), added.data<float>(), static_cast<size_t>(causal.nbytes())) == 0;
-  std::printf("the same as an additive mask of 0 and -inf: %s\n", same ? "same bits" : "different");
+  std::printf("an additive mask of 0 and -inf gives %s\n", same ? "the same bits" : "other bits");
 
-  std::printf("2 queries, 4 keys, aligned bottom right (a cache): last row sees 4, first 3\n");
+  std::printf("causal, 2 new queries and 4 keys\n");
   print(attention(x.slice(2, 0, 2), x, x, {.causal = Causal::bottom_right(), .want = {.weights = true}}).weights, 0, 2);
 
-  std::printf("padding: the second sentence has 2 keys\n");
+  std::printf("padding: sentences of 4 and 2 tokens, the first row of each\n");
   const std::vector<int32_t> lengths = {4, 2};
   const Tensor padded =
       attention(two, two, two,
@@ -70,15 +69,15 @@ int main() {
   print(padded, 0, 1);
   print(padded, 1, 1);
 
-  std::printf("window of 2 to the left\n");
+  std::printf("causal, and a window of 2 keys to the left\n");
   print(attention(x, x, x, {.causal = Causal::top_left(), .window = {.left = 2}, .want = {.weights = true}}).weights, 0,
         4);
 
   const Tensor poisoned = x.clone();
   std::fill_n(poisoned.data<float>() + 6, 2, NAN);  // the last key and value
   const AttentionResult clean = attention(x.slice(2, 0, 1), poisoned, poisoned, {.causal = Causal::top_left()});
-  std::printf("NaN behind the mask: output %.2f\n", clean.output.at({0, 0, 0, 0}));
+  std::printf("the masked key and value are NaN: output %.2f\n", clean.output.at({0, 0, 0, 0}));
   const AttentionResult nothing = attention(x, x, x, {.causal = Causal::offset(-4), .want = {.logsumexp = true}});
-  std::printf("no key at all: output %.2f, logsumexp %g\n", nothing.output.at({0, 0, 3, 0}),
+  std::printf("all keys are masked: output %.2f, logsumexp %g\n", nothing.output.at({0, 0, 3, 0}),
               nothing.logsumexp.at({0, 0, 3}));
 }

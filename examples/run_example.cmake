@@ -1,5 +1,20 @@
-# Runs PROGRAM with ARGUMENTS and compares what it prints with the lines after "// Prints:" at the top of SOURCE.
+# Runs PROGRAM with ARGUMENTS and compares what it prints with the lines after "// Prints:" at the top of SOURCE. The first line of
+# SOURCE says what the example shows, the second line how to run it.
 file(READ ${SOURCE} text)
+get_filename_component(name ${SOURCE} NAME_WE)
+set(run "// Run: make examples && build/release/examples/${name}")
+foreach(argument ${ARGUMENTS})
+  file(RELATIVE_PATH argument ${CMAKE_CURRENT_LIST_DIR}/.. ${argument})
+  string(APPEND run " ${argument}")
+endforeach()
+string(APPEND run "\n")
+string(FIND "${text}" "\n" first_line)
+math(EXPR second_line "${first_line} + 1")
+string(FIND "${text}" "${run}" found_run)
+if(NOT text MATCHES "^// [A-Z]" OR NOT found_run EQUAL second_line)
+  message(FATAL_ERROR "${SOURCE}: expected what it shows in the first line and in the second:\n${run}")
+endif()
+
 string(REGEX MATCH "// Prints:\n((//[^\n]*\n)+)" found "${text}")
 if(NOT found)
   message(FATAL_ERROR "${SOURCE}: no expected output (\"// Prints:\") at the top")
@@ -14,7 +29,6 @@ if(lines GREATER_EQUAL 100)
   message(FATAL_ERROR "${SOURCE}: ${lines} lines; an example has fewer than 100")
 endif()
 
-get_filename_component(name ${PROGRAM} NAME)
 set(folder ${CMAKE_CURRENT_BINARY_DIR}/example-output/${name})
 file(MAKE_DIRECTORY ${folder})
 execute_process(COMMAND ${PROGRAM} ${ARGUMENTS} WORKING_DIRECTORY ${folder} OUTPUT_VARIABLE output RESULT_VARIABLE result ERROR_VARIABLE errors)

@@ -1,9 +1,9 @@
-// Why attention divides by sqrt(d_k): measured for d_k from 4 to 1024.
+// Why attention divides the scores by sqrt(d_k): measured for d_k from 4 to 1024.
+// Run: make examples && build/release/examples/scale
 //
-// For independent components of variance 1 the dot product q.k has variance d_k. Without the scale the softmax of such
-// scores is almost one-hot (entropy near 0) and its gradient vanishes; with it neither depends on d_k. Entropy is in
-// nats over 64 keys (at most ln 64 = 4.159); the gradient is the mean of p (1 - p), the diagonal of the softmax's
-// derivative. Also writes scale.svg: the weights of one query, unscaled above and scaled below, for each d_k.
+// Entropy: of the 64 weights of a query, in nats, at most ln 64 = 4.159. Gradient: the mean of p (1 - p) over the
+// weights p, which is the diagonal of the softmax's derivative. The picture scale.svg shows the weights of one query
+// for each d_k, without the scale above and with the scale below.
 //
 // Prints:
 //    d_k   var(q.k)   entropy  gradient   | scaled: variance  entropy  gradient

@@ -1,8 +1,9 @@
-// A score function of one's own: keys further away count less, by a number that is learned for each head.
+// A score function of your own: each head learns how much less a distant key counts.
+// Run: make examples && build/release/examples/score_function
 //
 // Prints:
-//   key 1 gets 0.072 without it, 0.034 with it
-//   the slope is 0.4357, by differences 0.4357
+//   weight of a distant key: 0.072 without the function, 0.034 with it
+//   gradient of w: 0.4357, by finite differences 0.4357
 #include <heed/heed.h>
 
 #include <cstdio>
@@ -11,7 +12,7 @@ using namespace heed;
 
 struct LogDistance {                                                  // score - w_h log(1 + |distance|)
   Tensor table;                                                       // w (H)
-  HEED_INLINE auto entry(const auto& at) const { return at.head(); }  // which of its numbers a pair uses
+  HEED_INLINE auto entry(const auto& at) const { return at.head(); }  // a pair uses the number of its head
   template <class Number>
   HEED_INLINE Number operator()(const Number& score, const Number& w, const auto& at) const {
     return score - w * log(Number(1.0f) + Number(abs(at.distance())));
@@ -26,15 +27,15 @@ int main() {
     return attention(
         q, k, v, {.score = LogDistance{Tensor::from({w, 0.5f}, {2})}, .want = {.logsumexp = true, .weights = true}});
   };
-  std::printf("key 1 gets %.3f without it, %.3f with it\n", run(0).weights.at({0, 0, 5, 1}),
+  std::printf("weight of a distant key: %.3f without the function, %.3f with it\n", run(0).weights.at({0, 0, 5, 1}),
               run(1).weights.at({0, 0, 5, 1}));
 
   const AttentionOptions options{.score = LogDistance{Tensor::from({1.0f, 0.5f}, {2})}};
-  const Tensor slope = attention_backward(d_output, q, k, v, run(1), options, {.score_table = true}).score_table;
+  const Tensor gradient = attention_backward(d_output, q, k, v, run(1), options, {.score_table = true}).score_table;
   double above = 0, below = 0;
   for (int64_t n = 0; n < 96; ++n) {
     above += run(1.01f).output.contiguous().data<float>()[n];
     below += run(0.99f).output.contiguous().data<float>()[n];
   }
-  std::printf("the slope is %.4f, by differences %.4f\n", slope.at({0}), (above - below) / 0.02);
+  std::printf("gradient of w: %.4f, by finite differences %.4f\n", gradient.at({0}), (above - below) / 0.02);
 }

@@ -1,15 +1,15 @@
 // Multi-head attention from three functions: softmax(x, axis), linear(x, w, bias) and scaled_dot_product_attention.
+// Run: make examples && build/release/examples/simple_multi_head_attention
 //
-// SimpleMultiHeadAttention(hidden_size, num_heads, wq, wk, wv, wo), called as (query, key, value, mask): linear, split
-// into heads (N, L, H, D) -> (N, H, L, D), attention, merge (N, L, H*D), linear. The same result as
-// nn::MultiHeadAttention.
+// Linear layers, heads (N, L, H, D) -> (N, H, L, D), attention, heads side by side (N, L, H*D), a last linear layer.
+// The names are those of tiny-llm's first day; the result equals that of nn::MultiHeadAttention.
 //
 // Prints:
 //   softmax over axis 0 of [[0, 1], [0, 1]]: 0.5000 0.5000 0.5000 0.5000
-//   attention of (2, 3, 4, 5) over leading dimensions (2, 3): (2, 3, 4, 5)
-//   attention of (4, 5) without any: (4, 5)
+//   attention of (2, 3, 4, 5), leading dimensions (2, 3): (2, 3, 4, 5)
+//   attention of (4, 5), no leading dimensions: (4, 5)
 //   simple multi-head attention: (2, 6, 12)
-//   largest difference from nn::MultiHeadAttention: 0
+//   the largest difference from nn::MultiHeadAttention: 0
 #include <heed/heed.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using namespace heed;
 
 namespace {
 
-// softmax over any axis: the last one after a transpose.
+// Moves the axis to the end, takes the softmax there, and moves the axis back.
 Tensor softmax(const Tensor& x, int axis) {
   return ops::softmax(x.transpose(axis, -1).contiguous()).transpose(axis, -1).contiguous();
 }
@@ -33,7 +33,7 @@ class SimpleMultiHeadAttention {
   SimpleMultiHeadAttention(int64_t hidden_size, int64_t num_heads, Tensor wq, Tensor wk, Tensor wv, Tensor wo)
       : heads_(num_heads), size_(hidden_size / num_heads), wq_(wq), wk_(wk), wv_(wv), wo_(wo) {}
 
-  // query, key, value (N, L, hidden); mask: an additive one (L, L), or none.
+  // query, key, value (N, L, hidden); mask: additive (L, L), or none.
   Tensor operator()(const Tensor& query, const Tensor& key, const Tensor& value, const Tensor& mask = {}) const {
     const Tensor out = scaled_dot_product_attention(split(linear(query, wq_)), split(linear(key, wk_)),
                                                     split(linear(value, wv_)), {}, mask);
@@ -59,10 +59,10 @@ int main() {
 
   nn::Initializer random(7);
   const Tensor x = random.normal({2, 3, 4, 5}, 1.0f);
-  std::printf("attention of (2, 3, 4, 5) over leading dimensions (2, 3): %s\n",
+  std::printf("attention of (2, 3, 4, 5), leading dimensions (2, 3): %s\n",
               to_string(scaled_dot_product_attention(x, x, x).shape()).c_str());
   const Tensor flat = x.select(0, 0).select(0, 0);
-  std::printf("attention of (4, 5) without any: %s\n",
+  std::printf("attention of (4, 5), no leading dimensions: %s\n",
               to_string(scaled_dot_product_attention(flat, flat, flat).shape()).c_str());
 
   nn::MultiHeadAttention module({.width = 12, .heads = 3, .bias = false}, random);
@@ -78,5 +78,5 @@ int main() {
   for (int64_t i = 0; i < a.numel(); ++i)
     difference = std::max(difference, std::abs(a.data<float>()[i] - b.data<float>()[i]));
   std::printf("simple multi-head attention: %s\n", to_string(a.shape()).c_str());
-  std::printf("largest difference from nn::MultiHeadAttention: %g\n", static_cast<double>(difference));
+  std::printf("the largest difference from nn::MultiHeadAttention: %g\n", static_cast<double>(difference));
 }

@@ -1,5 +1,7 @@
 // Translates three sentences with the shipped model: text in, text out, and who attended to whom on the way.
-//   example_translate [FOLDER]      the folder of an encoder-decoder model; demo/en-zh unless given
+// Run: make examples && build/release/examples/translate demo/en-zh
+//
+// (The argument is the folder of an encoder-decoder model.)
 //
 // Prints:
 //   Where is the station?  ->  车站在哪里？

@@ -3,50 +3,110 @@
 
 In a document,
     <!-- from FILE -->        is followed by a code block whose text occurs in FILE, line by line;
-    <!-- printed by FILE -->  is followed by a code block equal to the "// Prints:" block of FILE (checked by the tests).
---update rewrites the second kind. Relative links must lead to something. Run by the tests.
+    <!-- printed by FILE -->  is followed by a code block equal to the "// Prints:" block of FILE (the tests of the examples
+                              compare that block with what the program prints).
+--update rewrites the second kind. Links must lead to a file, and to a heading of the same page, that exists. A guide says
+how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
+each section the same numbers and the same words in `code`. Run by the tests.
 """
 import argparse
+import collections
 import pathlib
 import re
 import sys
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent
 QUOTE = re.compile(r"<!-- from (\S+) -->\n```\w*\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"<!-- printed by (\S+) -->\n(?:```text\n.*?```\n)?", re.DOTALL)
-LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
+EXAMPLE = re.compile(r"<!-- (?:from|printed by) examples/(\w+)\.cc -->")
+LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
+CODE_BLOCK = re.compile(r"^```\w*\n.*?^```\n", re.DOTALL | re.MULTILINE)
+CODE = re.compile(r"`([^`\n]+)`")
+NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
 def printed_text(file):
-    source = (ROOT / file).read_text(encoding="utf-8")
-    found = re.search(r"// Prints:\n((?://[^\n]*\n)+)", source)
+    found = re.search(r"// Prints:\n((?://[^\n]*\n)+)", file.read_text(encoding="utf-8"))
     if not found:
         sys.exit(f"{file}: no \"// Prints:\" block")
     return "".join(re.sub(r"^// {0,3}", "", line) + "\n" for line in found.group(1).splitlines())
 
 
+def anchors(text):
+    """The headings of a page as links name them."""
+    headings = re.findall(r"^#+ (.*)$", CODE_BLOCK.sub("", text), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def sections(text):
+    """For each section its heading, its numbers and its words in `code`, both without order."""
+    text = re.sub(r"<!--.*?-->|\]\([^)]*\)", "", CODE_BLOCK.sub("", text), flags=re.DOTALL)
+    for section in re.split(r"^## ", text, flags=re.MULTILINE):
+        code = collections.Counter(CODE.findall(section))
+        yield section.splitlines()[0], collections.Counter(NUMBER.findall(CODE.sub("", section))), code
+
+
+def difference(found, expected):
+    return ", ".join([f"{item} is missing" for item in expected - found] + [f"{item} is too many" for item in found - expected])
+
+
+def compare_translation(name, original, translation):
+    """What differs between a page and its translation."""
+    blocks = [(CODE_BLOCK.findall(text)) for text in (original, translation)]
+    if len(blocks[0]) != len(blocks[1]):
+        yield f"{name}: {len(blocks[1])} code blocks; the original has {len(blocks[0])}"
+    for mine, theirs in zip(*blocks):
+        if mine != theirs:
+            yield f"{name}: the code block that begins with {theirs.splitlines()[1]!r} differs from the original"
+    parts = [list(sections(text)) for text in (original, translation)]
+    if len(parts[0]) != len(parts[1]):
+        yield f"{name}: {len(parts[1])} sections; the original has {len(parts[0])}"
+    for (heading, numbers, code), (_, found_numbers, found_code) in zip(*parts):
+        for found, expected in ((found_numbers, numbers), (found_code, code)):
+            if found != expected:
+                yield f"{name}: the section {heading!r} of the original says otherwise: {difference(found, expected)}"
+
+
+def check(root, document, update):
+    """Problems of one page, and how many quotations it has."""
+    problems = []
+    text = document.read_text(encoding="utf-8")
+    name = document.relative_to(root)
+    for file, quoted in QUOTE.findall(text):
+        if quoted not in (root / file).read_text(encoding="utf-8"):
+            problems.append(f"{name}: the code quoted from {file} is not there any more")
+    current = PRINTED.sub(
+        lambda m: f"<!-- printed by {m.group(1)} -->\n```text\n{printed_text(root / m.group(1))}```\n", text)
+    if current != text:
+        if update:
+            document.write_text(current, encoding="utf-8")
+        else:
+            problems.append(f"{name}: quoted output differs from the examples; run tools/check_docs.py --update")
+    for target, anchor in LINK.findall(text):
+        if target and "://" not in target and not (document.parent / target).exists():
+            problems.append(f"{name}: link to {target}, which does not exist")
+        if anchor and not target and anchor not in anchors(text):
+            problems.append(f"{name}: link to #{anchor}, but no heading of the page is called so")
+    if document.stem.startswith("guide"):
+        for example in sorted(set(EXAMPLE.findall(text))):
+            if f"```sh\nbuild/release/examples/{example}\n```" not in text:
+                problems.append(f"{name}: quotes examples/{example}.cc and does not say how to run it")
+    if document.parent.name == "docs" and document.name.endswith(".zh-CN.md"):
+        original = document.with_name(document.name.replace(".zh-CN", "")).read_text(encoding="utf-8")
+        problems += compare_translation(name, original, current)
+    return problems, len(QUOTE.findall(text)) + len(PRINTED.findall(text))
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
     parser.add_argument("--update", action="store_true", help="rewrite quoted output")
-    update = parser.parse_args().update
+    options = parser.parse_args()
+    root = options.root
     problems, quotes = [], 0
-    for document in sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("demo/**/*.md")]):
-        text = document.read_text(encoding="utf-8")
-        name = document.relative_to(ROOT)
-        for file, quoted in QUOTE.findall(text):
-            quotes += 1
-            if quoted not in (ROOT / file).read_text(encoding="utf-8"):
-                problems.append(f"{name}: the code quoted from {file} is not there any more")
-        current = PRINTED.sub(lambda m: f"<!-- printed by {m.group(1)} -->\n```text\n{printed_text(m.group(1))}```\n", text)
-        quotes += len(PRINTED.findall(text))
-        if current != text:
-            if update:
-                document.write_text(current, encoding="utf-8")
-            else:
-                problems.append(f"{name}: quoted output differs from the examples; run tools/check_docs.py --update")
-        for target in LINK.findall(text):
-            if "://" not in target and not (document.parent / target).exists():
-                problems.append(f"{name}: link to {target}, which does not exist")
+    for document in sorted([*root.glob("*.md"), *root.glob("docs/**/*.md"), *root.glob("demo/**/*.md")]):
+        found, count = check(root, document, options.update)
+        problems += found
+        quotes += count
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

@@ -23,7 +23,8 @@ RANKS = {
     "bench": 9, "capi": 9, "python": 9,
     "cli": 10,
 }
-# The folder that each public header belongs to: include/heed/ keeps the rule too. heed.h includes all of them.
+# The folder that each public header belongs to: include/heed/ keeps the rule too. heed.h includes all of them, and
+# detail/ has parts of lanes.h.
 FOLDER_OF_HEADER = {
     "cpu": "base", "error": "base", "lanes": "base", "memory": "base", "ops_options": "base",
     "tensor": "tensor",
@@ -32,6 +33,8 @@ FOLDER_OF_HEADER = {
     "kv_cache": "attention", "score": "attention",
     "autograd": "autograd", "nn": "nn", "models": "models", "generate": "generate", "inspect": "inspect",
     "train": "train", "pipelines": "pipelines",
+    "detail/dual": "base", "detail/exact": "base", "detail/inline": "base", "detail/score_block": "base",
+    "detail/vector_math": "base", "detail/vectors": "base",
 }
 MOST_LINES = 1000
 SIMD_FOLDERS = {"kernels"}
@@ -70,9 +73,10 @@ def check_include(name, number, quoted, angled, problems):
     target = quoted or angled
     if angled and not angled.startswith("heed/") or target in GENERATED or name == "include/heed/heed.h":
         return
-    mine = FOLDER_OF_HEADER.get(parts[2].removesuffix(".h")) if public else parts[1]
+    header = name.removeprefix("include/heed/").removesuffix(".h")
+    mine = FOLDER_OF_HEADER.get(header) if public else parts[1]
     if mine not in RANKS:
-        problems.append(f"{place}: {parts[2] if public else 'folder ' + mine} has no rank; give it one in "
+        problems.append(f"{place}: {header + '.h' if public else 'folder ' + mine} has no rank; give it one in "
                         "tools/check_house.py and HACKING.md")
         return
     first, _, rest = target.partition("/")

@@ -14,6 +14,8 @@
 // = LanesOf<16>, <8> or <4>), with derivatives for the backward pass (Number = Dual of those), and in double precision
 // for the reference. Without a table: operator()(score, at). A function that is not differentiated well that way adds
 //     template <class Real> HEED_INLINE Real derivative(const Real& score, const auto& at) const;
+// A function may say which shape its table must have for H heads; attention() then refuses any other:
+//     Shape table_shape(int64_t heads) const;
 // HEED_INLINE matters: what is not inlined is compiled for the baseline processor only, right but several times slower.
 // heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this
 // file.
@@ -22,6 +24,7 @@
 #include <algorithm>
 #include <concepts>
 #include <memory>
+#include <optional>
 #include <type_traits>
 #include <utility>
 
@@ -75,6 +78,11 @@ inline constexpr bool has_table = TableScoreFunction<F>;
 template <class F, class Real, class At>
 concept HasDerivative = requires(const F& f, const Real& s, const At& at) {
   { f.derivative(s, at) } -> std::convertible_to<Real>;
+};
+
+template <class F>
+concept HasTableShape = requires(const F& f, int64_t heads) {
+  { f.table_shape(heads) } -> std::convertible_to<Shape>;
 };
 
 // The value and its derivative by the score, or, of functions with a table, by the entry.
@@ -227,6 +235,11 @@ class Score {
     using Compiled = score::detail::Compiled<F>;
     if constexpr (score::detail::has_table<F>) table_ = f.table;
     has_table_ = score::detail::has_table<F>;
+    if constexpr (score::detail::HasTableShape<F>) {
+      table_shape_ = [](const void* function, int64_t heads) {
+        return Shape(static_cast<const F*>(function)->table_shape(heads));
+      };
+    }
     function_ = std::make_shared<const F>(std::move(f));
     run_[0] = Compiled::portable, run_[1] = Compiled::avx2, run_[2] = Compiled::avx512;
     one_ = Compiled::one;
@@ -235,6 +248,11 @@ class Score {
   [[nodiscard]] bool defined() const { return function_ != nullptr; }
   [[nodiscard]] bool has_table() const { return has_table_; }
   [[nodiscard]] const Tensor& table() const { return table_; }  // as the function was made with it
+
+  // The shape that the table must have for so many heads; none: any shape will do.
+  [[nodiscard]] std::optional<Shape> table_shape(int64_t heads) const {
+    return table_shape_ == nullptr ? std::nullopt : std::optional<Shape>(table_shape_(function_.get(), heads));
+  }
 
   // For kernels: run(isa)(function(), block) turns the scores of a block into what the function makes of them.
   [[nodiscard]] const void* function() const { return function_.get(); }
@@ -250,6 +268,7 @@ class Score {
   std::shared_ptr<const void> function_;
   score::detail::Run run_[3] = {};
   score::Evaluated (*one_)(const void*, double, const double*, int64_t, const score::OnePair&) = nullptr;
+  Shape (*table_shape_)(const void*, int64_t) = nullptr;
   Tensor table_;
   bool has_table_ = false;
 };
@@ -268,6 +287,7 @@ struct Softcap {
 // ALiBi (Press et al. 2022): score - slope_h |i + offset - j|.
 struct Alibi {
   Tensor table;  // slopes (H)
+  [[nodiscard]] Shape table_shape(int64_t heads) const { return {heads}; }
   template <class At>
   HEED_INLINE auto entry(const At& at) const {
     return at.head();
@@ -282,6 +302,7 @@ struct Alibi {
 struct RelativePosition {
   Tensor table;  // (H, 2 reach + 1)
   int32_t reach;
+  [[nodiscard]] Shape table_shape(int64_t heads) const { return {heads, 2 * int64_t{reach} + 1}; }
   template <class At>
   HEED_INLINE auto entry(const At& at) const {
     using Int = decltype(at.head());

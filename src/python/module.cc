@@ -129,13 +129,17 @@ AttentionTaps taps_of(const py::dict& taps) {
       for (const auto& [head, query] : py::cast<std::vector<std::pair<int64_t, int64_t>>>(value)) {
         result.rows.push_back({head, query});
       }
+    } else if (name == "row_scores") {
+      result.row_scores = py::cast<bool>(value);
     } else {
-      throw py::value_error("[attention] taps entropy, top_k, column_sums, map, map_largest or rows; found \"" + name +
-                            "\"");
+      throw py::value_error(
+          "[attention] taps entropy, top_k, column_sums, map, map_largest, rows or row_scores; found \"" + name + "\"");
     }
   }
   require(!result.map.largest || result.map.rows > 0, "attention",
           "taps map beside map_largest; found map_largest alone");
+  require(!result.row_scores || !result.rows.empty(), "attention",
+          "taps rows beside row_scores; found row_scores alone");
   return result;
 }
 
@@ -169,6 +173,7 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   }
   options.want.logsumexp = option_of<bool>(given, "return_logsumexp", "True or False");
   options.want.weights = option_of<bool>(given, "return_weights", "True or False");
+  options.want.scores = option_of<bool>(given, "return_scores", "True or False");
   if (has("taps")) options.want.taps = taps_of(py::cast<py::dict>(given["taps"]));
   return options;
 }
@@ -214,6 +219,7 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = 
   result["output"] = written ? py::none() : array_or_none(layout.out(r.output));
   result["logsumexp"] = rows(r.logsumexp);
   result["weights"] = rows(r.weights);
+  result["scores"] = rows(r.scores);
   py::dict taps;
   taps["entropy"] = rows(r.taps.entropy);
   taps["top_keys"] = rows(r.taps.top_keys);
@@ -221,6 +227,7 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = 
   taps["column_sums"] = rows(r.taps.column_sums);
   taps["map"] = rows(r.taps.map);
   taps["rows"] = array_or_none(drop_axes(r.taps.rows, absent > 0 ? 1 : 0));
+  taps["row_scores"] = array_or_none(drop_axes(r.taps.row_scores, absent > 0 ? 1 : 0));
   result["taps"] = taps;
   return result;
 }

@@ -64,7 +64,7 @@ testing::Problem first_rows(const RandomCase& c) {
   return p;
 }
 
-TEST(AttentionFew, HasTheBitsOfTheTilesOnEveryInstructionSet) {
+TEST(AttentionDecode, HasTheBitsOfTheTilesOnEveryInstructionSet) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
@@ -73,14 +73,14 @@ TEST(AttentionFew, HasTheBitsOfTheTilesOnEveryInstructionSet) {
       if (isa == Isa::portable && seed % 4 != 0) continue;  // slow there
       const RandomCase c = random_case(seed, seed % 8 == 0 ? 1400 : 150);
       const testing::Problem p = first_rows(c);
-      const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::decode);
-      ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text << " on " << to_string(isa);
-      ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text << " on " << to_string(isa);
+      const AttentionResult tiles = run(p, Kernel::tiles), decode = run(p, Kernel::decode);
+      ASSERT_TRUE(same_bits(decode.output, tiles.output)) << c.text << " on " << to_string(isa);
+      ASSERT_TRUE(same_bits(decode.logsumexp, tiles.logsumexp)) << c.text << " on " << to_string(isa);
     }
   }
 }
 
-TEST(AttentionFew, TreatsNaNAndInfinityAsTheTilesDo) {
+TEST(AttentionDecode, TreatsNaNAndInfinityAsTheTilesDo) {
   testing::Random random(3);
   for (int trial = 0; trial < 200; ++trial) {
     RandomCase c = random_case(5000 + static_cast<uint64_t>(trial), 200);
@@ -95,14 +95,14 @@ TEST(AttentionFew, TreatsNaNAndInfinityAsTheTilesDo) {
                          -std::numeric_limits<float>::infinity()});
       }
     }
-    const AttentionResult tiles = run(p, Kernel::tiles), few = run(p, Kernel::decode);
-    ASSERT_TRUE(same_bits(few.output, tiles.output)) << c.text;
-    ASSERT_TRUE(same_bits(few.logsumexp, tiles.logsumexp)) << c.text;
+    const AttentionResult tiles = run(p, Kernel::tiles), decode = run(p, Kernel::decode);
+    ASSERT_TRUE(same_bits(decode.output, tiles.output)) << c.text;
+    ASSERT_TRUE(same_bits(decode.logsumexp, tiles.logsumexp)) << c.text;
   }
 }
 
 // Chunks computed apart and in any order, some of them without a key to attend to.
-TEST(AttentionFew, MergesChunksOfWhichSomeAreEmpty) {
+TEST(AttentionDecode, MergesChunksOfWhichSomeAreEmpty) {
   testing::Random random(4);
   for (const int64_t offset : {int64_t{-5}, int64_t{100}, int64_t{900}, int64_t{1500}, int64_t{1900}}) {
     testing::Problem p;
@@ -117,7 +117,7 @@ TEST(AttentionFew, MergesChunksOfWhichSomeAreEmpty) {
   }
 }
 
-TEST(AttentionFew, HasTheLogsumexpWithoutColumnsOfValues) {
+TEST(AttentionDecode, HasTheLogsumexpWithoutColumnsOfValues) {
   testing::Random random(5);
   for (const float rate : {0.0f, 0.5f}) {
     testing::Problem p;

@@ -67,6 +67,16 @@ TEST(AttentionErrors, OfOptions) {
                "key_lengths from 0 to S = 7; found 8 for sequence 1");
 }
 
+TEST(AttentionErrors, NoOptionIsIgnored) {
+  EXPECT_PRED2(says, option_error({.want = {.taps = {.map = {.largest = true}}}}), "as taps.map.largest is set");
+  EXPECT_PRED2(says, option_error({.want = {.taps = {.row_scores = true}}}), "as taps.row_scores is set");
+  EXPECT_PRED2(says, option_error({.score = score::RelativePosition{Tensor::zeros({4, 8}), 3}}),
+               "a table of shape (4, 7) for this score function and 4 heads; found (4, 8)");
+  EXPECT_PRED2(says, option_error({.score = score::RelativePosition{Tensor::zeros({2, 7}), 3}}), "found (2, 7)");
+  EXPECT_PRED2(says, option_error({.score = score::Alibi{Tensor::zeros({5})}}), "a table of shape (4)");
+  EXPECT_EQ(option_error({.score = score::RelativePosition{Tensor::zeros({4, 7}), 3}}), "no error");
+}
+
 TEST(AttentionErrors, OfBackward) {
   const AttentionResult r = attention(kQuery, kKey, kValue, {.want = {.logsumexp = true}});
   const Tensor d_output = Tensor::zeros({2, 4, 5, 3});
@@ -94,7 +104,7 @@ TEST(AttentionErrors, ReferenceAndPoolingCheckToo) {
   EXPECT_PRED2(says, message_of([] { (void)mask_from_blocked(Tensor::zeros({2})); }), "a boolean mask; found f32");
 }
 
-TEST(AttentionErrors, MaskFromBlockedTurnsTheConventionRound) {
+TEST(AttentionErrors, MaskFromBlockedInvertsTheMask) {
   const bool blocked[] = {true, false, false};
   Tensor tensor = Tensor::wrap(const_cast<bool*>(blocked), {3}, DType::boolean);
   EXPECT_EQ(testing::to_doubles(mask_from_blocked(tensor)), (std::vector<double>{0, 1, 1}));

@@ -30,6 +30,7 @@ struct AttentionCase {
 
 struct AttentionAnswer {
   std::vector<double> out, lse, weights;              // (B,H,L,Dv) (B,H,L) (B,H,L,S) after dropout
+  std::vector<double> scores;                         // (B,H,L,S): what enters the softmax; -inf: not attended
   std::vector<double> d_q, d_k, d_v, d_bias, d_sink;  // d_bias (B,H,L,S), d_sink (H)
 };
 
@@ -42,6 +43,7 @@ inline AttentionAnswer attention(const AttentionCase& c) {
   r.out.assign(static_cast<size_t>(c.B * c.H * c.L * c.Dv), 0);
   r.lse.assign(static_cast<size_t>(c.B * c.H * c.L), -inf);
   r.weights.assign(static_cast<size_t>(c.B * c.H * c.L * c.S), 0);
+  r.scores.assign(r.weights.size(), -inf);
   r.d_bias = r.weights;
   r.d_q.assign(c.q.size(), 0);
   r.d_k.assign(c.k.size(), 0);
@@ -81,7 +83,7 @@ inline AttentionAnswer attention(const AttentionCase& c) {
             if (y == -inf) continue;
             x += y;
           }
-          s[static_cast<size_t>(j)] = x;
+          s[static_cast<size_t>(j)] = r.scores[at(b, h, c.H, i, c.L, j, c.S)] = x;
         }
         double top = -inf;
         for (double x : s) top = x > top ? x : top;

@@ -152,6 +152,10 @@ AttentionProblem check_shapes(std::string_view function, const Shape& query, con
               table.defined() ? to_string(table.shape()) : "none",
               table.defined() ? std::string(" in ") + std::string(to_string(table.dtype())) : "");
     }
+    if (const std::optional<Shape> shape = options.score.table_shape(problem.heads)) {
+      require(table.shape() == *shape, function, "a table of shape ", *shape, " for this score function and ",
+              problem.heads, " heads; found ", table.shape());
+    }
     problem.stages.push_back({options.score, options.score.has_table() ? table.contiguous() : Tensor()});
   }
   for (const AttentionProblem::Stage& stage : problem.stages) {

@@ -337,6 +337,8 @@ void check_taps(std::string_view function, const AttentionProblem& problem) {
                      taps.map.columns <= problem.keys),
           function, "a taps.map of 0 x 0, or from 1 x 1 to L x S = ", problem.queries, " x ", problem.keys, "; found ",
           taps.map.rows, " x ", taps.map.columns);
+  require(!no_map || !taps.map.largest, function,
+          "a taps.map of at least 1 x 1, as taps.map.largest is set; found none");
   for (const AttentionTaps::Row& row : taps.rows) {
     require(row.head >= 0 && row.head < problem.heads && row.query >= 0 && row.query < problem.queries, function,
             "taps.rows with a head below H = ", problem.heads, " and a query below L = ", problem.queries, "; found (",

@@ -67,7 +67,7 @@ struct Slice {
   bool first, last;      // of all of k: start from 0, finish with bias and activation
 };
 
-// The part of A that is packed next, asked for a few lines with each tile: memory answers while the tiles compute.
+// Prefetches the part of A that is packed next, a few lines with each tile.
 struct PackPrefetch {
   const float* row = nullptr;
   int64_t stride = 0, lines = 0;  // cache lines a row
@@ -91,14 +91,22 @@ struct PackPrefetch {
   }
 };
 
-// Rows [i0, i0 + rows), at most kBlockRows and packed in `a`, by the panels [begin, end), packed in `b` one after
-// another. A tile's rows of A stay in L1 while the panels come by from L2, and C is written along its rows.
+// Packed rows of A and packed panels of B, whose product is a block of C.
+struct PackedBlock {
+  int64_t first_row, rows;           // at most kBlockRows rows of A
+  const float* a;                    // these rows
+  const Panels& panels;              // of all of B
+  int64_t first_panel, panel_after;  // the panels in `b`, one after another
+  const float* b;
+};
+
+// Multiplies a block. A tile's rows of A stay in L1 while the panels come from L2, and C is written along its rows.
 template <class Step, bool kTransposedA>
-HWY_INLINE void multiply_rows_block(const Gemm& g, const Slice& s, int64_t i0, int64_t rows, const float* a,
-                                    const Panels& panels, int64_t begin, int64_t end, const float* b,
-                                    PackPrefetch upcoming) {
+HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock& block, PackPrefetch prefetch) {
+  const Panels& panels = block.panels;
+  const int64_t rows = block.rows, begin = block.first_panel, end = block.panel_after;
   const int64_t tiles = (rows + Step::kRows - 1) / Step::kRows * (end - begin);
-  const int64_t lines_a_tile = (upcoming.lines * upcoming.rows + tiles - 1) / tiles;
+  const int64_t lines_a_tile = (prefetch.lines * prefetch.rows + tiles - 1) / tiles;
   const bool finish = s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
   const int64_t group = std::max<int64_t>(1, kGroupFloats / (s.depth * Step::kVectors * kLanes + 1));
   const int64_t origin = panels.first(begin);
@@ -106,32 +114,31 @@ HWY_INLINE void multiply_rows_block(const Gemm& g, const Slice& s, int64_t i0, i
     const int64_t to = std::min(end, from + group);
     for (int64_t i = 0; i < rows; i += Step::kRows) {
       const int64_t count = std::min<int64_t>(Step::kRows, rows - i);
-      const float* const a_tile = a + (kTransposedA ? i / kTileRows * kTileStride : i * kDepthStride);
-      float* const c_row = g.c + (i0 + i) * g.c_row;
+      const float* const a_tile = block.a + (kTransposedA ? i / kTileRows * kTileStride : i * kDepthStride);
+      float* const c_row = g.c + (block.first_row + i) * g.c_row;
       for (int64_t panel = from; panel < to; ++panel) {
         const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
         const int64_t j0 = first * kLanes, columns = std::min(vectors * kLanes, g.n - j0);
         float* const c = c_row + j0;
-        upcoming.fetch(lines_a_tile);
+        prefetch.fetch(lines_a_tile);
         const float* const next_c =
             panel + 1 < to ? c + columns : c_row + Step::kRows * g.c_row + panels.first(from) * kLanes;
-        Step::template tile<kTransposedA>(vectors, count)(s.depth, a_tile, b + s.depth * (first - origin) * kLanes, c,
-                                                          next_c, g.c_row, columns - (vectors - 1) * kLanes,
-                                                          s.first && !g.accumulate, count);
-        if (finish) finish_tile(g, i0 + i, count, j0, columns);
+        Step::template tile<kTransposedA>(vectors, count)(
+            s.depth, a_tile, block.b + s.depth * (first - origin) * kLanes, c, next_c, g.c_row,
+            columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count);
+        if (finish) finish_tile(g, block.first_row + i, count, j0, columns);
       }
     }
   }
 }
 
 template <class Step>
-HWY_INLINE void multiply_rows_block(bool transposed, const Gemm& g, const Slice& s, int64_t i0, int64_t rows,
-                                    const float* a, const Panels& panels, int64_t begin, int64_t end, const float* b,
-                                    const PackPrefetch& upcoming) {
+HWY_INLINE void multiply_block(bool transposed, const Gemm& g, const Slice& s, const PackedBlock& block,
+                               const PackPrefetch& prefetch) {
   if constexpr (!Step::kTransposesA) {
-    if (transposed) return multiply_rows_block<Step, true>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+    if (transposed) return multiply_block<Step, true>(g, s, block, prefetch);
   }
-  multiply_rows_block<Step, false>(g, s, i0, rows, a, panels, begin, end, b, upcoming);
+  multiply_block<Step, false>(g, s, block, prefetch);
 }
 
 constexpr int64_t kPackedASize = kBlockRows * kDepthStride;  // enough for either layout
@@ -147,9 +154,9 @@ int64_t even_depth(int64_t steps) {
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
 constexpr int64_t kFewestRows = 4;
 
-// kRows rows by 16 columns of a B that is given transposed: turned around in registers, four steps at a time, since
-// each of its numbers is used kRows times only. More columns at a time would crowd the same cache sets where K is a
-// power of two.
+// kRows rows by 16 columns of a B that is given transposed. Registers transpose it back, four steps at a time: packing
+// does not pay, since each number is used kRows times only. More columns at a time would crowd the same cache sets
+// where K is a power of two.
 template <int kRows>
 HWY_NOINLINE void rows_by_transposed(const Gemm& g, int64_t j0) {
   const F d;
@@ -208,7 +215,7 @@ void few_rows_packed(const Gemm& g, bool transposed) {
       for (int64_t panel = begin; panel < end; ++panel) {
         const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
         Step::pack_b(g, p0, depth, first * kLanes, vectors, b);
-        multiply_rows_block<Step>(transposed, g, slice, 0, g.m, a, panels, panel, panel + 1, b, {});
+        multiply_block<Step>(transposed, g, slice, {0, g.m, a, panels, panel, panel + 1, b}, {});
       }
     }
   });
@@ -280,10 +287,11 @@ void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
           const bool next_rows = block == blocks - 1;
           const int64_t i_next = next_rows ? i + kBlockRows : i;
           const int64_t k_next = next_rows ? 0 : (p0 + most) * Step::kCount;
-          const PackPrefetch upcoming(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
+          const PackPrefetch prefetch(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
                                       std::min(most * Step::kCount, g.k - k_next));
-          multiply_rows_block<Step>(transposed, g, slice, i, rows, scratch.data(), panels, panel_begin, panel_end,
-                                    packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes, upcoming);
+          const float* const b = packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes;
+          multiply_block<Step>(transposed, g, slice, {i, rows, scratch.data(), panels, panel_begin, panel_end, b},
+                               prefetch);
         }
       }
       begin = stop;

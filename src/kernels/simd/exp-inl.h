@@ -4,7 +4,7 @@
 //   attention_exps()     x <= 88, results below the normal numbers are 0: weights of attention in f32
 //   rough_weights_of()   the same to the digits that bf16 keeps: weights that are rounded to bf16 next
 //
-// (A fourth one, without fused multiply-adds, belongs to score functions: heed/lanes.h.)
+// (A fourth one, without fused multiply-adds, belongs to score functions: heed/detail/vector_math.h.)
 #if defined(HEED_KERNELS_SIMD_EXP_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_SIMD_EXP_INL_H_
 #undef HEED_KERNELS_SIMD_EXP_INL_H_

@@ -1,4 +1,4 @@
-// Decoding: the forward pass of a group of few rows against a long cache, at the speed of memory.
+// Decoding: the forward pass of a group of one or a few queries against a long cache, at the speed of memory.
 //
 // The results have the bits of forward_tile(): prefill and decoding agree. Keys and values may be stored in any form;
 // they are read where they are. Weights and scores of all rows are left to the tiles.
