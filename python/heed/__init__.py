@@ -29,8 +29,9 @@ from ._heed import (
 )
 
 __all__ = [
-    "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
+    "AttentionGradients", "AttentionResult", "Encoder", "Encoding", "Generation", "Generator", "KeyValueCache",
+    "KeyValues", "Tapped", "Taps", "Translation", "Translator", "active_isa", "attention", "attention_additive",
+    "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
     "attention_varlen_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
     "set_num_threads",
 ]
@@ -415,3 +416,4 @@ def attention_cached(
 
 
 from . import ops, reference  # noqa: E402  (they use the functions above)
+from .pipelines import Encoder, Encoding, Generation, Generator, Translation, Translator  # noqa: E402

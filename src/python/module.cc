@@ -7,13 +7,14 @@
 
 #include "attention/call/problem.h"
 #include "heed/attention_variants.h"
-#include "heed/kv_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "heed/kv_cache.h"
 #include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 #include "python/arrays.h"
 #include "python/ops.h"
+#include "python/pipelines.h"
 
 namespace py = pybind11;
 
@@ -371,14 +372,9 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
 }
 
 KeyValueCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
-                          const std::string& dtype, int64_t page, int64_t pages) {
-  const std::pair<const char*, DType> types[] = {
-      {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"int8", DType::i8}};
-  for (const auto& [name, type] : types) {
-    if (dtype == name) return {batch, heads, capacity, size, value_size, {.dtype = type, .page = page, .pages = pages}};
-  }
-  throw py::value_error("[KeyValueCache] dtype \"float32\", \"bfloat16\", \"float16\" or \"int8\"; found \"" + dtype +
-                        "\"");
+                         const std::string& dtype, int64_t page, int64_t pages) {
+  const DType type = cache_dtype(dtype, "[KeyValueCache] dtype");
+  return {batch, heads, capacity, size, value_size, {.dtype = type, .page = page, .pages = pages}};
 }
 
 void append(KeyValueCache& cache, const py::object& key, const py::object& value, const py::object& lengths,
@@ -456,6 +452,7 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention_varlen_backward", &differentiate_varlen);
   module.def("copy_into", &copy_into);
   define_ops(module);
+  define_pipelines(module);
   module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);
