@@ -151,7 +151,7 @@ TEST(Program, AWrongConfigurationIsNamed) {
   const std::string recipe = folder.write("recipe.json", "{");
   const Result broken = run({"train", "--config", recipe, "--output", folder / "run"});
   EXPECT_TRUE(broken.err.starts_with("heed train: " + recipe + ": expected JSON; found parse error")) << broken.err;
-  folder.write("config.json", "{\"heads\": \"eight\"}");
+  (void)folder.write("config.json", "{\"heads\": \"eight\"}");
   const std::string path = fs::path(file).parent_path();
   const Result key = run({"translate", path, "x"});
   EXPECT_EQ(key.err, "heed translate: " + file + ": key \"heads\": expected a whole number; found \"eight\"\n");
