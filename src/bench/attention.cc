@@ -94,6 +94,13 @@ int64_t (*peak_run(const kernels::Engine* preferred, DType dtype))(int64_t) {
 // Measures each pass that `preferred` accepts; null: all passes, by the engines that heed chooses.
 void measure_shape(const AttentionShape& s, const AttentionBench& o, const kernels::Engine* preferred,
                    std::vector<Line>& lines) {
+  const auto request = [&](bool backward) {
+    return kernels::EngineRequest{
+        .rows = s.heads / s.kv_heads * s.queries, .backward = backward, .bf16 = o.dtype == DType::bf16};
+  };
+  const auto accepts = [&](bool backward) { return preferred == nullptr || preferred->accepts(request(backward)); };
+  // An engine that refuses both may need instructions that this machine lacks, for its peak too.
+  if (!accepts(false) && !accepts(true)) return;
   const std::string name = fmt::format("{},{},{},{},{},{}", s.batch, s.heads, s.kv_heads, s.queries, s.keys, s.size);
   const auto random = [&](const Shape& shape) { return spread_tensor(shape).to(o.dtype); };
   const Tensor q = random({s.batch, s.heads, s.queries, s.size}), d_output = random(q.shape());
@@ -101,16 +108,13 @@ void measure_shape(const AttentionShape& s, const AttentionBench& o, const kerne
   const double all_pairs =
       4.0 * static_cast<double>(s.batch * s.heads * s.size) * static_cast<double>(s.queries * s.keys);
   const Preference preference(preferred);
-  double peak = 0;  // measured where the engine accepts a pass: it may need an instruction that this machine lacks
+  const double peak = kernels::peak_gflops(20, peak_run(preferred, o.dtype));
   const auto add = [&](const char* what, bool backward, double flops, const std::function<void()>& work) {
-    const kernels::EngineRequest request{
-        .rows = s.heads / s.kv_heads * s.queries, .backward = backward, .bf16 = o.dtype == DType::bf16};
-    if (preferred != nullptr && !preferred->accepts(request)) return;
-    if (peak == 0) peak = kernels::peak_gflops(20, peak_run(preferred, o.dtype));
+    if (!accepts(backward)) return;
     Line line = measure(o.repeats, flops, peak, work);
     line.shape = name;
     line.what = what;
-    line.engine = kernels::choose_engine(request).name;
+    line.engine = kernels::choose_engine(request(backward)).name;
     lines.push_back(line);
   };
   for (const bool causal : {false, true}) {
