@@ -103,10 +103,12 @@ requires std::is_enum_v<E> json written(E value) {
   fail("to_json", "a word for every value; found number ", static_cast<int>(value));
 }
 
+constexpr const char* kReader = "config_from_json";
+
 [[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected, const json& found) {
   std::string text = found.dump(-1, ' ', true, json::error_handler_t::replace);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
-  fail(where, "key \"", key, "\": ", expected, "; found ", text);
+  fail(kReader, where, ": key \"", key, "\": ", expected, "; found ", text);
 }
 
 void read(const json& from, const std::string& where, std::string_view key, int64_t& to) {
@@ -139,17 +141,18 @@ void read(const json& from, const std::string& where, std::string_view key, E& t
 json parse(std::string_view text, const std::string& where) {
   std::set<std::string> seen;
   const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
-    require(depth <= 8, where, "JSON at most 8 levels deep; found more");
+    require(depth <= 8, kReader, where, ": JSON at most 8 levels deep; found more");
     if (depth == 1 && event == json::parse_event_t::key) {
       const auto& key = parsed.get_ref<const std::string&>();
-      require(seen.insert(key).second, where, "each key once; found \"", key, "\" twice");
+      require(seen.insert(key).second, kReader, where, ": each key once; found \"", key, "\" twice");
     }
     return true;
   };
   try {
     return json::parse(text, callback);
   } catch (const json::exception& error) {
-    fail(where, "JSON; found: ", error.what());
+    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    fail(kReader, where, ": JSON; found ", what.substr(what.find("] ") + 2));
   }
 }
 
@@ -163,7 +166,7 @@ std::string to_json(const Config& config) {
 
 Config config_from_json(std::string_view text, const std::string& where) {
   const json object = parse(text, where);
-  require(object.is_object(), where, "a JSON object; found ", object.type_name());
+  require(object.is_object(), kReader, where, ": a JSON object; found ", object.type_name());
   Config config;
   std::set<std::string> known;
   for_each_field(config, [&](const char* key, auto& field) {
@@ -171,12 +174,12 @@ Config config_from_json(std::string_view text, const std::string& where) {
     if (const auto at = object.find(key); at != object.end()) read(*at, where, key, field);
   });
   for (const auto& [key, value] : object.items()) {
-    require(known.contains(key), where, "known keys; found \"", key, "\"");
+    require(known.contains(key), kReader, where, ": known keys; found \"", key, "\"");
   }
   try {
     config.validate();
   } catch (const Error& error) {
-    fail(where, "a configuration that fits together: ", error.what());
+    fail(kReader, where, ": a configuration that fits together: ", error.what());
   }
   return config;
 }

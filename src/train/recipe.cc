@@ -60,7 +60,8 @@ Source parse(const std::filesystem::path& file) {
     try {
       source.values = Json::parse(text, limit);
     } catch (const Json::exception& error) {
-      fail("read_recipe", source.file, ": JSON; found ", error.what());
+      const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+      fail("read_recipe", source.file, ": JSON; found ", what.substr(what.find("] ") + 2));
     }
     require(source.values.is_object(), "read_recipe", source.file, ": a JSON object; found ",
             source.values.type_name());
