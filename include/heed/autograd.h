@@ -45,8 +45,8 @@ class Value {
   [[nodiscard]] float item() const;  // of a one-element value
 
   // Only leaves that require a gradient. All copies of a leaf are the same leaf, and see the change.
-  void set_data(Tensor data) const;  // exchanges the contents; same shape
-  void zero_grad() const;            // keeps the memory
+  void set_data(const Tensor& data) const;  // exchanges the contents; same shape
+  void zero_grad() const;                   // keeps the memory
   void set_grad(Tensor grad) const;  // contiguous: the next backward() adds into this memory; undefined: drops it
 
   // Adds seed * d this / d leaf to the grad() of every leaf that requires one, and frees the graph on the way: what a
@@ -57,7 +57,7 @@ class Value {
   // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward`, contiguous, when
   // it is known. The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the
   // closure is dropped, where no input requires a gradient or a NoGradScope is open.
-  [[nodiscard]] static Value record(Tensor data, std::vector<Value> inputs,
+  [[nodiscard]] static Value record(Tensor data, const std::vector<Value>& inputs,
                                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward);
 
  private:

@@ -71,11 +71,13 @@ Value concat(std::span<const Value> parts, int axis) {
   require(!parts.empty(), "concat", "at least one part; found none");
   const std::vector<Value> inputs(parts.begin(), parts.end());
   std::vector<Tensor> tensors;
+  tensors.reserve(inputs.size());
   for (const Value& part : inputs) tensors.push_back(part.data());
   const int from_start = axis_from_start(axis, tensors[0].rank(), "concat");
   Tensor data = ops::concat(tensors, from_start);
   if (!tape::recording(inputs)) return Value(std::move(data));
   std::vector<int64_t> sizes;
+  sizes.reserve(tensors.size());
   for (const Tensor& tensor : tensors) sizes.push_back(tensor.size(from_start));
   return tape::make_recorded(std::move(data), inputs, [sizes, from_start](const Tensor& d, Gradients& into) {
     int64_t begin = 0;

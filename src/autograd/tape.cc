@@ -191,7 +191,7 @@ float Value::item() const {
   return *data().data<float>();
 }
 
-void Value::set_data(Tensor data) const {
+void Value::set_data(const Tensor& data) const {
   require(step_ != nullptr && step_->leaf, "set_data", "a leaf that requires a gradient; found another value");
   require(data.shape() == shape() && data.dtype() == DType::f32, "set_data", "f32 ", shape(), "; found ", data.dtype(),
           " ", data.shape());
@@ -218,7 +218,7 @@ void Value::backward(float seed) const {
   tape::run(step_, seed);
 }
 
-Value Value::record(Tensor data, std::vector<Value> inputs,
+Value Value::record(Tensor data, const std::vector<Value>& inputs,
                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward) {
   require(data.defined(), "record", "a tensor; found an undefined one");
   if (!tape::recording(inputs)) return Value(std::move(data));

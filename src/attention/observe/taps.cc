@@ -60,6 +60,7 @@ struct Chosen {
 };
 std::vector<Chosen> sorted(const std::vector<AttentionTaps::Row>& rows, int64_t queries) {
   std::vector<Chosen> chosen;
+  chosen.reserve(rows.size());
   for (const AttentionTaps::Row& row : rows) {
     chosen.push_back({row.head * queries + row.query, static_cast<int64_t>(chosen.size())});
   }
