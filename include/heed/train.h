@@ -14,10 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/generate.h"
 #include "heed/models.h"
 #include "heed/text.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::train {
 
 // Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Decay only touches
@@ -236,3 +238,4 @@ struct Bleu {
 [[nodiscard]] std::string to_string(const Bleu& bleu);  // "BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ...)"
 
 }  // namespace heed::train
+HEED_EXPORT_END
