@@ -14,7 +14,7 @@ GUIDE = """# Guide
 
 ## 1. A sum
 
-The function `print` gives 2, see [the program](../examples/sum.cc).
+The function `print` gives 2, see [the program](../examples/sum.cc) and the test `Sum.IsTwo` in `tests/sum_test.cc`.
 
 <!-- from examples/sum.cc -->
 ```cpp
@@ -31,12 +31,16 @@ build/release/examples/sum
 ```
 """
 CHINESE = GUIDE.replace("The function `print` gives 2, see [the program]", "函数 `print` 得到 2，见[程序]")
+TEST = "TEST(Sum, IsTwo) {}\n"
 
 # What is changed in which page, and the complaint that is expected.
 CASES = {
     "code": ("docs/guide.md", "print(1 + 1);", "print(1 + 2);", "the code quoted from examples/sum.cc"),
     "output": ("docs/guide.md", "text\n2\n", "text\n3\n", "quoted output differs"),
     "file": ("docs/guide.md", "../examples/sum.cc", "../examples/product.cc", "link to ../examples/product.cc"),
+    "path": ("docs/guide.md", "`tests/sum_test.cc`", "`tests/sums_test.cc`", "names tests/sums_test.cc"),
+    "test": ("docs/guide.md", "`Sum.IsTwo`", "`Sum.IsThree`", "names Sum.IsThree"),
+    "suite": ("docs/guide.md", "`Sum.IsTwo`", "`Sums.*`", "names Sums.*"),
     "heading": ("docs/guide.md", "(#1-a-sum)", "(#2-a-sum)", "link to #2-a-sum"),
     "command": ("docs/guide.md", "build/release/examples/sum", "build/release/examples/add", "does not say how to run it"),
     "code of the translation": ("docs/guide.zh-CN.md", "examples/sum\n", "examples/sum \n", "code block that begins with"),
@@ -57,7 +61,7 @@ def run(pages):
 
 
 def main():
-    good = {"examples/sum.cc": PROGRAM, "docs/guide.md": GUIDE, "docs/guide.zh-CN.md": CHINESE}
+    good = {"examples/sum.cc": PROGRAM, "tests/sum_test.cc": TEST, "docs/guide.md": GUIDE, "docs/guide.zh-CN.md": CHINESE}
     result = run(good)
     if result.returncode != 0:
         sys.exit(f"good pages were refused: {result.stderr}")

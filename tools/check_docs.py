@@ -5,12 +5,13 @@ In a document,
     <!-- from FILE -->        is followed by a code block whose text occurs in FILE, line by line;
     <!-- printed by FILE -->  is followed by a code block equal to the "// Prints:" block of FILE (the tests of the examples
                               compare that block with what the program prints).
---update rewrites the second kind. Links must lead to a file, and to a heading of the same page, that exists. A guide says
-how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
+--update rewrites the second kind. Links must lead to a file, and to a heading of the same page, that exists. A path and a test
+(`Suite.Name`) that a page names must exist. A guide says how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
 each section the same numbers and the same words in `code`. Run by the tests.
 """
 import argparse
 import collections
+import fnmatch
 import pathlib
 import re
 import sys
@@ -21,6 +22,9 @@ EXAMPLE = re.compile(r"<!-- (?:from|printed by) examples/(\w+)\.cc -->")
 LINK = re.compile(r"\]\(([^)#\s]*)(?:#([^)\s]*))?\)")
 CODE_BLOCK = re.compile(r"^```\w*\n.*?^```\n", re.DOTALL | re.MULTILINE)
 CODE = re.compile(r"`([^`\n]+)`")
+PATH = re.compile(r"(?:src|include|tests|tools|bench|docs|recipes|demo|examples|python|kernels)/[\w./-]+")
+TEST = re.compile(r"((?:[A-Z]\w+|\*)\.(?:[A-Z]\w+|\*))(?:/\w+)?")  # `Suite.Name`, `Suite.*`, `*.Name`, `Suite.Name/bf16`
+TEST_IN_CODE = re.compile(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 
 
@@ -66,6 +70,19 @@ def compare_translation(name, original, translation):
                 yield f"{name}: the section {heading!r} of the original says otherwise: {difference(found, expected)}"
 
 
+def missing_names(root, text):
+    """Paths and tests that a page names and that do not exist."""
+    tests = {".".join(name) for file in root.glob("tests/**/*.cc")
+             for name in TEST_IN_CODE.findall(file.read_text(encoding="utf-8"))}
+    for code in CODE.findall(CODE_BLOCK.sub("", text)):
+        word = code.split()[0]
+        test = TEST.fullmatch(word)
+        if test and not fnmatch.filter(tests, test.group(1)):
+            yield word
+        if PATH.fullmatch(word) and not (root / word).exists() and not (root / "src" / word).exists():
+            yield word
+
+
 def check(root, document, update):
     """Problems of one page, and how many quotations it has."""
     problems = []
@@ -86,6 +103,7 @@ def check(root, document, update):
             problems.append(f"{name}: link to {target}, which does not exist")
         if anchor and not target and anchor not in anchors(text):
             problems.append(f"{name}: link to #{anchor}, but no heading of the page is called so")
+    problems += [f"{name}: names {missing}, which does not exist" for missing in missing_names(root, text)]
     if document.stem.startswith("guide"):
         for example in sorted(set(EXAMPLE.findall(text))):
             if f"```sh\nbuild/release/examples/{example}\n```" not in text:

@@ -35,7 +35,7 @@ class Causal {
 };
 
 // What to tell of the weights without keeping them: memory linear in L + S, a sixth to a third of a forward pass each
-// (heed bench rules; beyond 65,536 keys, and for few rows, two thirds and more). All are of the weights that
+// (heed bench options; beyond 65,536 keys, and in decoding, two thirds and more). All are of the weights that
 // Want::weights would return.
 struct AttentionTaps {
   bool entropy = false;      // of each row, -sum_j w log w, in nats

@@ -26,7 +26,7 @@ struct Step;  // how a value was made
 struct Graph;
 }  // namespace tape
 
-// A tensor and, where a gradient will be asked for, the step that made it. Without one it costs what a tensor costs.
+// A tensor and, where a gradient will be wanted, the step that made it. Without a step it costs what a tensor costs.
 class Value {
  public:
   Value() = default;  // undefined: stands for "no bias" and the like
@@ -140,7 +140,8 @@ class TrainingScope {
 
 // heed::attention with its gradient for query, key and value (logsumexp is kept for it). Inputs may be strided views
 // (see heads()). Inside a TrainingScope dropout of options.dropout.rate draws from the scope, whatever
-// options.dropout.seed says; outside of one there is none. Throws Error where options.want asks for anything.
+// options.dropout.seed says; outside of one there is none. The tensors in the options (bias, sinks, slopes, tables) are
+// constants: they get no gradient here (attention_backward has theirs). Throws Error where options.want is not empty.
 [[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
                               const AttentionOptions& options = {});
 // heed::attention_additive likewise, with the gradient of its weight.

@@ -154,7 +154,7 @@ class Bert : public Model {
 [[nodiscard]] std::unique_ptr<Model> create(const Config& config, uint64_t seed = 0);
 
 // Folder: config.json and model.safetensors (and the tokenizer's files, see text.h). Loading checks names, shapes and
-// dtypes of every tensor (f32, or f16 and bf16, which are widened) against the configuration, that no weight is NaN or
+// dtypes of every tensor (f32; f16 and bf16 are converted to f32) against the configuration, that no weight is NaN or
 // infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
 [[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder);

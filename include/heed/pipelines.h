@@ -71,6 +71,7 @@ struct Translation {
 struct TranslatorOptions {
   generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
   int64_t batch_tokens = 4096;        // source tokens in a batch, padding and beam included
+  KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
   TextOptions text = {};
   std::function<void(int64_t done)> progress = {};  // texts translated so far, some of them not yet delivered
 };

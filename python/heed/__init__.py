@@ -29,8 +29,9 @@ from ._heed import (
 )
 
 __all__ = [
-    "AttentionGradients", "AttentionResult", "KeyValueCache", "KeyValues", "Tapped", "Taps", "active_isa", "attention",
-    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
+    "AttentionGradients", "AttentionResult", "Encoder", "Encoding", "Generation", "Generator", "KeyValueCache",
+    "KeyValues", "Tapped", "Taps", "Translation", "Translator", "active_isa", "attention", "attention_additive",
+    "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
     "attention_varlen_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
     "set_num_threads",
 ]
@@ -48,6 +49,7 @@ class Taps(TypedDict, total=False):
     map: Tuple[int, int]  # rows and columns of a picture of each head's weights; a cell is a mean
     map_largest: bool  # beside map: a cell is its largest weight instead
     rows: Sequence[Tuple[int, int]]  # (head, query) pairs: return all weights of these rows
+    row_scores: bool  # beside rows: return the scores of these rows as well
 
 
 class Tapped(NamedTuple):
@@ -59,6 +61,7 @@ class Tapped(NamedTuple):
     column_sums: Optional[Array] = None  # (B, H, S)
     map: Optional[Array] = None  # (B, H, rows, columns)
     rows: Optional[Array] = None  # (B, number of rows, S)
+    row_scores: Optional[Array] = None  # (B, number of rows, S)
 
 
 class AttentionResult(NamedTuple):
@@ -66,6 +69,7 @@ class AttentionResult(NamedTuple):
     logsumexp: Optional[Array] = None  # (B, H, L): log of the softmax's denominator; -inf for a row without keys
     weights: Optional[Array] = None  # (B, H, L, S), after dropout
     taps: Optional[Tapped] = None
+    scores: Optional[Array] = None  # (B, H, L, S): what enters the softmax; -inf where a key is not attended
 
 
 class AttentionGradients(NamedTuple):
@@ -100,7 +104,7 @@ def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Opt
 def _options(given: dict) -> dict:
     options = {name: given[name] for name in _OPTIONS}
     options["taps"] = dict(given["taps"]) if given.get("taps") else None
-    for name in ("return_logsumexp", "return_weights"):
+    for name in ("return_logsumexp", "return_weights", "return_scores"):
         options[name] = given.get(name, False)
     return options
 
@@ -118,13 +122,14 @@ def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
         _like(query, found["logsumexp"], same_dtype=False),
         _like(query, found["weights"], same_dtype=False),
         Tapped(**{name: _like(query, tap, same_dtype=False) for name, tap in taps.items()}) if given["taps"] else None,
+        _like(query, found["scores"], same_dtype=False),
     )
     if out is not None:
         if result.output is not None:  # else it is there already
             _heed.copy_into(out, result.output)
         result = result._replace(output=out)
-    more = given["return_logsumexp"] or given["return_weights"] or given["taps"]
-    return result if more else result.output
+    more = ("return_logsumexp", "return_weights", "return_scores", "taps")
+    return result if any(given.get(name) for name in more) else result.output
 
 
 def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
@@ -152,6 +157,7 @@ def attention(
     key_documents: Optional[Array] = None,
     return_logsumexp: bool = False,
     return_weights: bool = False,
+    return_scores: bool = False,
     taps: Optional[Taps] = None,
     layout: str = "bhld",
     out: Optional[Array] = None,
@@ -175,7 +181,7 @@ def attention(
     relative_table: (H, 2 reach + 1), adds an entry to each score: entry reach + (query position - key position), where
         the difference is limited to -reach..reach.
     query_documents (B, L), key_documents (B, S): a query sees only keys of its own document.
-    return_logsumexp, return_weights, taps: return an AttentionResult instead of the output alone.
+    return_logsumexp, return_weights, return_scores, taps: return an AttentionResult instead of the output alone.
     out: an array for the output, of any strides. It may share memory with an operand. heed writes it without a copy if it
         has the query's type, a dense last axis and memory of its own.
 
@@ -229,7 +235,8 @@ def _given(function: str, options: dict, more: Tuple[str, ...] = (), without: Tu
     unknown = sorted(set(options) - set(known))
     if unknown:
         raise TypeError(f"[{function}] the options {', '.join(known)}; found {', '.join(unknown)}")
-    defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False}
+    defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False,
+                "return_scores": False}
     return {**dict.fromkeys(_OPTIONS + more), **defaults, **options}
 
 
@@ -247,7 +254,7 @@ def attention_additive(
     query (B, H, L, D) and key (B, Hkv, S, D) are projected already; weight (D) or (H, D); all in float32. Options and
     result are those of attention(), without scale. Nothing of size L * S * D is stored.
     """
-    given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "taps", "out"))
+    given = _given("attention_additive", options, ("return_logsumexp", "return_weights", "return_scores", "taps", "out"))
     found = _heed.attention(query, key, value, _options(given), False,
                             _weight_of("attention_additive", weight), given["out"])
     return _result(found, query, given, given["out"])
@@ -273,7 +280,7 @@ def attention_varlen(
     query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv), logsumexp (H, T). cu_seqlens_q (B + 1): where each
     sequence begins in query: 0, the first length, the sum of the first two, ..., T. cu_seqlens_k: the same for key and
     value; cu_seqlens_q unless given. Options are those of attention(), without mask, bias, key_lengths, documents, layout,
-    weights and taps. Each sequence gets the bits that it has alone.
+    weights, scores and taps. Each sequence gets the bits that it has alone.
     """
     given = dict(_given("attention_varlen", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
@@ -387,6 +394,7 @@ def attention_cached(
     relative_table: Optional[Array] = None,
     return_logsumexp: bool = False,
     return_weights: bool = False,
+    return_scores: bool = False,
     taps: Optional[Taps] = None,
     layout: str = "bhld",
     out: Optional[Array] = None,
@@ -408,3 +416,4 @@ def attention_cached(
 
 
 from . import ops, reference  # noqa: E402  (they use the functions above)
+from .pipelines import Encoder, Encoding, Generation, Generator, Translation, Translator  # noqa: E402

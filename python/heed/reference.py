@@ -10,7 +10,7 @@ import heed
 def attention(query: Any, key: Any, value: Any, **options: Any) -> Any:
     """heed.attention by its definition, with the same arguments, results and errors."""
     known = dict.fromkeys(heed._OPTIONS + ("taps",))
-    known.update(dropout=0.0, layout="bhld", return_logsumexp=False, return_weights=False)
+    known.update(dropout=0.0, layout="bhld", return_logsumexp=False, return_weights=False, return_scores=False)
     out = options.pop("out", None)
     unknown = set(options) - set(known)
     if unknown:

@@ -1,7 +1,7 @@
 // Philox4x32-10: random numbers as a pure function of (key, counter).
 // Salmon, Moraes, Dror, Shaw 2011, "Parallel random numbers: as easy as 1, 2, 3".
 //
-// No state: the number for element i is philox(seed, stream, i), whoever asks for it and in whatever order.
+// No state: the number for element i is philox(seed, stream, i), for every caller and in every order.
 #pragma once
 
 #include <array>

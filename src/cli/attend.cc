@@ -260,7 +260,12 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
 }
 
 // Called before anything is computed or written.
-void check_options(const AttendCommand& o, const Inputs& in) {
+void check_options(const AttendCommand& o, const Inputs& in, const Context& context) {
+  require_one_on_output({{"--json", context.json ? "-" : ""},
+                         {"--output", context.json ? "" : std::string_view(o.output)},
+                         {"--svg", o.svg},
+                         {"--png", o.png},
+                         {"--html", o.html}});
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
   if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))
@@ -316,7 +321,7 @@ void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in, const
 
 int run_attend(const AttendCommand& o, Context& context) {
   const Inputs in = read_inputs(o, context);
-  check_options(o, in);
+  check_options(o, in, context);
   const AttentionResult result = o.reference ? reference::attention(in.query, in.key, in.value, in.options)
                                              : attention(in.query, in.key, in.value, in.options);
   if (o.writes_arrays()) write_arrays(o, result, in.rank);

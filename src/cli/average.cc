@@ -56,7 +56,7 @@ int run_average(const AverageCommand& o, Context& context) {
 
 void add_average_command(Options& options) {
   auto o = std::make_shared<AverageCommand>();
-  options.add("MODEL", o->folders, "Folders of models or checkpoints").required();
+  options.add("MODEL", o->folders, "Folders of models or checkpoints").takes("DIR").required();
   options.add("--output", o->output, "Folder that gets the mean").takes("DIR").required();
   options.add("--last", o->last, "Take this many of the last checkpoints of one training instead").range(1).shows("");
   options.choose("--dtype", o->dtype, kFloatTypes, "Type of the weights written; f16 and bf16 take half the size");

@@ -43,6 +43,13 @@ void add_attention(Options& bench) {
   Options& attention = bench.subcommand("attention", "The fused attention: share of the multiply-add peak");
   const auto o = add_shapes(attention, bench::measure_attention);
   attention.choose("--dtype", o->dtype, kFloatTypes, "Type of queries, keys and values");
+  std::vector<std::string> engines = bench::engine_names();
+  engines.emplace_back("all");
+  Option& engine =
+      attention.add("--engine", o->engine, "Run this engine, or each in turn, where it can compute the shape")
+          .one_of(engines)
+          .takes("NAME");
+  engine.allows(engine.expected()).shows("the one that heed chooses");
   attention.footer(
       "Examples:\n"
       "  heed bench attention\n"

@@ -73,6 +73,16 @@ void write_result(const std::string& file, std::string_view contents) {
   }
 }
 
+void require_one_on_output(std::initializer_list<std::pair<const char*, std::string_view>> results) {
+  const char* first = nullptr;
+  for (const auto& [option, file] : results) {
+    if (file != "-") continue;
+    if (first != nullptr)
+      throw UsageError(fmt::format("one of {} and {} can write to standard output; found both", first, option));
+    first = option;
+  }
+}
+
 void message(const Context& context, std::string_view text) {
   if (!context.quiet) write_error_line(std::string(text) + "\n");
 }

@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <initializer_list>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "heed/error.h"
 
@@ -40,6 +42,9 @@ void flush_output();
 
 // Writes results into a file atomically; "-" is standard output.
 void write_result(const std::string& file, std::string_view contents);
+// Options that may name a file for results, with what was given. Throws UsageError where more than one is "-": their
+// results would run into each other.
+void require_one_on_output(std::initializer_list<std::pair<const char*, std::string_view>> results);
 
 // Standard error. message() is silent with --quiet; both add the line end and clear the progress bar first.
 void message(const Context& context, std::string_view text);

@@ -202,7 +202,7 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
 
 void add_evaluate_command(Options& options) {
   auto o = std::make_shared<EvaluateCommand>();
-  options.add("MODEL", o->model, "Folder of a model (not with --hypotheses)");
+  options.add("MODEL", o->model, "Folder of a model (not with --hypotheses)").takes("DIR");
   options.add("--source", o->source, "Sentences, one a line").takes("FILE");
   options.add("--target", o->targets, "Their translations; given several times, several references").takes("FILE");
   options.add("--pairs", o->pairs, "Both in one file: source, tab, target; equal sources are one sentence")

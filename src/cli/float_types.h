@@ -1,4 +1,4 @@
-// What --dtype takes.
+// What --dtype and --cache take.
 #pragma once
 
 #include <initializer_list>
@@ -10,5 +10,9 @@ namespace heed::cli {
 
 inline constexpr std::initializer_list<std::pair<const char*, DType>> kFloatTypes = {
     {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}};
+inline constexpr std::initializer_list<std::pair<const char*, DType>> kCacheTypes = {
+    {"f32", DType::f32}, {"f16", DType::f16}, {"bf16", DType::bf16}, {"int8", DType::i8}};
+inline constexpr const char* kCacheHelp =
+    "Type in which keys and values are kept between tokens; smaller types take less memory and are less exact";
 
 }  // namespace heed::cli

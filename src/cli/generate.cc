@@ -1,5 +1,6 @@
 // heed generate: continues a text, and writes it as it is made.
 #include "cli/command.h"
+#include "cli/float_types.h"
 #include "cli/json.h"
 #include "cli/warnings.h"
 #include "heed/io.h"
@@ -57,7 +58,7 @@ int run_generate(const GenerateCommand& o, Context& context) {
 void add_generate_command(Options& options) {
   auto o = std::make_shared<GenerateCommand>();
   generate::SamplingOptions& s = o->generate.sampling;
-  options.add("MODEL", o->model, "Folder of a decoder-only model").required();
+  options.add("MODEL", o->model, "Folder of a decoder-only model").takes("DIR").required();
   options.add("TEXT", o->text, "The text to continue; without one, the model begins");
   options.add("--prompt", o->prompt, "The text to continue, as an option");
   options.add("--prompt-file", o->prompt_file, "A file with the text to continue").takes("FILE");
@@ -70,6 +71,7 @@ void add_generate_command(Options& options) {
   options.add("--min-p", s.min_p, "Choose among tokens with at least this share of the likeliest one's probability")
       .range(0, 1);
   options.add("--count", o->count, "Texts to make; each has the next seed").range(1);
+  options.choose("--cache", s.cache.dtype, kCacheTypes, kCacheHelp);
   options.flag("--ignore-end", o->generate.ignore_end, "Go on where the model ends the text");
   options.footer(
       "The same seed (0 if none is given) gives the same text.\n"

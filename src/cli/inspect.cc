@@ -29,15 +29,25 @@ struct InspectCommand {
 
   [[nodiscard]] bool wants_head() const { return strongest || !svg.empty() || !png.empty() || !head_json.empty(); }
   [[nodiscard]] bool chooses_head() const { return part != Part::automatic || layer || head; }
+  // Standard output has results; otherwise it gets the names of the files.
+  [[nodiscard]] bool fills_output(bool json) const {
+    return json || strongest || output == "-" || svg == "-" || png == "-" || head_json == "-";
+  }
   [[nodiscard]] bool wants_page(bool json) const { return !output.empty() || (!wants_head() && !json); }
 };
 
-void check_options(const InspectCommand& o) {
+void check_options(const InspectCommand& o, const Context& context) {
   if (o.text && o.source) throw UsageError("TEXT or --source can be given; found both");
   if (!o.text && !o.source) throw UsageError("TEXT is missing: the text that the model reads");
   if (o.text.value_or(o.source.value_or("")).find_first_not_of(" \t\r\n") == std::string::npos)
     throw UsageError(
         fmt::format("{} takes a text of at least one token; found an empty one", o.source ? "--source" : "TEXT"));
+  require_one_on_output({{"--text", o.strongest ? "-" : ""},
+                         {"--json", context.json ? "-" : ""},
+                         {"--output", o.output},
+                         {"--svg", o.svg},
+                         {"--png", o.png},
+                         {"--head-json", o.head_json}});
   if (o.chooses_head() && !o.wants_head())
     throw UsageError(
         "--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
@@ -129,7 +139,7 @@ ChosenHead choose_head(const InspectCommand& o, const inspect::Record& record) {
 void write_head(const InspectCommand& o, const ChosenHead& head, Context& context) {
   const auto write = [&](const std::string& file, const std::string& contents) {
     write_result(file, contents);
-    if (!o.strongest && file != "-") print_line(file);
+    if (!o.fills_output(context.json)) print_line(file);
   };
   if (o.strongest) {
     message(context, head.title);
@@ -141,7 +151,7 @@ void write_head(const InspectCommand& o, const ChosenHead& head, Context& contex
 }
 
 int run_inspect(const InspectCommand& o, Context& context) {
-  check_options(o);
+  check_options(o, context);
   inspect::Record record = record_of(o, context);
   record.title = title_of(o.model);
   if (!record.cross.empty()) message(context, record.output);
@@ -152,7 +162,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
     write_page(file, inspect::to_html(record), context);
     if (file == "-") return kSuccess;
     message(context, "The page is written; open it in a browser:");
-    if (!o.strongest && !context.json) print_line(file);
+    if (!o.fills_output(context.json)) print_line(file);
   }
   return kSuccess;
 }
@@ -161,7 +171,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
 
 void add_inspect_command(Options& options) {
   auto o = std::make_shared<InspectCommand>();
-  options.add("MODEL", o->model, "Folder of a model").required();
+  options.add("MODEL", o->model, "Folder of a model").takes("DIR").required();
   options.add("TEXT", o->text, "The text that the model reads");
   options.add("--source", o->source, "The same as an option");
   options.add("--target", o->target, "What the model says; without it, the model translates");

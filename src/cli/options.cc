@@ -157,6 +157,8 @@ void Option::set(const std::string& text) {
   if (given_ && !repeats() && !is_flag() && !std::holds_alternative<Action>(variable_))
     throw UsageError(fmt::format("{} is given once; found it again, with {}", name_, found));
   given_ = true;
+  if (text.empty() && (takes_ == "FILE" || takes_ == "DIR")) refuse(found);
+  if (text == "-" && takes_ == "DIR" && name_ == "--output") refuse(found + " (standard output holds no folder)");
   if (!words_.empty() && std::find(words_.begin(), words_.end(), text) == words_.end()) refuse(found);
   std::visit(
       [&](auto& target) {

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/float_types.h"
 #include "cli/input_lines.h"
 #include "cli/json.h"
 #include "cli/progress.h"
@@ -112,7 +113,7 @@ int run_translate(const TranslateCommand& o, Context& context) {
 void add_translate_command(Options& options) {
   auto o = std::make_shared<TranslateCommand>();
   generate::BeamOptions& search = o->translate.search;
-  options.add("MODEL", o->model, "Folder of an encoder-decoder model").required();
+  options.add("MODEL", o->model, "Folder of an encoder-decoder model").takes("DIR").required();
   options.add("TEXT", o->text, "The text to translate; without it, the lines of standard input");
   options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
   options.add("--beam", search.beam, "Hypotheses to keep; 1 is greedy search").range(1, 1000);
@@ -128,6 +129,7 @@ void add_translate_command(Options& options) {
            "Most tokens for each token of the source, beside 20 more; 0 is no limit")
       .range(0, 1e6);
   options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
+  options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a line that is longer than the model can read");
   options.footer(

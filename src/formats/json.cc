@@ -34,7 +34,8 @@ ParsedJson parse_json(std::string_view text) {
   try {
     return {.value = Json::parse(text, check), .problem = {}};
   } catch (const Json::exception& error) {
-    return {.value = nullptr, .problem = std::string("JSON; found: ") + error.what()};
+    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    return {.value = nullptr, .problem = "JSON; found " + std::string(what.substr(what.find("] ") + 2))};
   } catch (Refused& refused) {
     return {.value = nullptr, .problem = std::move(refused.problem)};
   }

@@ -103,10 +103,12 @@ requires std::is_enum_v<E> Json written(E value) {
   fail("to_json", "a word for every value; found number ", static_cast<int>(value));
 }
 
+constexpr const char* kReader = "config_from_json";
+
 [[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected, const Json& found) {
   std::string text = io::json_ascii(found);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
-  fail(where, "key \"", key, "\": ", expected, "; found ", text);
+  fail(kReader, where, ": key \"", key, "\": ", expected, "; found ", text);
 }
 
 void read(const Json& from, const std::string& where, std::string_view key, int64_t& to) {
@@ -146,9 +148,9 @@ std::string to_json(const Config& config) {
 
 Config config_from_json(std::string_view text, const std::string& where) {
   const io::ParsedJson parsed = io::parse_json(text);
-  require(parsed.problem.empty(), where, parsed.problem);
+  require(parsed.problem.empty(), kReader, where, ": ", parsed.problem);
   const Json& object = parsed.value;
-  require(object.is_object(), where, "a JSON object; found ", object.type_name());
+  require(object.is_object(), kReader, where, ": a JSON object; found ", object.type_name());
   Config config;
   std::set<std::string> known;
   for_each_field(config, [&](const char* key, auto& field) {
@@ -156,12 +158,12 @@ Config config_from_json(std::string_view text, const std::string& where) {
     if (const auto at = object.find(key); at != object.end()) read(*at, where, key, field);
   });
   for (const auto& [key, value] : object.items()) {
-    require(known.contains(key), where, "known keys; found \"", key, "\"");
+    require(known.contains(key), kReader, where, ": known keys; found \"", key, "\"");
   }
   try {
     config.validate();
   } catch (const Error& error) {
-    fail(where, "a configuration that fits together: ", error.what());
+    fail(kReader, where, ": a configuration that fits together: ", error.what());
   }
   return config;
 }

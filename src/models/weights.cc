@@ -36,7 +36,7 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
   }
 }
 
-// The tensor as f32; f16 and bf16 are widened, which changes no value.
+// The tensor as f32; f16 and bf16 are converted, which changes no value.
 Tensor find(const io::Tensors& tensors, const std::string& where, const std::string& name) {
   const auto at = tensors.find(name);
   require(at != tensors.end(), where, "a tensor \"", name, "\"; found none of that name");

@@ -55,7 +55,8 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions
 int64_t Translator::translate(std::span<const std::string> texts, const TranslatorOptions& options,
                               const std::function<void(int64_t, std::vector<Translation>)>& deliver) const {
   const auto count = static_cast<int64_t>(texts.size());
-  const generate::TranslateOptions search{.search = options.search, .batch_tokens = options.batch_tokens};
+  const generate::TranslateOptions search{
+      .search = options.search, .batch_tokens = options.batch_tokens, .cache = options.cache};
   const int64_t largest = std::max(kFirstGroup, kLargestGroup / std::max<int64_t>(1, options.search.beam));
   int64_t group = kFirstGroup;
   for (int64_t begin = 0; begin < count; group = std::min(4 * group, largest)) {

@@ -209,4 +209,13 @@ bool Arguments::overlap(const Tensor& tensor) const {
   });
 }
 
+DType cache_dtype(const std::string& name, const char* place) {
+  const std::pair<const char*, DType> types[] = {
+      {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"int8", DType::i8}};
+  for (const auto& [known, type] : types)
+    if (name == known) return type;
+  throw py::value_error(std::string(place) + " \"float32\", \"bfloat16\", \"float16\" or \"int8\"; found \"" + name +
+                        "\"");
+}
+
 }  // namespace heed::python

@@ -4,6 +4,7 @@
 #include <pybind11/numpy.h>
 #include <pybind11/pybind11.h>
 
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -24,6 +25,10 @@ struct Borrowed {
 // A NumPy array over the tensor's memory, which lives as long as the array. NumPy has no bf16: such a tensor becomes
 // int16 with its bits, which the Python side converts.
 [[nodiscard]] pybind11::array to_numpy(const Tensor& tensor);
+
+// What `cache` and KeyValueCache's dtype mean: float32, bfloat16, float16 or int8. Otherwise raises ValueError, in
+// which `place` is the function and the argument: "[KeyValueCache] dtype".
+[[nodiscard]] DType cache_dtype(const std::string& name, const char* place);
 
 // Arrays borrowed for one call: their owners are kept until it returns.
 class Arguments {

@@ -7,13 +7,14 @@
 
 #include "attention/call/problem.h"
 #include "heed/attention_variants.h"
-#include "heed/kv_cache.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "heed/kv_cache.h"
 #include "kernels/attention/engine.h"
 #include "kernels/simd/peak.h"
 #include "python/arrays.h"
 #include "python/ops.h"
+#include "python/pipelines.h"
 
 namespace py = pybind11;
 
@@ -128,13 +129,17 @@ AttentionTaps taps_of(const py::dict& taps) {
       for (const auto& [head, query] : py::cast<std::vector<std::pair<int64_t, int64_t>>>(value)) {
         result.rows.push_back({head, query});
       }
+    } else if (name == "row_scores") {
+      result.row_scores = py::cast<bool>(value);
     } else {
-      throw py::value_error("[attention] taps entropy, top_k, column_sums, map, map_largest or rows; found \"" + name +
-                            "\"");
+      throw py::value_error(
+          "[attention] taps entropy, top_k, column_sums, map, map_largest, rows or row_scores; found \"" + name + "\"");
     }
   }
   require(!result.map.largest || result.map.rows > 0, "attention",
           "taps map beside map_largest; found map_largest alone");
+  require(!result.row_scores || !result.rows.empty(), "attention",
+          "taps rows beside row_scores; found row_scores alone");
   return result;
 }
 
@@ -168,6 +173,7 @@ AttentionOptions options_of(const py::dict& given, Arguments& arguments) {
   }
   options.want.logsumexp = option_of<bool>(given, "return_logsumexp", "True or False");
   options.want.weights = option_of<bool>(given, "return_weights", "True or False");
+  options.want.scores = option_of<bool>(given, "return_scores", "True or False");
   if (has("taps")) options.want.taps = taps_of(py::cast<py::dict>(given["taps"]));
   return options;
 }
@@ -213,6 +219,7 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = 
   result["output"] = written ? py::none() : array_or_none(layout.out(r.output));
   result["logsumexp"] = rows(r.logsumexp);
   result["weights"] = rows(r.weights);
+  result["scores"] = rows(r.scores);
   py::dict taps;
   taps["entropy"] = rows(r.taps.entropy);
   taps["top_keys"] = rows(r.taps.top_keys);
@@ -220,6 +227,7 @@ py::dict dict_of(const AttentionResult& r, const Layout& layout, bool written = 
   taps["column_sums"] = rows(r.taps.column_sums);
   taps["map"] = rows(r.taps.map);
   taps["rows"] = array_or_none(drop_axes(r.taps.rows, absent > 0 ? 1 : 0));
+  taps["row_scores"] = array_or_none(drop_axes(r.taps.row_scores, absent > 0 ? 1 : 0));
   result["taps"] = taps;
   return result;
 }
@@ -364,14 +372,9 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
 }
 
 KeyValueCache make_cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
-                          const std::string& dtype, int64_t page, int64_t pages) {
-  const std::pair<const char*, DType> types[] = {
-      {"float32", DType::f32}, {"bfloat16", DType::bf16}, {"float16", DType::f16}, {"int8", DType::i8}};
-  for (const auto& [name, type] : types) {
-    if (dtype == name) return {batch, heads, capacity, size, value_size, {.dtype = type, .page = page, .pages = pages}};
-  }
-  throw py::value_error("[KeyValueCache] dtype \"float32\", \"bfloat16\", \"float16\" or \"int8\"; found \"" + dtype +
-                        "\"");
+                         const std::string& dtype, int64_t page, int64_t pages) {
+  const DType type = cache_dtype(dtype, "[KeyValueCache] dtype");
+  return {batch, heads, capacity, size, value_size, {.dtype = type, .page = page, .pages = pages}};
 }
 
 void append(KeyValueCache& cache, const py::object& key, const py::object& value, const py::object& lengths,
@@ -449,6 +452,7 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention_varlen_backward", &differentiate_varlen);
   module.def("copy_into", &copy_into);
   define_ops(module);
+  define_pipelines(module);
   module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);

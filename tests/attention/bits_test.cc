@@ -97,7 +97,7 @@ TEST(AttentionBits, DoNotDependOnTheRestOfTheBatch) {
   EXPECT_GT(checked, 40);
 }
 
-// From 12 MB on the tiles ask the memory ahead for what comes after them, across heads and sequences.
+// From 12 MB on the tiles prefetch what comes after them, across heads and sequences.
 TEST(AttentionBits, OfABatchLargerThanTheCacheAreThoseOfEachSequence) {
   testing::Random random(7);
   for (const int64_t kv_heads : {6, 2}) {

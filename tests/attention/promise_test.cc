@@ -198,7 +198,7 @@ TEST(AttentionPromise, OffsetsBeyond32Bits) {
   EXPECT_TRUE(same_bits(g.key, h.key));
   EXPECT_TRUE(same_bits(g.value, h.value));
   EXPECT_TRUE(same_bits(g.bias, h.bias));
-  // The kernel for few rows.
+  // The decode engine.
   EXPECT_TRUE(
       same_bits(attention(q.slice(2, 65, 66), k, v).output, attention(far_q.slice(2, 65, 66), far_k, far_v).output));
   for (void* memory : mapped) munmap(memory, bytes);

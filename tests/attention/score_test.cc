@@ -222,7 +222,7 @@ TEST(ScoreFunction, HasTheSameBitsEverywhere) {
     set_num_threads(1);
     const AttentionResult best = attention(p.q, p.k, p.v, p.options);
     const AttentionGradients d = attention_backward(p.d_out, p.q, p.k, p.v, best, p.options, want);
-    const int64_t rows = std::min<int64_t>(p.q.size(2), 1);  // the kernel for few rows agrees with that for tiles
+    const int64_t rows = std::min<int64_t>(p.q.size(2), 1);  // the decode engine agrees with the tiles
     if (!p.options.mask.defined() && !p.options.bias.defined() && !p.options.query_documents.defined()) {
       AttentionOptions o = p.options;
       o.want = {.logsumexp = true};

@@ -191,7 +191,7 @@ TEST(AttentionSpecial, LargeScoresDoNotOverflow) {
   }
 }
 
-// Scores 0, -74 and -76, once in tiles and once in the kernel for few rows; values make the small weights visible.
+// Scores 0, -74 and -76, once in tiles and once in the decode engine. Values make the small weights visible.
 TEST(AttentionSpecial, WeightsBelowTheLeastAreZeroEverywhere) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {

@@ -277,7 +277,7 @@ TEST(AttentionTaps, OfTheTopAreTheRowsInOrderOfWeightThenOfKey) {
   }
 }
 
-// Out of the forward pass, and out of passes of their own: of few rows, and of tiles that span the heads of a group.
+// From the forward pass, and from passes of their own: in decoding, and where tiles span the heads of a group.
 TEST(AttentionTaps, HaveTheSameBitsTogetherAndApart) {
   const KeepSettings keep;
   Random random(9);

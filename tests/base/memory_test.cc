@@ -6,8 +6,8 @@
 #include <cstring>
 
 #include "heed/error.h"
-#include "heed/tensor.h"
 #include "heed/memory.h"
+#include "heed/tensor.h"
 
 namespace heed {
 namespace {

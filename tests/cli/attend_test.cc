@@ -44,6 +44,18 @@ TEST(Attend, TheFruit) {
   EXPECT_EQ(run({"attend", file, "--weights", "--reference"}).out, result.out);
 }
 
+TEST(Attend, StandardOutputHasOneResult) {
+  const Folder folder;
+  const std::string file = folder / "fruit.npz";
+  io::write_npz(file, fruit());
+  EXPECT_TRUE(run({"attend", file, "--svg", "-"}).out.starts_with("<svg"));
+  const Result both = run({"attend", file, "--svg", "-", "--html", "-"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.err, "heed attend: one of --svg and --html can write to standard output; found both\n");
+  EXPECT_EQ(run({"attend", file, "--json", "--png", "-"}).status, 2);
+  EXPECT_EQ(run({"attend", file, "--json", "--output", "-"}).status, 0);
+}
+
 TEST(Attend, WritesArraysAndPictures) {
   const Folder folder;
   const std::string in = folder / "in.safetensors", out = folder / "out.npz";

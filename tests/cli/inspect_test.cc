@@ -169,6 +169,27 @@ TEST(Inspect, APageOnStandardOutput) {
   EXPECT_FALSE(fs::exists("-"));
 }
 
+TEST(Inspect, StandardOutputHasOneResult) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const std::string page = folder / "page.html", svg = folder / "a.svg";
+  const Result r = run({"inspect", model, "the station", "--output", page, "--svg", svg, "--head-json", "-"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(r.out)["title"], "cross attention, layer 1, head 1") << "no name of a file beside it";
+  const Result named = run({"inspect", model, "the station", "--output", page, "--svg", svg});
+  EXPECT_EQ(named.out, svg + "\n" + page + "\n");
+  for (const std::vector<std::string>& two : {std::vector<std::string>{"--output", "-", "--svg", "-"},
+                                              {"--json", "--output", "-"},
+                                              {"--text", "--png", "-"}}) {
+    std::vector<std::string> arguments = {"inspect", model, "the station"};
+    arguments.insert(arguments.end(), two.begin(), two.end());
+    const Result both = run(arguments);
+    EXPECT_EQ(both.status, 2) << both.err;
+    EXPECT_NE(both.err.find("can write to standard output; found both"), std::string::npos) << both.err;
+    EXPECT_EQ(both.out, "");
+  }
+}
+
 // What chooses a head is not ignored where no head is asked for.
 TEST(Inspect, AHeadIsChosenForSomething) {
   const Folder folder;
@@ -244,6 +265,19 @@ TEST(Generate, WarnsOfAPromptThatTheModelDoesNotKnow) {
   EXPECT_EQ(known.err, "");
   EXPECT_EQ(known.out, run({"generate", model, "--prompt", "车站", "--max-tokens", "2"}).out);
   EXPECT_EQ(run({"generate", model, "车", "--prompt", "站"}).status, 2);
+}
+
+TEST(Generate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only);
+  const auto log_probs = [&](const std::string& cache) {
+    const Result r = run({"generate", model, "车站", "--max-tokens", "8", "--json", "--cache", cache});
+    EXPECT_EQ(r.status, 0) << r.err;
+    return nlohmann::json::parse(r.out)["log_probs"];
+  };
+  const auto plain = log_probs("f32");
+  for (const char* cache : {"f16", "bf16", "int8"}) EXPECT_NE(log_probs(cache), plain) << cache;
+  EXPECT_EQ(run({"generate", model, "车站", "--cache", "f64"}).status, 2);
 }
 
 TEST(Inspect, SaysWhatIsWrong) {

@@ -120,6 +120,10 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message({"info", "\x1b[31m"}, 1,
                  "heed info: expected the folder of a model, a config.json or a preset (tiny, small, base, big); found "
                  "'␛[31m'");
+  expect_message({"translate", "m", "--input", ""}, 2, "heed translate: --input takes the name of a file; found ''");
+  expect_message({"translate", "", "x"}, 2, "heed translate: MODEL takes the name of a folder; found ''");
+  expect_message({"average", "m", "--output", "-"}, 2,
+                 "heed average: --output takes the name of a folder; found '-' (standard output holds no folder)");
   expect_message({"attend", "/no/such.npz"}, 1,
                  "heed attend: \"/no/such.npz\" cannot be read: No such file or directory");
   expect_message({"translate", "/no/such", "x"}, 1,
@@ -136,6 +140,21 @@ TEST(Program, TheLibrarysMessagesAreSentences) {
   const Result nested = run({"train", "--config", context, "--output", folder / "run"});
   EXPECT_EQ(nested.err,
             "heed train: " + context + ", line 2: context: expected a whole number, more than 0; found 0\n");
+}
+
+TEST(Program, AWrongConfigurationIsNamed) {
+  const Folder folder;
+  const std::string file = folder.write("config.json", "{");
+  const Result json = run({"info", file});
+  EXPECT_TRUE(json.err.starts_with("heed info: " + file + ": expected JSON; found parse error at line 1, column 2"))
+      << json.err;
+  const std::string recipe = folder.write("recipe.json", "{");
+  const Result broken = run({"train", "--config", recipe, "--output", folder / "run"});
+  EXPECT_TRUE(broken.err.starts_with("heed train: " + recipe + ": expected JSON; found parse error")) << broken.err;
+  (void)folder.write("config.json", "{\"heads\": \"eight\"}");
+  const std::string path = fs::path(file).parent_path();
+  const Result key = run({"translate", path, "x"});
+  EXPECT_EQ(key.err, "heed translate: " + file + ": key \"heads\": expected a whole number; found \"eight\"\n");
 }
 
 TEST(Program, AWrongEnvironmentIsNamed) {
@@ -174,6 +193,19 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
   EXPECT_EQ(lines("attention", "1,2,1,40,40,8"), 2 + 4);
   EXPECT_EQ(lines("options", "1,2,1,40,40,8"), 2 + 19);
   EXPECT_EQ(lines("decode", "1,2,1,1,70,8"), 2 + 4);
+  const auto engines = run({"bench", "attention", "--shape", "1,2,1,4,40,8", "--repeats", "1", "--threads", "1",
+                            "--engine", "all", "--json"});
+  ASSERT_EQ(engines.status, 0) << engines.err;
+  std::vector<std::string> measured;  // pass and engine; other engines need bf16
+  const auto document = nlohmann::json::parse(engines.out);
+  for (const auto& line : document["lines"])
+    measured.push_back(line["what"].get<std::string>() + ", " + line["engine"].get<std::string>());
+  EXPECT_EQ(measured, (std::vector<std::string>{"forward, decode", "forward, f32 tiles", "backward, f32 tiles"}));
+  const auto none = run({"bench", "attention", "--shape", "1,2,1,100,40,8", "--engine", "decode"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_TRUE(none.err.starts_with("heed bench attention: expected an engine that computes these shapes in f32"))
+      << none.err;
+  EXPECT_EQ(run({"bench", "attention", "--engine", "warp"}).status, 2);
   const auto half = run({"bench", "attention", "--shape", "1,2,1,40,40,8", "--repeats", "1", "--dtype", "bf16"});
   EXPECT_EQ(half.status, 0) << half.err;
   EXPECT_NE(half.out.find(", bf16: "), std::string::npos) << half.out;

@@ -92,6 +92,26 @@ TEST(Translate, AClosedPipeEndsItQuietly) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
+  const auto scores = [](const std::string& cache) {
+    const Result r = run({"translate", kDemo, "Where is the station?", "--json", "--cache", cache});
+    EXPECT_EQ(r.status, 0) << r.err;
+    return nlohmann::json::parse(r.out)["translations"][0];
+  };
+  const auto plain = scores("f32");
+  EXPECT_EQ(plain,
+            nlohmann::json::parse(run({"translate", kDemo, "Where is the station?", "--json"}).out)["translations"][0]);
+  for (const char* cache : {"f16", "bf16", "int8"}) {
+    const auto found = scores(cache);
+    EXPECT_EQ(found["text"], "车站在哪里？") << cache;
+    EXPECT_NE(found["log_probs"], plain["log_probs"]) << cache;
+    EXPECT_NEAR(found["score"].get<double>(), plain["score"].get<double>(), 0.05) << cache;
+  }
+  const Result wrong = run({"translate", kDemo, "x", "--cache", "i4"});
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_EQ(wrong.err, "heed translate: --cache takes f32, f16, bf16 or int8; found 'i4'\n");
+}
+
 TEST(Translate, WarnsOfTextThatTheModelDoesNotKnow) {
   const Result r = run({"translate", kDemo}, {.input = "Where is the station?\n车站在哪里？\n火车来了。\n"});
   EXPECT_EQ(r.status, 0);

@@ -7,8 +7,8 @@
 
 #include "heed/error.h"
 #include "heed/io.h"
-#include "models/helpers.h"
 #include "heed/memory.h"
+#include "models/helpers.h"
 
 namespace heed::models::test {
 namespace {

@@ -209,6 +209,26 @@ class Forward(unittest.TestCase):
         self.close(largest.map, weights.reshape(1, 2, 4, 5, 5, 6).max((3, 5)))
         self.assertIsNone(largest.entropy)
 
+    def test_scores(self):
+        q, k, v = random_arrays((2, 4, 20, 8), (2, 2, 30, 8), (2, 2, 30, 8), seed=6)
+        bias, = random_arrays((20, 30), seed=7)
+        q[0, 0, 0] *= 300  # some scores of this row are 1,000 below its largest: their weights are 0
+        seen = np.arange(30) <= np.arange(20)[:, None] + 10
+        q4, k4 = q.astype(np.float64), np.repeat(k, 2, axis=1).astype(np.float64)
+        capped = 50 * np.tanh(np.einsum("bhid,bhjd->bhij", q4, k4) / (50 * 8**0.5))
+        expected = np.where(seen, capped + bias, -np.inf)
+        options = {"softcap": 50.0, "bias": bias, "causal": True}
+        for function in (heed.attention, heed.reference.attention):
+            self.close(function(q, k, v, return_scores=True, **options).scores, expected, 2e-5)
+            rows = function(q, k, v, taps={"rows": [(3, 2), (0, 0)], "row_scores": True}, **options).taps
+            self.close(rows.row_scores, expected[:, [3, 0], [2, 0]], 2e-5)
+        plain = heed.attention(q, k, v, return_scores=True)
+        self.close(plain.scores[0, 0, 0], k4[0, 0] @ q4[0, 0, 0] / 8**0.5, 1e-4)
+        self.assertIsNone(plain.weights)
+        self.assertEqual(heed.attention(q[0, 0], k[0, 0], v[0, 0], return_scores=True).scores.shape, (20, 30))
+        cached = heed.attention_cached(q, heed.KeyValues(k, v), return_scores=True).scores
+        np.testing.assert_array_equal(cached, plain.scores)
+
     def test_the_same_bits_with_any_threads_on_every_instruction_set(self):
         q, k, v = random_arrays((1, 4, 100, 32), (1, 2, 150, 32), (1, 2, 150, 32))
         threads, isa = heed.num_threads(), heed.active_isa()
@@ -331,6 +351,8 @@ class Errors(unittest.TestCase):
     def test_no_argument_is_ignored(self):
         q, k, v = self.q, self.k, self.v
         self.refused(ValueError, "taps map beside map_largest", q, k, v, taps={"map_largest": True})
+        self.refused(ValueError, "taps rows beside row_scores", q, k, v, taps={"row_scores": True})
+        self.refused(TypeError, "return_scores as True or False; found 'all'", q, k, v, return_scores="all")
         self.refused(ValueError, "key_lengths of 32 bits; found 4294967299", q, k, v, key_lengths=np.array([2**32 + 3]))
         self.refused(TypeError, "found a masked array", np.ma.masked_array(q, mask=q > 0), k, v)
         self.refused(TypeError, "window as two whole numbers (left, right); found ()", q, k, v, window=())
@@ -345,6 +367,7 @@ class Errors(unittest.TestCase):
             (TypeError, "found layout", lambda: heed.attention_varlen_backward(
                 rows, rows, rows, rows, rows, lse[0], begins, layout="blhd")),
             (TypeError, "found taps", lambda: heed.attention_varlen(rows, rows, rows, begins, taps={"entropy": True})),
+            (TypeError, "found return_scores", lambda: heed.attention_varlen(rows, rows, rows, begins, return_scores=True)),
             (TypeError, "found dropout_p", lambda: heed.attention_additive(q, k, v, weight, dropout_p=0.1)),
             (TypeError, "found out", lambda: heed.explain(q, k, v, out=q)),
             (TypeError, "weight (D) or (H, D); found None", lambda: heed.attention_additive(q, k, v, None)),

@@ -18,8 +18,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 DATA = ROOT / "tests" / "data"
 CASES, EXTRA, TINY = DATA / "onnx", DATA / "onnx_extra", DATA / "tiny_llm"
 TABLE = ROOT / "docs" / "conformance.md"
-# What a result in float64 meets where the data is bfloat16 or float16: their official tolerances assume the reference's
-# own rounding points.
+# Tolerances (rtol, atol) for bfloat16 and float16. The official ones assume that a program rounds after the same steps as
+# the reference.
 HALF = {"bf16": (4e-2, 1e-2), "f16": (1e-2, 1e-3)}
 
 
@@ -60,17 +60,13 @@ def run_attention(node, inputs):
             mask = np.concatenate([mask, np.full(mask.shape[:-1] + (missing,), fill, mask.dtype)], -1)
         limits["mask" if mask.dtype == bool else "bias"] = mask
 
-    r = heed.attention(query, key, value, return_logsumexp=True, return_weights=True, **options, **limits)
+    r = heed.attention(query, key, value, return_scores=True, return_weights=True, **options, **limits)
     output = r.output.transpose(0, 2, 1, 3).reshape(*r.output.shape[::2], -1) if flat else r.output
     mode = attributes.get("qk_matmul_output_mode", 0)
-    if mode == 0 or mode == 1:  # before the masks, and for 0 before the softcap
+    if mode < 2:  # scores before the masks, and for 0 before the softcap
         plain = {"scale": options["scale"], "softcap": options["softcap"] if mode == 1 else None}
-        r = heed.attention(query, key, value, return_logsumexp=True, return_weights=True, **plain)
-    weights = r.weights
-    if mode < 3:  # a score is the logarithm of its weight, plus logsumexp
-        with np.errstate(divide="ignore"):
-            weights = np.log(r.weights) + r.logsumexp[..., None]
-    return output, key, value, weights
+        r = heed.attention(query, key, value, return_scores=True, **plain)
+    return output, key, value, r.weights if mode == 3 else r.scores
 
 
 def run_flex_attention(node, inputs):
@@ -144,8 +140,8 @@ RUNNERS = {
 }
 # Cases that heed has nothing for, and why.
 NOT_APPLICABLE = {
-    "FlexAttention": "changes the weights after the softmax, which heed's score functions do not see",
-    "LinearAttention": "attention without a softmax, a recurrence over states: another operator",
+    "FlexAttention": "the case changes the weights after the softmax; heed's functions change scores before it",
+    "LinearAttention": "another operator: attention without a softmax, as a recurrence over states",
 }
 
 
@@ -268,14 +264,27 @@ def table():
     lines = [
         "# Conformance",
         "",
-        "Each case is run through `heed.attention` and `heed.ops` and compared with its official output: |found - expected|",
-        "<= atol + rtol |expected|, infinities exactly. `tests/python/test_onnx.py` runs them in `make test` and keeps this",
-        "file. Half precision is computed in float32 and rounded once. The error is the largest, in units of its tolerance.",
+        "heed passes every case on this page for which it has an operator. A case is an input with the output that others have",
+        "published. `tests/python/test_onnx.py` runs each case through `heed.attention` and `heed.ops`. It is part of `make test`,",
+        "and it fails if this page says something else than the run.",
+        "",
+        "A number passes if |found - expected| <= atol + rtol |expected|; an infinity has to be the same infinity. The last column",
+        "gives the largest error of a case as a fraction of what is allowed: 1.0 would be the limit.",
         "",
         "## ONNX",
         "",
-        "Node tests of `Attention` (opsets 23 to 25) and of the operators around it, and the preview operators",
-        "`FlexAttention` and `LinearAttention`. rtol 1e-3, atol 1e-7; bfloat16 4e-2 and 1e-2; float16 1e-2 and 1e-3.",
+        "These are the node tests of `Attention` (opsets 23 to 25), of the operators around it, and of the preview operators",
+        "`FlexAttention` and `LinearAttention`.",
+        "",
+        "| type | rtol | atol |",
+        "| --- | --- | --- |",
+        "| float32 | 1e-3 | 1e-7 |",
+        "| bfloat16 | 4e-2 | 1e-2 |",
+        "| float16 | 1e-2 | 1e-3 |",
+        "",
+        "heed computes float16 and bfloat16 in float32 and rounds once. The published outputs were rounded after every step, so these",
+        "two types have wider limits. The output `qk_matmul_output` is the matrix of scores, which heed returns with",
+        "`return_scores=True`, or the weights, where a case asks for them.",
         "",
         "| operator | case | outputs | result |",
         "| --- | --- | --- | --- |",
@@ -288,7 +297,8 @@ def table():
         "",
         "## tiny-llm",
         "",
-        "Vectors in the shapes and tolerances of tiny-llm's first week (float32: rtol 1e-5, atol 1e-6; float16: 5e-2, 1e-3).",
+        "The shapes and tolerances are those of the first week of the course tiny-llm: rtol 1e-5 and atol 1e-6 in float32, 5e-2 and",
+        "1e-3 in float16. The expected numbers were computed for heed in NumPy's float64.",
         "",
         "| case | result |",
         "| --- | --- |",

@@ -27,8 +27,8 @@ class Wheel(unittest.TestCase):
                     self.assertIn(line.split(",")[0], names)
                 wheel.extractall(pathlib.Path(folder) / "site")
             self.assertLessEqual(
-                {"heed/__init__.py", "heed/torch.py", "heed/_transformers.py", "heed/reference.py", "heed/_heed.pyi",
-                 "heed/py.typed"}, set(names)
+                {"heed/__init__.py", "heed/torch.py", "heed/_transformers.py", "heed/pipelines.py", "heed/reference.py",
+                 "heed/_heed.pyi", "heed/py.typed"}, set(names)
             )
             code = (
                 "import heed, numpy as np\n"

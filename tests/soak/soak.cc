@@ -1,4 +1,4 @@
-// Random attention problems without end, against the oracle and against themselves.
+// Compares random attention problems with the oracle, and with the same problems computed in another way.
 //
 //   soak [--cases N] [--seconds T] [--seed S]        make soak: 100,000 cases
 //
@@ -157,7 +157,7 @@ class Case {
     const int64_t keys = p.k.size(2);
     if (keys == 0 || p.options.query_documents.defined() || random_.chance(0.5)) return;
     KeyValueCache cache(p.k.size(0), p.k.size(1), keys, p.k.size(3), p.v.size(3),
-                         {.dtype = dtype_, .page = random_.pick<int64_t>({0, 0, 1, 7, 16, 64})});
+                        {.dtype = dtype_, .page = random_.pick<int64_t>({0, 0, 1, 7, 16, 64})});
     const Tensor& lengths = p.options.key_lengths;
     int64_t longest = 0;
     for (int64_t at = 0; at < keys;) {

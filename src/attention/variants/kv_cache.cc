@@ -35,7 +35,7 @@ void copy_piece(const Tensor& source, int64_t from, const Tensor& target, int64_
   }
 }
 
-// `pieces[r]`, of which counts[r] rows matter, becomes piece r of a tensor with room for `rows` rows.
+// `pieces[r]`, whose first counts[r] rows matter, becomes piece r of a tensor with room for `rows` rows.
 Tensor gathered(const Tensor& source, std::span<const int64_t> pieces, std::span<const int64_t> counts, int64_t rows) {
   Shape shape = source.shape();
   shape[0] = static_cast<int64_t>(pieces.size());

@@ -73,7 +73,7 @@ class RowVectorReader {
 
 // Prefetches a vector of rows into the second cache, a few lines at a time and in the order in which they lie. The
 // scores read a vector of rows column by column. In that order Zen 4 reads memory at 7 GB/s, in the rows' own order at
-// 18 (into the first cache at 13): it follows few rows at once by itself.
+// 18 (into the first cache at 13): its own prefetcher follows only a few rows at once.
 class RowPrefetch {
  public:
   // `lines`: whole cache lines of a row to prefetch; the others come with their neighbours.

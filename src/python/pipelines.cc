@@ -1,0 +1,151 @@
+// The classes of heed/pipelines.h for Python: python/heed/pipelines.py gives their results names.
+#include "python/pipelines.h"
+
+#include <pybind11/functional.h>
+#include <pybind11/stl.h>
+
+#include <utility>
+
+#include "heed/pipelines.h"
+#include "python/arrays.h"
+
+namespace py = pybind11;
+
+namespace heed::python {
+namespace {
+
+// Called between steps, without the GIL: Ctrl-C in Python raises KeyboardInterrupt.
+void raise_if_interrupted() {
+  const py::gil_scoped_acquire acquire;
+  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+}
+
+TextOptions text_options(const std::string& too_long) {
+  if (too_long != "refuse" && too_long != "cut")
+    throw py::value_error("[heed] too_long \"refuse\" or \"cut\"; found \"" + too_long + "\"");
+  return {.too_long = too_long == "cut" ? TooLong::cut : TooLong::refuse, .on_warning = [](const TextWarning& warning) {
+            const py::gil_scoped_acquire acquire;
+            const std::string text = "text " + std::to_string(warning.text + 1) + ": " + to_string(warning);
+            // Level 2 names the line that called the package.
+            if (PyErr_WarnEx(PyExc_UserWarning, text.c_str(), 2) != 0) throw py::error_already_set();
+          }};
+}
+
+generate::BeamOptions search_options(int64_t beam, int64_t n_best, double length_penalty, int64_t max_length,
+                                     int64_t min_length) {
+  return {.beam = beam,
+          .n_best = n_best,
+          .length_penalty = length_penalty,
+          .max_length = max_length,
+          .min_length = min_length,
+          .stop = [] {
+            raise_if_interrupted();
+            return false;
+          }};
+}
+
+py::list as_list(const std::vector<Translation>& translations) {
+  py::list list;
+  for (const Translation& t : translations)
+    list.append(py::make_tuple(t.text, t.score, t.finished, t.tokens, t.log_probs));
+  return list;
+}
+
+py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
+                   double length_penalty, int64_t max_length, int64_t min_length, int64_t batch_tokens,
+                   const std::string& cache, const std::string& too_long) {
+  const TranslatorOptions options{.search = search_options(beam, n_best, length_penalty, max_length, min_length),
+                                  .batch_tokens = batch_tokens,
+                                  .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
+                                  .text = text_options(too_long)};
+  std::vector<std::vector<Translation>> all;
+  {
+    const py::gil_scoped_release release;
+    all = translator.translate(texts, options);
+  }
+  py::list list;
+  for (const auto& translations : all) list.append(as_list(translations));
+  return list;
+}
+
+py::tuple generate_text(const Generator& generator, const std::string& prompt, int64_t max_tokens, double temperature,
+                        int64_t top_k, double top_p, double min_p, uint64_t seed, bool ignore_end,
+                        const std::string& cache, const std::function<void(std::string)>& on_text) {
+  const GeneratorOptions options{.sampling = {.temperature = temperature,
+                                              .top_k = top_k,
+                                              .top_p = top_p,
+                                              .min_p = min_p,
+                                              .seed = seed,
+                                              .max_tokens = max_tokens,
+                                              .cache = {.dtype = cache_dtype(cache, "[generate] cache")}},
+                                 .ignore_end = ignore_end,
+                                 .text = text_options("refuse"),
+                                 .on_text = [&](std::string_view piece) {
+                                   raise_if_interrupted();
+                                   if (!on_text) return true;
+                                   const py::gil_scoped_acquire acquire;
+                                   on_text(std::string(piece));
+                                   return true;
+                                 }};
+  Generation made;
+  {
+    const py::gil_scoped_release release;
+    made = generator.generate(prompt, options);
+  }
+  return py::make_tuple(made.text, made.finished, made.tokens, made.log_probs);
+}
+
+// The page of a record, which `record` computes without the GIL.
+template <class Record>
+std::string page(Record&& record) {
+  const py::gil_scoped_release release;
+  return inspect::to_html(record());
+}
+
+}  // namespace
+
+void define_pipelines(py::module_& module) {
+  py::class_<Translator>(module, "Translator")
+      .def(py::init([](const std::string& folder) { return Translator::load(folder); }))
+      .def("translate", &translate)
+      .def("attention_page",
+           [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
+             return page([&] {
+               return t.record(text, {.target = target, .search = {.beam = beam}, .text = text_options("refuse")});
+             });
+           });
+  py::class_<Generator>(module, "Generator")
+      .def(py::init([](const std::string& folder) { return Generator::load(folder); }))
+      .def("generate", &generate_text)
+      .def("attention_page", [](const Generator& g, const std::string& text) {
+        return page([&] { return g.record(text, {.text = text_options("refuse")}); });
+      });
+  py::class_<Encoder>(module, "Encoder")
+      .def(py::init([](const std::string& folder) { return Encoder::load(folder); }))
+      .def("encode",
+           [](const Encoder& encoder, const std::string& text, const std::string& too_long) {
+             const EncoderOptions options{.text = text_options(too_long)};
+             Encoding found;
+             {
+               const py::gil_scoped_release release;
+               found = encoder.encode(text, options);
+             }
+             return py::make_tuple(found.tokens, to_numpy(found.states));
+           })
+      .def("embed",
+           [](const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
+              const std::string& too_long) {
+             const EncoderOptions options{.batch_tokens = batch_tokens, .text = text_options(too_long)};
+             Tensor found;
+             {
+               const py::gil_scoped_release release;
+               found = encoder.embed(texts, options);
+             }
+             return to_numpy(found);
+           })
+      .def("attention_page", [](const Encoder& encoder, const std::string& text) {
+        return page([&] { return encoder.record(text, {.text = text_options("refuse")}); });
+      });
+}
+
+}  // namespace heed::python

@@ -1,0 +1,9 @@
+#pragma once
+
+#include <pybind11/pybind11.h>
+
+namespace heed::python {
+
+void define_pipelines(pybind11::module_& module);
+
+}  // namespace heed::python
