@@ -12,7 +12,8 @@ add_library(heed_flags INTERFACE)
 target_compile_options(heed_flags INTERFACE
   ${HEED_WARNINGS}
   -ffp-contract=off          # only explicit fused multiply-adds: the bits must not depend on the compiler
-  -fvisibility=hidden)
+  -fvisibility=hidden        # except for what public headers declare (heed/export.h)
+  -fno-semantic-interposition)  # functions of heed call each other directly, in a shared library too
 target_compile_features(heed_flags INTERFACE cxx_std_20)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
   target_compile_options(heed_flags INTERFACE -march=armv8-a+crypto)  # what Highway compiles its NEON code for

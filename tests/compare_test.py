@@ -74,7 +74,7 @@ def main():
     expect("equal programs", result.returncode == 0 and "no line of 8 is below 0.98" in result.stdout and
            "SLOWER" not in result.stdout and "alone" not in result.stdout, result)
     expect("the median of rounds", row(result, "attention 9,9,9 backward, 1 thread")[-5:] == ["8", "8", "ms", "1.000", "5"], result)
-    expect("ratios to plain attention", row(result, "rules 1,2,3 softcap, backward")[-5:] == ["1.5", "1.5", "x", "1.000", "5"], result)
+    expect("ratios to plain attention", row(result, "options 1,2,3 softcap, backward")[-5:] == ["1.5", "1.5", "x", "1.000", "5"], result)
     expect("training", row(result, "training gpt step")[-5:] == ["0.5", "0.5", "s", "1.000", "5"], result)
     turns = [call.split()[0] for call in calls]
     expect("programs in turn", all(turns[n] != turns[n + 1] for n in range(0, len(turns), 2)) and
@@ -104,6 +104,9 @@ def main():
     result, calls = compare(every, every, ["matmul", "attention:2 threads"])
     expect("chosen lines", "no line of 2 is" in result.stdout and not any("rules" in call for call in calls) and
            not any("9,9,9" in call for call in calls), result)
+
+    result, _ = compare(every, every, ["rules:softcap", "options:tap"])
+    expect("the old name of a benchmark", "no line of 3 is" in result.stdout, result)
 
     for what, arguments, expected in (
             ("an unknown benchmark", ["speed"], 'found "speed"'),

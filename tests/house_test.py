@@ -19,6 +19,10 @@ CASES = {
     "header of a header above": ("include/heed/tensor.h", '#include "heed/nn.h"\n', "tensor (rank 1) may not include heed/nn.h"),
     "header of no folder": ("include/heed/new.h", '#include "heed/error.h"\n', "new.h has no rank"),
     "private header in a public one": ("include/heed/nn.h", '#include "base/files.h"\n', "a public header's are"),
+    "hidden": ("include/heed/tensor.h", "namespace heed {\n}\n", "HEED_EXPORT_BEGIN stands before"),
+    "hidden end": ("include/heed/tensor.h",
+                   "HEED_EXPORT_BEGIN\nnamespace heed {\n}\nHEED_EXPORT_END\nnamespace heed {\n}\n",
+                   "HEED_EXPORT_BEGIN stands before"),
     "long": ("src/ops/a.cc", "\n" * 1001, "at most 1000"),
 }
 GOOD = ("src/nn/a.cc", '#include "heed/nn.h"\n#include "heed/ops.h"\n#include "ops/x.h"\n#include "nn/y.h"\n#include <vector>\n')

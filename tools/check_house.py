@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a file breaks the house: an include that goes up or sideways, or more than 1,000 lines.
+"""Fails when a file breaks the house: an include that goes up or sideways, more than 1,000 lines, or a public header
+whose declarations a shared library would hide.
 
 A file may include its own folder and folders of strictly lower rank; a public header (heed/...) counts as part of the
 folder that implements it. Only kernels/ may include SIMD headers. With --sizes, prints the size table (lines by folder). Run by the tests; see HACKING.md.
@@ -26,7 +27,7 @@ RANKS = {
 # The folder that each public header belongs to: include/heed/ keeps the rule too. heed.h includes all of them, and
 # detail/ has parts of lanes.h.
 FOLDER_OF_HEADER = {
-    "cpu": "base", "error": "base", "lanes": "base", "memory": "base", "ops_options": "base",
+    "cpu": "base", "error": "base", "export": "base", "lanes": "base", "memory": "base", "ops_options": "base",
     "tensor": "tensor",
     "io": "formats", "ops": "ops", "text": "text",
     "attention": "attention", "attention_options": "attention", "attention_variants": "attention",
@@ -88,6 +89,16 @@ def check_include(name, number, quoted, angled, problems):
         problems.append(f"{place}: {mine} (rank {RANKS[mine]}) may not include {target} (rank {RANKS[theirs]})")
 
 
+def check_exports(name, lines, problems):
+    """What a public header declares must be visible in a shared library."""
+    if pathlib.PurePath(name).parts[:2] != ("include", "heed") or not any(l.startswith("namespace ") for l in lines):
+        return
+    kept = [l for l in lines if l.startswith(("namespace ", "HEED_EXPORT_"))]
+    if kept[0] != "HEED_EXPORT_BEGIN" or kept[-1] != "HEED_EXPORT_END":
+        problems.append(f"{name}: HEED_EXPORT_BEGIN stands before the first namespace and HEED_EXPORT_END behind the "
+                        "last one, or a shared library hides what the header declares (heed/export.h)")
+
+
 def print_sizes(sizes):
     folders = {}
     for name, lines in sizes.items():
@@ -111,6 +122,7 @@ def main():
         sizes[name] = len(lines)
         if len(lines) > MOST_LINES:
             problems.append(f"{name}: {len(lines)} lines; at most {MOST_LINES}")
+        check_exports(name, lines, problems)
         if name.endswith((".cc", ".h", ".inc")):
             for number, line in enumerate(lines, 1):
                 found = INCLUDE.match(line)

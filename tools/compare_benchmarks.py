@@ -17,7 +17,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-BENCHMARKS = ("attention", "decode", "rules", "matmul", "training")
+BENCHMARKS = ("attention", "decode", "options", "matmul", "training")
+OLD_NAMES = {"options": "rules"}  # of benchmarks before 0.2; newer programs know them too
 LEAST = 0.98  # of the speed before
 MORE = 3      # times that slow lines are measured again
 
@@ -31,7 +32,7 @@ def lines_of(benchmark, document):
         return lines
     for line in document["lines"]:
         what = line.get("what", line.get("rule", ""))
-        if benchmark == "rules":  # times as long as plain attention
+        if benchmark == "options":  # times as long as plain attention
             for direction in ("forward", "backward"):
                 if direction in line:
                     lines[benchmark, line["shape"], f"{what}, {direction}"] = line[direction], "x"
@@ -42,7 +43,7 @@ def lines_of(benchmark, document):
 
 
 def run(program, benchmark, place=None):
-    command = [str(program), "bench", benchmark, "--json"]
+    command = [str(program), "bench", OLD_NAMES.get(benchmark, benchmark), "--json"]
     if place:
         command += ["--model" if benchmark == "training" else "--shape", place]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -136,7 +137,8 @@ def build(base, jobs):
 
 
 def parse_lines(words):
-    wanted = [(name, text) for name, _, text in (word.partition(":") for word in words)]
+    new_names = {old: new for new, old in OLD_NAMES.items()}
+    wanted = [(new_names.get(name, name), text) for name, _, text in (word.partition(":") for word in words)]
     for name, _ in wanted:
         if name not in BENCHMARKS:
             sys.exit(f"compare_benchmarks.py: LINES names {', '.join(BENCHMARKS)}, or one of them, a colon and a text; "

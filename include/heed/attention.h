@@ -19,8 +19,10 @@
 #include <string>
 
 #include "heed/attention_options.h"
+#include "heed/export.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 struct AttentionTapped {
@@ -119,3 +121,4 @@ namespace reference {
 }  // namespace reference
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -5,9 +5,11 @@
 #include <optional>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/score.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // Query i may see key j iff j <= i + offset.
@@ -101,3 +103,4 @@ struct AttentionOptions {
 };
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -5,7 +5,9 @@
 #include <span>
 
 #include "heed/attention.h"
+#include "heed/export.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // The cumulative lengths of B sequences that lie one behind the other without padding. `queries` and `keys`, (B + 1)
@@ -80,3 +82,4 @@ struct PoolingResult {
                                               const alpha::Kernel& alpha);
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -16,9 +16,11 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "heed/export.h"
 #include "heed/ops.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 namespace tape {
@@ -162,3 +164,4 @@ class TrainingScope {
 [[nodiscard]] Value merge_heads(const Value& x);
 
 }  // namespace heed
+HEED_EXPORT_END

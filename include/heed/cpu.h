@@ -10,6 +10,9 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // Instruction sets with kernels of their own, from slowest to fastest. In f32 all of them give the same bits: the last
@@ -54,3 +57,4 @@ struct CpuInfo {
 [[nodiscard]] const CpuInfo& cpu_info();
 
 }  // namespace heed
+HEED_EXPORT_END

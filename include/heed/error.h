@@ -13,6 +13,9 @@
 #include <string_view>
 #include <type_traits>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed {
 
 class Error : public std::runtime_error {
@@ -66,3 +69,4 @@ void require(bool ok, std::string_view function, const Parts&... parts) {
 }
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -8,8 +8,10 @@
 #include <span>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/models.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::generate {
 
 using Ids = std::vector<int32_t>;
@@ -88,3 +90,4 @@ struct TranslateOptions {
                                                     std::span<const Ids> targets);
 
 }  // namespace heed::generate
+HEED_EXPORT_END

@@ -9,8 +9,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::inspect {
 
 // One attention layer's weights and the tokens on both sides.
@@ -103,3 +105,4 @@ struct Place {
 [[nodiscard]] std::string plot_log_svg(const std::filesystem::path& log);
 
 }  // namespace heed::inspect
+HEED_EXPORT_END

@@ -10,8 +10,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::io {
 
 using Tensors = std::map<std::string, Tensor>;
@@ -42,3 +44,4 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors);
 void write_file_atomically(const std::filesystem::path& file, std::string_view contents);
 
 }  // namespace heed::io
+HEED_EXPORT_END

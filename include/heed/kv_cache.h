@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "heed/export.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // Keys and values in memory of any owner, as attention() reads them.
@@ -100,3 +102,4 @@ class KeyValueCache {
                                         const AttentionOptions& options = {});
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -4,6 +4,9 @@
 
 #include <cstdint>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed {
 
 struct MemoryStats {
@@ -18,3 +21,4 @@ void reset_peak_memory();      // peak_bytes becomes bytes_in_use
 void release_cached_memory();  // gives bytes_cached back to the system
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -16,8 +16,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/nn.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::models {
 
 enum class Architecture { encoder_decoder, decoder_only, encoder_only };
@@ -187,3 +189,4 @@ struct Cost {
 [[nodiscard]] Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t target_length);
 
 }  // namespace heed::models
+HEED_EXPORT_END

@@ -14,8 +14,10 @@
 #include <vector>
 
 #include "heed/autograd.h"
+#include "heed/export.h"
 #include "heed/kv_cache.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::nn {
 
 class Module {
@@ -176,3 +178,4 @@ class MultiHeadAttention : public Module {
 };
 
 }  // namespace heed::nn
+HEED_EXPORT_END

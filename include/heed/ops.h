@@ -16,9 +16,11 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/ops_options.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 [[nodiscard]] std::string_view to_string(Activation activation);
@@ -244,3 +246,4 @@ void copy_into(const Tensor& out, const Tensor& x);
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, int axis, std::span<const int64_t> sizes);  // copies
 
 }  // namespace heed::ops
+HEED_EXPORT_END

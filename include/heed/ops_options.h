@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // gelu: x Phi(x), with erf. gelu_tanh: its tanh approximation. silu: x sigmoid(x).
@@ -31,3 +34,4 @@ struct AdamStepOptions {
 };
 
 }  // namespace heed::ops
+HEED_EXPORT_END

@@ -19,11 +19,13 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/generate.h"
 #include "heed/inspect.h"
 #include "heed/models.h"
 #include "heed/text.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 
 // What happens to a text of more tokens than the model reads.
@@ -202,3 +204,4 @@ struct Coverage {
 [[nodiscard]] Coverage coverage(const text::Tokenizer& tokenizer, std::string_view text, std::span<const int32_t> ids);
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -29,9 +29,11 @@
 #include <utility>
 
 #include "heed/cpu.h"
+#include "heed/export.h"
 #include "heed/lanes.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed {
 namespace score {
 
@@ -140,7 +142,7 @@ concept TakesWidth = requires(const F& f, const LanesOf<kWidth>& s, const PairsO
 
 template <int kMost, class F>
 HEED_INLINE void run(const F& function, const Block& block) {
-  constexpr int kWidth = TakesWidth<F, kMost> ? kMost : 16;
+  constexpr int kWidth = TakesWidth<F, kMost> ? kMost : 16;  // NOLINT: kMost may be 16
   using Real = LanesOf<kWidth>;
   using Int = IntsOf<kWidth>;
   const Held<F> f = function;
@@ -345,3 +347,4 @@ struct Epanechnikov {
 
 }  // namespace score
 }  // namespace heed
+HEED_EXPORT_END

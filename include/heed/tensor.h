@@ -17,6 +17,9 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed {
 
 enum class DType { f32, f64, f16, bf16, i64, i32, i8, u8, boolean };
@@ -130,3 +133,4 @@ Tensor Tensor::from(std::span<const T> values, const Shape& shape) {
 }
 
 }  // namespace heed
+HEED_EXPORT_END

@@ -14,8 +14,10 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/tensor.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::text {
 
 // The same four ids in every tokenizer that heed makes; loaded ones say their own.
@@ -98,3 +100,4 @@ struct Padded {
 [[nodiscard]] Padded pad(std::span<const Ids> sequences, int32_t padding_id);
 
 }  // namespace heed::text
+HEED_EXPORT_END

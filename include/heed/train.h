@@ -14,10 +14,12 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/export.h"
 #include "heed/generate.h"
 #include "heed/models.h"
 #include "heed/text.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::train {
 
 // Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Decay only touches
@@ -105,7 +107,7 @@ struct Recipe {
   std::string valid_tokenize = "13a";
   std::string best_by = "loss";  // or "bleu"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
-  int64_t keep_last = 5;
+  int64_t keep_last = 2;         // checkpoints, beside the best one: the second is for a damaged first
   int64_t checkpoint_every = 0;  // updates; 0: with each validation
   int64_t average_last = 0;      // at the end, the model is the mean of the last n checkpoints; 0: the best one
   double ema = 0;                // decay of an exponential moving average that is validated and saved; 0: off
@@ -236,3 +238,4 @@ struct Bleu {
 [[nodiscard]] std::string to_string(const Bleu& bleu);  // "BLEU = 41.02 71.0/47.5/34.3/24.5 (BP = 0.999 ...)"
 
 }  // namespace heed::train
+HEED_EXPORT_END

@@ -6,11 +6,11 @@
 // between or after them, so that one file cannot be two things. The format is described in the safetensors repository.
 #include <algorithm>
 #include <array>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/files.h"
 #include "formats/extents.h"
+#include "formats/json.h"
 #include "formats/safetensors_header.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -44,8 +44,8 @@ std::string_view dtype_name(DType dtype) {
 
 std::string json_string(std::string_view text) {
   try {
-    return nlohmann::json(text).dump();
-  } catch (const nlohmann::json::exception&) {
+    return json_text(Json(text));
+  } catch (const Error&) {
     fail("write_safetensors", "names and metadata in UTF-8; found other bytes");
   }
 }

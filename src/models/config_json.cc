@@ -1,17 +1,17 @@
 // Config as JSON. The keys are the fields' names; enumerations are words. Fields that are absent keep their defaults.
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
 
+#include "formats/json.h"
 #include "heed/error.h"
 #include "heed/models.h"
 
 namespace heed::models {
 namespace {
 
-using nlohmann::json;
+using io::Json;
 
 template <class E>
 struct Word {
@@ -86,17 +86,17 @@ void for_each_field(AnyConfig& c, Visit&& visit) {
 }
 
 // A float as the shortest decimal that reads back as the same float: 0.1, not 0.10000000149011612.
-json written(float value) {
+Json written(float value) {
   char text[32];
   const auto end = std::to_chars(text, text + sizeof text, value).ptr;
   double shortest = 0;
   std::from_chars(text, end, shortest);
   return shortest;
 }
-json written(int64_t value) { return value; }
-json written(bool value) { return value; }
+Json written(int64_t value) { return value; }
+Json written(bool value) { return value; }
 template <class E>
-requires std::is_enum_v<E> json written(E value) {
+requires std::is_enum_v<E> Json written(E value) {
   for (const auto& word : words(value)) {
     if (word.value == value) return std::string(word.text);
   }
@@ -105,28 +105,28 @@ requires std::is_enum_v<E> json written(E value) {
 
 constexpr const char* kReader = "config_from_json";
 
-[[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected, const json& found) {
-  std::string text = found.dump(-1, ' ', true, json::error_handler_t::replace);
+[[noreturn]] void refuse(const std::string& where, std::string_view key, std::string_view expected, const Json& found) {
+  std::string text = io::json_ascii(found);
   if (text.size() > 60) text = text.substr(0, 57) + "...";
   fail(kReader, where, ": key \"", key, "\": ", expected, "; found ", text);
 }
 
-void read(const json& from, const std::string& where, std::string_view key, int64_t& to) {
+void read(const Json& from, const std::string& where, std::string_view key, int64_t& to) {
   const bool whole = from.is_number_unsigned() ? from.get<uint64_t>() <= uint64_t{INT64_MAX} : from.is_number_integer();
   if (!whole) refuse(where, key, "a whole number", from);
   to = from.get<int64_t>();
 }
-void read(const json& from, const std::string& where, std::string_view key, float& to) {
+void read(const Json& from, const std::string& where, std::string_view key, float& to) {
   if (!from.is_number()) refuse(where, key, "a number", from);
   to = static_cast<float>(from.get<double>());
 }
-void read(const json& from, const std::string& where, std::string_view key, bool& to) {
+void read(const Json& from, const std::string& where, std::string_view key, bool& to) {
   if (!from.is_boolean()) refuse(where, key, "true or false", from);
   to = from.get<bool>();
 }
 template <class E>
 requires std::is_enum_v<E>
-void read(const json& from, const std::string& where, std::string_view key, E& to) {
+void read(const Json& from, const std::string& where, std::string_view key, E& to) {
   std::string expected = "one of";
   for (const auto& word : words(to)) {
     if (from.is_string() && from.get_ref<const std::string&>() == word.text) {
@@ -138,34 +138,18 @@ void read(const json& from, const std::string& where, std::string_view key, E& t
   refuse(where, key, expected, from);
 }
 
-json parse(std::string_view text, const std::string& where) {
-  std::set<std::string> seen;
-  const auto callback = [&](int depth, json::parse_event_t event, json& parsed) {
-    require(depth <= 8, kReader, where, ": JSON at most 8 levels deep; found more");
-    if (depth == 1 && event == json::parse_event_t::key) {
-      const auto& key = parsed.get_ref<const std::string&>();
-      require(seen.insert(key).second, kReader, where, ": each key once; found \"", key, "\" twice");
-    }
-    return true;
-  };
-  try {
-    return json::parse(text, callback);
-  } catch (const json::exception& error) {
-    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
-    fail(kReader, where, ": JSON; found ", what.substr(what.find("] ") + 2));
-  }
-}
-
 }  // namespace
 
 std::string to_json(const Config& config) {
-  nlohmann::ordered_json object = nlohmann::ordered_json::object();
+  Json object = Json::object();
   for_each_field(config, [&](const char* key, const auto& value) { object[key] = written(value); });
-  return object.dump(2) + "\n";
+  return io::json_text(object, 2) + "\n";
 }
 
 Config config_from_json(std::string_view text, const std::string& where) {
-  const json object = parse(text, where);
+  const io::ParsedJson parsed = io::parse_json(text);
+  require(parsed.problem.empty(), kReader, where, ": ", parsed.problem);
+  const Json& object = parsed.value;
   require(object.is_object(), kReader, where, ": a JSON object; found ", object.type_name());
   Config config;
   std::set<std::string> known;

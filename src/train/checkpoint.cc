@@ -10,10 +10,10 @@
 #include <charconv>
 #include <cmath>
 #include <cstring>
-#include <nlohmann/json.hpp>
 #include <system_error>
 
 #include "base/files.h"
+#include "formats/json.h"
 #include "heed/error.h"
 #include "models/weights.h"
 
@@ -22,7 +22,7 @@ namespace heed::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using io::Json;
 
 constexpr const char* kFiles[] = {"config.json", "model.safetensors", "optimizer.safetensors"};
 constexpr int64_t kMaxStateBytes = 1 << 20;
@@ -46,8 +46,8 @@ std::string state_text(const TrainingState& state, const fs::path& folder) {
                {"scheduled", state.scheduled},
                {"recipe", state.recipe},
                {"files", files}};
-  const std::string inner = json.dump();
-  return Json{{"crc32", files::crc32(inner)}, {"state", json}}.dump(1) + "\n";
+  const std::string inner = io::json_text(json);
+  return io::json_text({{"crc32", files::crc32(inner)}, {"state", json}}, 1) + "\n";
 }
 
 struct ParsedState {
@@ -59,13 +59,13 @@ ParsedState parse_state(const fs::path& file) {
   const auto wrong = [&](std::string_view found) {
     fail("checkpoint", files::quoted(file), ": the state of a training; found ", found);
   };
-  const Json json = Json::parse(files::read_all(file, kMaxStateBytes, "checkpoint"), nullptr, false);
+  const Json json = io::parse_json(files::read_all(file, kMaxStateBytes, "checkpoint")).value;
   if (!json.is_object() || !json.contains("state") || !json.contains("crc32")) wrong("no such JSON");
   const Json& inner = json["state"];
-  if (json["crc32"] != files::crc32(inner.dump())) wrong("another checksum");
+  if (json["crc32"] != files::crc32(io::json_text(inner))) wrong("another checksum");
   ParsedState parsed;
   try {
-    if (inner.at("format") != 1) wrong("format " + inner.at("format").dump());
+    if (inner.at("format") != 1) wrong("format " + io::json_text(inner.at("format")));
     const auto count = [&](const char* key) {
       const auto value = inner.at(key).get<int64_t>();
       if (value < -1 || value > kMaxCount) wrong(std::string(key) + " " + std::to_string(value));

@@ -2,7 +2,6 @@
 #include "train/defaults.h"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "train/recipe_fields.h"
 
@@ -10,7 +9,7 @@ namespace heed::train {
 
 namespace {
 
-using Json = nlohmann::json;
+using io::Json;
 
 constexpr int64_t kLargestBatch = 4096, kSmallestBatch = 512, kBatches = 20;
 constexpr int64_t kEpochs = 60;  // tens of thousands of sentences want about so many
@@ -31,7 +30,7 @@ int64_t updates_for(const Recipe& recipe, int64_t updates_an_epoch) {
 int64_t batch_tokens_for(int64_t tokens) { return std::clamp(tokens / kBatches, kSmallestBatch, kLargestBatch); }
 
 Recipe with_recorded(const Recipe& recipe, const std::string& recorded) {
-  const Json before = Json::parse(recorded, nullptr, false);
+  const Json before = io::parse_json(recorded).value;
   Recipe r = recipe;
   const auto take = [&](std::string_view key, int64_t& value) {
     const Json was = value_at(before, key);

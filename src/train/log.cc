@@ -25,7 +25,7 @@ std::string lines_up_to(const std::filesystem::path& file, int64_t update) {
     const size_t end = all.find('\n', begin);
     if (end == std::string::npos) break;  // half a line
     const std::string_view line = std::string_view(all).substr(begin, end + 1 - begin);
-    const auto parsed = nlohmann::json::parse(line, nullptr, false);
+    const io::Json parsed = io::parse_json(line).value;
     if (parsed.is_object() && parsed.value("update", int64_t{0}) <= update && parsed.value("type", "") != "end") {
       kept += line;
     }
@@ -47,8 +47,8 @@ Log::~Log() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void Log::write(const nlohmann::ordered_json& line) {
-  const std::string text = line.dump() + "\n";
+void Log::write(const io::Json& line) {
+  const std::string text = io::json_text(line) + "\n";
   size_t done = 0;
   while (done < text.size()) {
     const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);

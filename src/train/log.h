@@ -3,7 +3,8 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <nlohmann/json.hpp>
+
+#include "formats/json.h"
 
 namespace heed::train {
 
@@ -17,7 +18,7 @@ class Log {
   Log(const Log&) = delete;
   Log& operator=(const Log&) = delete;
 
-  void write(const nlohmann::ordered_json& line);  // throws Error where it cannot be written
+  void write(const io::Json& line);  // throws Error where it cannot be written
 
  private:
   std::filesystem::path file_;

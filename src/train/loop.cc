@@ -22,11 +22,17 @@ namespace heed::train {
 namespace {
 
 namespace fs = std::filesystem;
-using Json = nlohmann::ordered_json;
+using io::Json;
 using Clock = std::chrono::steady_clock;
 
+std::string with_commas(int64_t number) {
+  std::string digits = std::to_string(number);
+  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
+  return digits;
+}
+
 std::string counted(int64_t count, const std::string& one, const std::string& many) {
-  return std::to_string(count) + " " + (count == 1 ? one : many);
+  return with_commas(count) + " " + (count == 1 ? one : many);
 }
 
 double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
@@ -138,8 +144,11 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   if (recipe_.precision == "bf16" && !multiplies_bf16()) {
     message("precision bf16 is f32 here: " + std::string(heed::to_string(active_isa())) + " does not multiply bf16");
   }
-  message(std::to_string(model_->parameter_count()) + " parameters, " +
-          counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch");
+  constexpr int64_t kMegabyte = 1000 * 1000;
+  message(counted(model_->parameter_count(), "parameter", "parameters") + ", " +
+          counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch, checkpoints of " +
+          with_commas((checkpoint_bytes() + kMegabyte - 1) / kMegabyte) + " MB");
+  if (!corpus_.valid) message("no validation: no text is held back (valid_fraction or valid_source)");
 }
 
 int64_t Trainer::checkpoint_bytes() const {
@@ -315,7 +324,7 @@ void Trainer::finish(Outcome outcome) {
     line["loss"] = valid.loss;
     line["perplexity"] = std::exp(valid.loss);
     if (valid.bleu) line["bleu"] = *valid.bleu;
-    message("validation loss of the model: " + Json(valid.loss).dump());
+    message("validation loss of the model: " + io::json_text(valid.loss));
   }
   line["seconds"] = seconds();
   log_->write(line);

@@ -1,82 +1,18 @@
 // Recipes: reading TOML and JSON strictly, options of the command line, and writing them back.
-#include <toml++/toml.h>
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
-#include <nlohmann/json.hpp>
 
 #include "heed/error.h"
-#include "heed/io.h"
 #include "heed/train.h"
 #include "train/recipe_fields.h"
+#include "train/recipe_source.h"
 
 namespace heed::train {
 
 namespace {
 
-using Json = nlohmann::json;
-constexpr int64_t kMaxRecipeBytes = 1 << 20;
-
-// A recipe file as JSON, and the line of each key where it is known.
-struct Source {
-  std::string file;
-  Json values = Json::object();
-  std::map<std::string, int64_t> lines;
-
-  [[nodiscard]] std::string at(const std::string& key) const {
-    const auto found = lines.find(key);
-    return found == lines.end() ? file : file + ", line " + std::to_string(found->second);
-  }
-};
-
-Json from_toml(const toml::node& node, const std::string& key, Source& source) {
-  source.lines[key] = node.source().begin.line;
-  if (const auto* table = node.as_table()) {
-    Json object = Json::object();
-    for (const auto& [name, child] : *table) {
-      const std::string below = key.empty() ? std::string(name.str()) : key + "." + std::string(name.str());
-      object[std::string(name.str())] = from_toml(child, below, source);
-    }
-    return object;
-  }
-  if (const auto* text = node.as_string()) return text->get();
-  if (const auto* integer = node.as_integer()) return integer->get();
-  if (const auto* number = node.as_floating_point()) return number->get();
-  if (const auto* boolean = node.as_boolean()) return boolean->get();
-  fail("read_recipe", source.at(key), ": ", key, ": text, a number, true or false; found a list or a date");
-}
-
-Source parse(const std::filesystem::path& file) {
-  Source source;
-  source.file = file.string();
-  const std::string text = io::read_file(file, kMaxRecipeBytes);
-  if (file.extension() == ".json") {
-    // Depth is limited by the callback: a recipe is two levels deep.
-    const auto limit = [&](int depth, Json::parse_event_t, Json&) {
-      require(depth <= 8, "read_recipe", source.file, ": at most 8 levels of JSON; found more");
-      return true;
-    };
-    try {
-      source.values = Json::parse(text, limit);
-    } catch (const Json::exception& error) {
-      const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
-      fail("read_recipe", source.file, ": JSON; found ", what.substr(what.find("] ") + 2));
-    }
-    require(source.values.is_object(), "read_recipe", source.file, ": a JSON object; found ",
-            source.values.type_name());
-  } else {
-    require(file.extension() == ".toml", "read_recipe", "a file named .toml or .json; found ", source.file);
-    try {
-      const toml::table table = toml::parse(text, source.file);
-      source.values = from_toml(table, "", source);
-    } catch (const toml::parse_error& error) {
-      fail("read_recipe", source.file, ", line ", static_cast<int64_t>(error.source().begin.line),
-           ": TOML; found: ", std::string(error.description()));
-    }
-  }
-  return source;
-}
+using io::Json;
 
 size_t edit_distance(std::string_view a, std::string_view b) {
   std::vector<size_t> row(b.size() + 1);
@@ -112,7 +48,8 @@ void assign(Recipe& recipe, const FieldEntry& field, const Json& value, std::str
             const std::string& where) {
   const auto wrong = [&](std::string expected) {
     const std::string range = field.allowed.words.empty() ? field.allowed.text() : "";
-    fail(function, where, field.key, ": ", expected, range.empty() ? "" : ", " + range, "; found ", value.dump());
+    fail(function, where, field.key, ": ", expected, range.empty() ? "" : ", " + range, "; found ",
+         io::json_text(value));
   };
   const auto as_word = [&] {
     if (!value.is_string()) wrong("text in quotes");
@@ -151,8 +88,8 @@ void assign(Recipe& recipe, const FieldEntry& field, const Json& value, std::str
 // `text` as a value of the given type.
 Json parse_option(std::string_view key, std::string_view text, std::string_view type) {
   if (type == "text") return std::string(text);
-  Json value = Json::parse(text, nullptr, false);
-  if (value.is_discarded() || value.is_structured() || value.is_null()) {
+  auto [value, problem] = io::parse_json(text);
+  if (!problem.empty() || value.is_structured() || value.is_null()) {
     fail("set_option", key, ": ",
          type == "true|false" ? "true or false"
          : type == "integer"  ? "a whole number"
@@ -169,14 +106,14 @@ std::string_view json_type(const Json& value) {
 }
 
 Json default_model(const Recipe& recipe) {
-  return Json::parse(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task))));
+  return io::parse_json(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task)))).value;
 }
 
 // Checks types. Whether all keys together make a model is known after the last key, so validate() checks that.
 void set_model_key(Recipe& recipe, const std::string& name, const Json& value, std::string_view function,
                    const std::string& where) {
   require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
-          value.dump());
+          io::json_text(value));
   const Json defaults = default_model(recipe);
   const auto entry = std::ranges::find(model_keys(), name, &ModelKey::key);
   if (entry == model_keys().end()) fail_unknown(function, where, "model." + name);
@@ -192,17 +129,17 @@ void set_model_key(Recipe& recipe, const std::string& name, const Json& value, s
           : type == "true|false"
               ? "true or false"
               : std::string(type == "number" ? "a number" : "a whole number") + (range.empty() ? "" : ", " + range),
-          "; found ", value.dump());
-  Json keys = Json::parse(recipe.model_keys);
+          "; found ", io::json_text(value));
+  Json keys = io::parse_json(recipe.model_keys).value;
   keys[name] = value;
-  recipe.model_keys = keys.dump();
+  recipe.model_keys = io::json_text(keys);
   try {
     recipe.model = model_from_keys(recipe, "model");
   } catch (const Error&) {  // another key may still come; validate() asks again
   }
 }
 
-void apply(Recipe& recipe, const Source& source) {
+void apply(Recipe& recipe, const RecipeSource& source) {
   const auto set = [&](const std::string& key, const Json& value) {
     const FieldEntry* field = find_field(key);
     if (field == nullptr) fail_unknown("read_recipe", source.at(key) + ": ", key);
@@ -219,7 +156,7 @@ void apply(Recipe& recipe, const Source& source) {
   }
   for (const auto& [key, value] : values.items()) {
     if (key == "model") {
-      require(value.is_object(), "read_recipe", source.at(key), ": model: a table; found ", value.dump());
+      require(value.is_object(), "read_recipe", source.at(key), ": model: a table; found ", io::json_text(value));
       for (const auto& [name, inner] : value.items()) {
         set_model_key(recipe, name, inner, "read_recipe", source.at("model." + name) + ": ");
       }
@@ -235,7 +172,7 @@ void apply(Recipe& recipe, const Source& source) {
 }  // namespace
 
 Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root) {
-  const Source source = parse(file);
+  const RecipeSource source = read_source(file);
   Recipe recipe;
   apply(recipe, source);
   const std::filesystem::path root = data_root.empty() ? file.parent_path() : data_root;
@@ -279,13 +216,12 @@ void set_option(Recipe& recipe, std::string_view key, std::string_view value) {
 
 std::string to_json(const Recipe& recipe) {
   Recipe copy = recipe;
-  nlohmann::ordered_json json = nlohmann::ordered_json::object();
+  Json json = Json::object();
   for (const FieldEntry& field : field_table()) {
     const FieldPointer pointer = field.at(copy);
     const std::string text = field_text(pointer);
     // Numbers go through their shortest text, so that 0.98f is written as 0.98.
-    const auto value =
-        field_type(pointer) == "text" ? nlohmann::ordered_json(text) : nlohmann::ordered_json::parse(text);
+    const Json value = field_type(pointer) == "text" ? Json(text) : io::parse_json(text).value;
     const size_t dot = field.key.find('.');
     if (dot == std::string_view::npos) {
       json[std::string(field.key)] = value;
@@ -294,13 +230,13 @@ std::string to_json(const Recipe& recipe) {
     }
   }
   // Every value that differs from the preset, whether a key set it or a C++ program did.
-  json["model"] = nlohmann::ordered_json::object();
-  const auto model = nlohmann::ordered_json::parse(models::to_json(model_of(recipe)));
+  json["model"] = Json::object();
+  const auto model = io::parse_json(models::to_json(model_of(recipe))).value;
   const Json preset = default_model(recipe);
   for (const auto& [name, value] : model.items()) {
-    if (!is_decided_model_key(name) && Json(value) != preset.value(name, Json())) json["model"][name] = value;
+    if (!is_decided_model_key(name) && value != preset.value(name, Json())) json["model"][name] = value;
   }
-  return json.dump(2) + "\n";
+  return io::json_text(json, 2) + "\n";
 }
 
 std::vector<RecipeField> recipe_fields() {
@@ -317,12 +253,12 @@ std::vector<RecipeField> recipe_fields() {
                       .type = std::string(field_type(pointer)),
                       .allowed = allowed_text(entry.allowed, field_type(pointer))});
   }
-  const auto model = nlohmann::ordered_json::parse(models::to_json(defaults.model));
+  const auto model = io::parse_json(models::to_json(defaults.model)).value;
   for (const ModelKey& entry : model_keys()) {
     const auto& value = model.at(std::string(entry.key));
-    const std::string_view type = json_type(Json(value));
+    const std::string_view type = json_type(value);
     fields.push_back({.key = "model." + std::string(entry.key),
-                      .default_text = value.is_string() ? value.get<std::string>() : value.dump(),
+                      .default_text = value.is_string() ? value.get<std::string>() : io::json_text(value),
                       .help = std::string(entry.help),
                       .type = std::string(type),
                       .allowed = allowed_text(entry.allowed, type)});

@@ -5,7 +5,6 @@
 #include <array>
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "heed/error.h"
 
@@ -241,11 +240,11 @@ std::string_view field_type(const FieldPointer& field) {
       field);
 }
 
-nlohmann::json value_at(const nlohmann::json& recipe, std::string_view key) {
+io::Json value_at(const io::Json& recipe, std::string_view key) {
   if (!recipe.is_object()) return nullptr;
   const size_t dot = key.find('.');
-  if (dot == std::string_view::npos) return recipe.value(std::string(key), nlohmann::json());
-  return value_at(recipe.value(std::string(key.substr(0, dot)), nlohmann::json::object()), key.substr(dot + 1));
+  if (dot == std::string_view::npos) return recipe.value(std::string(key), io::Json());
+  return value_at(recipe.value(std::string(key.substr(0, dot)), io::Json::object()), key.substr(dot + 1));
 }
 
 bool is_decided_model_key(std::string_view key) {
@@ -261,10 +260,10 @@ models::Architecture architecture_of(std::string_view task) {
 }
 
 models::Config model_from_keys(const Recipe& recipe, const std::string& where) {
-  auto config = nlohmann::json::parse(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task))));
-  config.update(nlohmann::json::parse(recipe.model_keys));
+  io::Json config = io::parse_json(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task)))).value;
+  config.update(io::parse_json(recipe.model_keys).value);
   config["source_vocabulary"] = config["target_vocabulary"] = 8;  // known once there are tokenizers
-  models::Config model = models::config_from_json(config.dump(), where);
+  models::Config model = models::config_from_json(io::json_text(config), where);
   model.source_vocabulary = model.target_vocabulary = 0;
   return model;
 }

@@ -2,12 +2,12 @@
 #pragma once
 
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <variant>
 
+#include "formats/json.h"
 #include "heed/train.h"
 
 namespace heed::train {
@@ -55,7 +55,7 @@ struct ModelKey {
 [[nodiscard]] std::string_view field_type(const FieldPointer& field);  // "number", ...
 
 // What a recipe written as JSON holds for a key ("schedule.peak"); null where it has no such key.
-[[nodiscard]] nlohmann::json value_at(const nlohmann::json& recipe, std::string_view key);
+[[nodiscard]] io::Json value_at(const io::Json& recipe, std::string_view key);
 
 // Keys of models::Config that no recipe may set: the task and the tokenizers decide them.
 [[nodiscard]] bool is_decided_model_key(std::string_view key);

@@ -1,8 +1,6 @@
 // Comparing recipes, and putting tensors back into a model.
 #include "train/resume.h"
 
-#include <nlohmann/json.hpp>
-
 #include "heed/error.h"
 #include "train/recipe_fields.h"
 
@@ -10,18 +8,19 @@ namespace heed::train {
 
 namespace {
 
-using Json = nlohmann::json;
+using io::Json;
 
-std::string shown(const Json& value) { return value.is_null() ? "nothing" : value.dump(); }
+std::string shown(const Json& value) { return value.is_null() ? "nothing" : io::json_text(value); }
 
 }  // namespace
 
 void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, const std::string& config,
                          const std::string& saved_config) {
-  const Json ours = Json::parse(to_json(recipe));
-  const Json theirs = Json::parse(saved_recipe, nullptr, false);
+  const Json ours = io::parse_json(to_json(recipe)).value;
+  const Json theirs = io::parse_json(saved_recipe).value;
   require(theirs.is_object(), "train", "a recipe in the checkpoint; found none");
-  const Json defaults = Json::parse(to_json(Recipe()));  // for keys that did not exist when the checkpoint was written
+  const Json defaults =
+      io::parse_json(to_json(Recipe())).value;  // for keys that did not exist when the checkpoint was written
   std::string differences;
   const auto compare = [&](const std::string& key, const Json& now, const Json& before) {
     if (now == before) return;
@@ -33,7 +32,7 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
     compare(std::string(field.key), value_at(ours, field.key),
             before.is_null() ? value_at(defaults, field.key) : before);
   }
-  const Json model = Json::parse(config), saved_model = Json::parse(saved_config, nullptr, false);
+  const Json model = io::parse_json(config).value, saved_model = io::parse_json(saved_config).value;
   for (const auto& [key, value] : model.items()) {
     compare("model." + key, value, saved_model.is_object() ? saved_model.value(key, Json()) : Json());
   }

@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <numeric>
+#include <vector>
 
 #include "heed/error.h"
 
@@ -77,6 +79,77 @@ TEST(Tensor, ConvertsBetweenTypes) {
   }
   EXPECT_EQ(x.to(DType::boolean).at({0}), 0.0);
   EXPECT_EQ(x.to(DType::boolean).at({3}), 1.0);
+}
+
+constexpr DType kTypes[] = {DType::f32, DType::f64, DType::f16, DType::bf16,   DType::i64,
+                            DType::i32, DType::i8,  DType::u8,  DType::boolean};
+
+// `values` as a tensor of the given type, every second element of a longer one.
+Tensor every_second(const std::vector<double>& values, DType dtype) {
+  const Tensor wide = Tensor::empty({static_cast<int64_t>(values.size()), 2}, DType::f64);
+  wide.zero();
+  for (size_t i = 0; i < values.size(); ++i) wide.data<double>()[2 * i] = values[i];
+  return wide.to(dtype).select(1, 0);
+}
+
+// All 81 pairs of types, in rows longer than the pieces that are converted at a time.
+TEST(Tensor, ConvertsEveryTypeIntoEveryOther) {
+  std::vector<double> whole(1300);
+  for (size_t i = 0; i < whole.size(); ++i) whole[i] = static_cast<double>((7 * i) % 120);
+  for (const DType from : kTypes) {
+    const Tensor strided = every_second(whole, from), contiguous = strided.contiguous();
+    for (const DType to : kTypes) {
+      const Tensor into = every_second(std::vector<double>(whole.size(), 1.0), to);
+      into.copy_from(strided);
+      const Tensor results[] = {contiguous.to(to), strided.to(to), into};
+      for (const Tensor& result : results) {
+        ASSERT_EQ(result.dtype(), to);
+        for (int64_t i = 0; i < result.numel(); ++i) {
+          const bool truth = from == DType::boolean || to == DType::boolean;
+          const double value = whole[static_cast<size_t>(i)];
+          ASSERT_EQ(result.at({i}), truth ? (value != 0 ? 1.0 : 0.0) : value) << to_string(from) << to_string(to) << i;
+        }
+      }
+    }
+  }
+}
+
+TEST(Tensor, ConversionsRoundOnceAndWrapAround) {
+  const auto converted = [](auto value, DType from, DType to) {
+    return Tensor::wrap(&value, Shape{}, from).to(to).at({});
+  };
+  EXPECT_EQ(converted(int64_t{(1 << 24) + 1}, DType::i64, DType::f32), 16777216.0);
+  // By way of f64 this would be rounded twice, to 2^54.
+  EXPECT_EQ(converted((int64_t{1} << 54) + (int64_t{1} << 30) + 1, DType::i64, DType::f32), 0x1p54 + 0x1p31);
+  EXPECT_EQ(converted((int64_t{1} << 53) + 1, DType::i64, DType::f64), 0x1p53);
+  EXPECT_EQ(converted(int64_t{-2}, DType::i64, DType::u8), 254.0);
+  EXPECT_EQ(converted((int64_t{1} << 40) + 200, DType::i64, DType::i8), -56.0);
+  EXPECT_EQ(converted((int64_t{5} << 32) + 7, DType::i64, DType::i32), 7.0);
+  EXPECT_EQ(converted(int64_t{1} << 40, DType::i64, DType::boolean), 1.0);
+  EXPECT_EQ(converted(-3.9f, DType::f32, DType::i8), -3.0);
+  EXPECT_EQ(converted(200.9, DType::f64, DType::u8), 200.0);
+  EXPECT_EQ(converted(0.5f, DType::f32, DType::boolean), 1.0);
+  EXPECT_EQ(converted(1e-300, DType::f64, DType::boolean), 1.0);
+  EXPECT_EQ(converted(NAN, DType::f32, DType::boolean), 1.0);
+  EXPECT_EQ(converted(-0.0, DType::f64, DType::boolean), 0.0);
+  EXPECT_EQ(converted(2049.0, DType::f64, DType::f16), 2048.0);
+  EXPECT_EQ(converted(int64_t{2051}, DType::i64, DType::f16), 2052.0);
+  EXPECT_EQ(converted(int64_t{257}, DType::i64, DType::bf16), 256.0);
+  EXPECT_EQ(converted(1e30f, DType::f32, DType::f16), INFINITY);
+}
+
+// A copy between equal types moves bits, whatever the strides: a signalling NaN stays one.
+TEST(Tensor, CopiesOfOneTypeKeepTheirBits) {
+  const uint16_t bits[] = {0x7C01, 0xFC01, 0x0001, 0x8000};
+  for (const DType dtype : {DType::f16, DType::bf16}) {
+    const Tensor x = Tensor::wrap(const_cast<uint16_t*>(bits), {2, 2}, dtype);
+    const Tensor transposed = x.transpose(0, 1).contiguous();
+    const auto* found = static_cast<const uint16_t*>(transposed.raw());
+    EXPECT_EQ(found[0], 0x7C01);
+    EXPECT_EQ(found[1], 0x0001);
+    EXPECT_EQ(found[2], 0xFC01);
+    EXPECT_EQ(found[3], 0x8000);
+  }
 }
 
 TEST(Tensor, ZeroOnAViewLeavesTheRestAlone) {

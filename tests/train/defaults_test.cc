@@ -97,7 +97,8 @@ TEST(Defaults, TrainOnAFewLines) {
   messages.clear();
   stop = true;
   EXPECT_EQ(train(recipe, folder / "one", false, callbacks), Outcome::interrupted);
-  EXPECT_CONTAINS(messages, " parameters, 1 batch an epoch");
+  EXPECT_CONTAINS(messages, " parameters, 1 batch an epoch, checkpoints of ");
+  EXPECT_CONTAINS(messages, "no validation: no text is held back");
   recipe.batch_tokens = 0;
   int64_t checkpoints = 0;
   for ([[maybe_unused]] const auto& entry : std::filesystem::directory_iterator(folder / "m/checkpoints"))

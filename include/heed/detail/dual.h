@@ -2,7 +2,9 @@
 #pragma once
 
 #include "heed/detail/inline.h"
+#include "heed/export.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::score {
 
 // A number and its derivative by the score, or by the table's entry: forward differentiation in one pass.
@@ -65,3 +67,4 @@ HEED_INLINE Dual<Real> max(const Dual<Real>& a, const Dual<Real>& b) {
 }
 
 }  // namespace heed::score
+HEED_EXPORT_END

@@ -5,7 +5,9 @@
 #include <cstdint>
 
 #include "heed/detail/inline.h"
+#include "heed/export.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::score {
 
 // One number in double precision and one whole number, which the reference computes with: types of their own, so that
@@ -48,3 +50,4 @@ HEED_INLINE Whole min(Whole a, Whole b) { return b < a ? b : a; }
 HEED_INLINE Whole max(Whole a, Whole b) { return a < b ? b : a; }
 
 }  // namespace heed::score
+HEED_EXPORT_END

@@ -3,6 +3,9 @@
 
 #include <cstdint>
 
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
 namespace heed::score {
 
 // Scores in memory: `lines` of `width` (a multiple of 16). Lane n of line m is the pair (head[n], query[n],
@@ -21,3 +24,4 @@ struct Block {
 };
 
 }  // namespace heed::score
+HEED_EXPORT_END

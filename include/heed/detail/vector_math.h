@@ -5,7 +5,9 @@
 #include <limits>
 
 #include "heed/detail/vectors.h"
+#include "heed/export.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::score {
 
 // e^x: 2^n times a polynomial of degree 7 on [-ln 2 / 2, ln 2 / 2] (Cephes' expf). 0 below -87.3, infinity above 88.7.
@@ -86,7 +88,8 @@ HEED_INLINE LanesOf<kWidth> log(const LanesOf<kWidth>& x) {
   const float inf = std::numeric_limits<float>::infinity();
   const Real finite = select(x > Real(std::numeric_limits<float>::max()), Real(inf), inside);
   const Real positive = select(x < Real(std::numeric_limits<float>::min()), Real(-inf), finite);
-  return select(x < Real(0.0f), Real(std::numeric_limits<float>::quiet_NaN()), select(x == x, positive, x));
+  return select(x < Real(0.0f), Real(std::numeric_limits<float>::quiet_NaN()),
+                select(x == x, positive, x));  // NOLINT: NaN
 }
 
 // Cephes' tanhf: a polynomial near 0, where 1 - 2 / (e^2x + 1) would lose all digits.
@@ -114,3 +117,4 @@ HEED_INLINE LanesOf<kWidth> sqrt(const LanesOf<kWidth>& x) {
 }
 
 }  // namespace heed::score
+HEED_EXPORT_END

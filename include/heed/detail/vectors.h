@@ -4,7 +4,9 @@
 #include <cstdint>
 
 #include "heed/detail/inline.h"
+#include "heed/export.h"
 
+HEED_EXPORT_BEGIN
 namespace heed::score {
 
 namespace detail {
@@ -71,7 +73,7 @@ struct IntsOf {
     for (int n = 0; n < kWidth; ++n) v[n] = x;
   }
   HEED_INLINE IntsOf(const IntsOf& other) { detail::copy<Vector>(v, other.v); }
-  HEED_INLINE IntsOf& operator=(const IntsOf& other) {
+  HEED_INLINE IntsOf& operator=(const IntsOf& other) {  // NOLINT: it loads before it stores
     detail::copy<Vector>(v, other.v);
     return *this;
   }
@@ -123,7 +125,7 @@ struct LanesOf {
     for (int n = 0; n < kWidth; ++n) v[n] = x;
   }
   HEED_INLINE LanesOf(const LanesOf& other) { detail::copy<Vector>(v, other.v); }
-  HEED_INLINE LanesOf& operator=(const LanesOf& other) {
+  HEED_INLINE LanesOf& operator=(const LanesOf& other) {  // NOLINT: it loads before it stores
     detail::copy<Vector>(v, other.v);
     return *this;
   }
@@ -154,3 +156,4 @@ using Lanes = LanesOf<16>;
 using Ints = IntsOf<16>;
 
 }  // namespace heed::score
+HEED_EXPORT_END

@@ -1,0 +1,54 @@
+// The one file that compiles nlohmann's parser of documents and its writer.
+#include "formats/json.h"
+
+#include <set>
+#include <vector>
+
+#include "heed/error.h"
+
+namespace heed::io {
+
+namespace {
+
+constexpr int kMostLevels = 8;
+
+struct Refused {
+  std::string problem;
+};
+
+}  // namespace
+
+ParsedJson parse_json(std::string_view text) {
+  std::vector<std::set<std::string>> keys(kMostLevels + 1);  // [level]: those of the object that is open there
+  const auto check = [&](int level, Json::parse_event_t event, Json& value) {
+    const auto at = static_cast<size_t>(level);
+    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
+      if (level >= kMostLevels) throw Refused{"JSON at most 8 levels deep; found more"};
+      keys[at + 1].clear();
+    } else if (event == Json::parse_event_t::key) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (!keys[at].insert(key).second) throw Refused{"each key once; found \"" + key + "\" twice"};
+    }
+    return true;
+  };
+  try {
+    return {.value = Json::parse(text, check), .problem = {}};
+  } catch (const Json::exception& error) {
+    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
+    return {.value = nullptr, .problem = "JSON; found " + std::string(what.substr(what.find("] ") + 2))};
+  } catch (Refused& refused) {
+    return {.value = nullptr, .problem = std::move(refused.problem)};
+  }
+}
+
+std::string json_text(const Json& value, int indent) {
+  try {
+    return value.dump(indent);
+  } catch (const Json::exception&) {
+    fail("json_text", "text in UTF-8; found other bytes");
+  }
+}
+
+std::string json_ascii(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
+
+}  // namespace heed::io

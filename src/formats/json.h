@@ -1,0 +1,26 @@
+// JSON: documents that heed and people write. Parsing and writing are templates that take seconds to compile in each
+// file that calls them, so json.cc compiles them once.
+#pragma once
+
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+
+namespace heed::io {
+
+using Json = nlohmann::ordered_json;  // an object keeps the order of its keys
+
+struct ParsedJson {
+  Json value;           // null where there is a problem
+  std::string problem;  // empty, or what was expected and what was found
+};
+
+// At most 8 levels deep, each key of an object once.
+[[nodiscard]] ParsedJson parse_json(std::string_view text);
+
+// On one line, or with `indent` spaces a level. Throws Error for text that is not UTF-8.
+[[nodiscard]] std::string json_text(const Json& value, int indent = -1);
+// On one line, everything but ASCII escaped: for messages, which may be cut anywhere.
+[[nodiscard]] std::string json_ascii(const Json& value);
+
+}  // namespace heed::io

@@ -1,0 +1,62 @@
+// Reading TOML and JSON. The one file that includes toml++.
+#include "train/recipe_source.h"
+
+#include <toml++/toml.h>
+
+#include "heed/error.h"
+#include "heed/io.h"
+
+namespace heed::train {
+
+namespace {
+
+using io::Json;
+constexpr int64_t kMaxRecipeBytes = 1 << 20;
+
+Json from_toml(const toml::node& node, const std::string& key, RecipeSource& source) {
+  source.lines[key] = node.source().begin.line;
+  if (const auto* table = node.as_table()) {
+    Json object = Json::object();
+    for (const auto& [name, child] : *table) {
+      const std::string below = key.empty() ? std::string(name.str()) : key + "." + std::string(name.str());
+      object[std::string(name.str())] = from_toml(child, below, source);
+    }
+    return object;
+  }
+  if (const auto* text = node.as_string()) return text->get();
+  if (const auto* integer = node.as_integer()) return integer->get();
+  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* boolean = node.as_boolean()) return boolean->get();
+  fail("read_recipe", source.at(key), ": ", key, ": text, a number, true or false; found a list or a date");
+}
+
+}  // namespace
+
+std::string RecipeSource::at(const std::string& key) const {
+  const auto found = lines.find(key);
+  return found == lines.end() ? file : file + ", line " + std::to_string(found->second);
+}
+
+RecipeSource read_source(const std::filesystem::path& file) {
+  RecipeSource source;
+  source.file = file.string();
+  const std::string text = io::read_file(file, kMaxRecipeBytes);
+  if (file.extension() == ".json") {
+    const io::ParsedJson parsed = io::parse_json(text);
+    require(parsed.problem.empty(), "read_recipe", source.file, ": ", parsed.problem);
+    source.values = parsed.value;
+    require(source.values.is_object(), "read_recipe", source.file, ": a JSON object; found ",
+            source.values.type_name());
+    return source;
+  }
+  require(file.extension() == ".toml", "read_recipe", "a file named .toml or .json; found ", source.file);
+  try {
+    source.values = from_toml(toml::parse(text, source.file), "", source);
+  } catch (const toml::parse_error& error) {
+    fail("read_recipe", source.file, ", line ", static_cast<int64_t>(error.source().begin.line),
+         ": TOML; found: ", std::string(error.description()));
+  }
+  return source;
+}
+
+}  // namespace heed::train
