@@ -87,8 +87,8 @@ class Report {
     text_ += train::to_string(bleu) + "\n";
   }
   void write(const Context& context) const { print(text(context)); }
-  // To standard error, where standard output has the translations.
-  void write_beside(const Context& context) const { message(context, text(context)); }
+  // To standard error, where standard output has the translations. --quiet leaves results alone.
+  void write_beside(const Context& context) const { message({}, text(context)); }
 
  private:
   [[nodiscard]] std::string text(const Context& context) const { return context.json ? json_.text() + "\n" : text_; }

@@ -131,6 +131,86 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message({"bench"}, 2, "heed bench: a command is missing; heed bench --help lists them");
 }
 
+// One wrong input at each entrance of each command: a line in one form, nothing on standard output.
+TEST(Program, EveryEntranceRefusesWrongInput) {
+  const Folder folder;
+  const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+  const std::string two = folder.write("two.txt", "Where is it?\nHelp!\n"), one = folder.write("one.txt", "Help!\n");
+  const std::string bad = folder.write("bad.txt", "\xff\xfe\n"), empty = folder.write("empty.txt", "");
+  const std::string junk = folder.write("junk.npz", "x"), none = folder / "none", out = folder / "out";
+  const std::string dir = folder / "dir";
+  fs::create_directory(dir);
+  const std::vector<std::vector<std::string>> failures = {
+      {"translate", dir, "x"},
+      {"translate", demo, "\xff"},
+      {"translate", demo, "--input", dir},
+      {"translate", demo, "--input", bad},
+      {"generate", demo, "x"},
+      {"generate", demo, "--prompt-file", none},
+      {"evaluate", demo, "--source", two, "--target", one},
+      {"evaluate", demo, "--source", none, "--target", one},
+      {"evaluate", demo, "--pairs", two},
+      {"evaluate", demo, "--source", empty, "--target", empty},
+      {"evaluate", "--hypotheses", two, "--target", one},
+      {"attend", junk},
+      {"attend", dir},
+      {"attend", two},
+      {"inspect", demo, "x", "--target", "\xff", "--output", out},
+      {"inspect", none, "x", "--output", out},
+      {"average", none, "--output", out},
+      {"average", demo, "--output", demo},
+      {"average", demo, "--last", "3", "--output", out},
+      {"info", none},
+      {"info", dir},
+      {"bench", "attention", "--shape", "1,2"},
+      {"bench", "attention", "--shape", "1,3,2,4,4,8"},
+      {"bench", "matmul", "--shape", "a"},
+      {"plot", none, "--output", out + ".html"},
+      {"plot", two, "--output", out + ".html"},
+      {"plot", dir, "--output", out + ".html"},
+      {"train", "--output", out, "--config", none + ".toml"},
+      {"train", "--output", out, "--config", two},
+      {"train", "--output", out, "--pairs", none},
+      {"train", "--output", out, "--pairs", two},
+      {"train", "--output", none, "--resume"},
+      {"train", "--output", out, "--task", "language_model", "--train-source", empty},
+  };
+  for (const auto& arguments : failures) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    expect_one_line(run(arguments), 1, arguments[0] + (arguments[0] == "bench" ? " " + arguments[1] + ": " : ": "));
+    EXPECT_FALSE(fs::exists(out));
+  }
+  const std::vector<std::vector<std::string>> misuses = {
+      {"translate", demo, "--max-length", "0"},
+      {"translate", demo, "--length-penalty", "inf"},
+      {"generate", demo, "--top-p", "0"},
+      {"generate", demo, "--count", "0"},
+      {"evaluate", demo, "--source", two},
+      {"evaluate", demo, "--text", two},
+      {"evaluate", demo, "--pairs", one, "--text", two},
+      {"evaluate", demo, "--source", two, "--target", two, "--tokenize", "zhh"},
+      {"evaluate", demo, "--hypotheses", two, "--target", two},
+      {"attend"},
+      {"inspect", demo},
+      {"inspect", demo, "x", "--svg", ""},
+      {"inspect", demo, "x", "--layer", "none", "--text"},
+      {"average", "--output", out},
+      {"average", demo, demo, "--last", "2", "--output", out},
+      {"average", demo, "--dtype", "f8", "--output", out},
+      {"info", "base", "--batch", "0"},
+      {"bench", "training", "--model", "none"},
+      {"bench", "scaling", "--longest", "1"},
+      {"plot", two, "--output", "x.png"},
+      {"train", "--output", out, "--batch-tokens", "-3"},
+      {"train", "--output", out, "--precision", "f8"},
+  };
+  for (const auto& arguments : misuses) {
+    SCOPED_TRACE(testing::PrintToString(arguments));
+    expect_one_line(run(arguments), 2, arguments[0]);
+    EXPECT_FALSE(fs::exists(out));
+  }
+}
+
 TEST(Program, TheLibrarysMessagesAreSentences) {
   const Folder folder;
   const std::string toml = folder.write("recipe.toml", "task = \"translation\"\n[schedule]\npeak = \"much\"\n");

@@ -92,6 +92,21 @@ TEST(Translate, AClosedPipeEndsItQuietly) {
   EXPECT_EQ(r.err, "");
 }
 
+TEST(Evaluate, TheReportStandsBesideTranslationsOnStandardOutput) {
+  const Folder folder;
+  const std::string source = folder.write("en", "Where is the station?\n"),
+                    target = folder.write("zh", "车站在哪里？\n");
+  for (const char* quiet : {"", "--quiet"}) {
+    std::vector<std::string> arguments = {"evaluate", kDemo,      "--source", source,       "--target",
+                                          target,     "--output", "-",        "--tokenize", "zh"};
+    if (*quiet != '\0') arguments.emplace_back(quiet);
+    const Result r = run(arguments);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(r.out, "车站在哪里？\n");
+    EXPECT_NE(r.err.find("BLEU = 100"), std::string::npos) << quiet << r.err;
+  }
+}
+
 TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
   const auto scores = [](const std::string& cache) {
     const Result r = run({"translate", kDemo, "Where is the station?", "--json", "--cache", cache});
