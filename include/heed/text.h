@@ -31,7 +31,8 @@ struct SpecialIds {
 enum class Side { source, target };
 
 // Draws segmentations of a line: subword regularisation (Kudo 2018). A segmentation x has the probability
-// p(x)^alpha / sum of p(y)^alpha over all segmentations y, p being the unigram model's. Immutable, as a tokenizer is.
+// p(x)^alpha / sum of p(y)^alpha over all segmentations y, where p is the unigram model's probability. Immutable, as a
+// tokenizer is.
 class SubwordSampler {
  public:
   virtual ~SubwordSampler() = default;
@@ -69,8 +70,8 @@ struct SentencePieceOptions {
   uint64_t seed = 0;
   bool nearest = false;  // a vocabulary that the text does not allow becomes the nearest that it allows
 };
-// Trains on the lines. Quiet; takes seconds for megabytes. A vocabulary that is too large or too small for the text is
-// an Error that says so, or with `nearest` another: see vocabulary().
+// Trains on the lines. Quiet; takes seconds for megabytes. Throws Error for a vocabulary that is too large or
+// too small for the text; with `nearest`, vocabulary() says which one was taken instead.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                                    const SentencePieceOptions& options);
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);

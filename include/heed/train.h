@@ -91,7 +91,7 @@ struct Recipe {
   Schedule schedule{.warmup = -1};
   float label_smoothing = 0.1f;
   float consistency = 0;          // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
-  int64_t consistency_from = 0;   // updates before which there is none of it
+  int64_t consistency_from = 0;   // R-Drop begins after so many updates
   double clip_norm = 0;           // 0: off
   int64_t accumulate = 1;         // batches an update
   std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
@@ -153,9 +153,9 @@ struct Callbacks {
 
 // Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl,
 // heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. With `resume` it continues what was begun
-// there, with the same final bits as a run that was never interrupted; a folder without a training is an Error then,
-// and a folder in use is one without `resume`. One trainer a folder. A NaN or infinite loss or gradient stops with an
-// Error before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
+// there, with the same final bits as a run that was never interrupted. Throws Error where `resume` finds no training,
+// where a new training finds one, and where another process trains in the folder. A NaN or infinite loss or gradient is
+// an Error before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.

@@ -22,7 +22,7 @@ namespace heed::text {
 namespace {
 
 constexpr int64_t kMaxModel = int64_t{1} << 28;
-constexpr size_t kMaxLines = 2'000'000;  // of more lines a sample is taken: it gives as good a vocabulary
+constexpr size_t kMaxLines = 2'000'000;  // more lines are sampled: the vocabulary is as good
 constexpr int64_t kMaxLineBytes = 65536;
 
 // Without this the library writes messages to stderr. The only public way to set its level is an argument of Train().

@@ -30,7 +30,7 @@ double Adam::gradient_norm() const {
 void Adam::step(float learning_rate, float gradient_scale) {
   ++steps_;
   for (const Slot& slot : slots_) {
-    if (!slot.parameter.grad().defined()) continue;  // no part of this model's loss
+    if (!slot.parameter.grad().defined()) continue;  // the loss does not use this parameter
     // Gains and biases are not decayed: pulling them towards zero changes what a norm or a unit means.
     const bool decays = slot.parameter.shape().rank() >= 2;
     ops::adam_step(slot.parameter.data(), slot.parameter.grad(), slot.first, slot.second,

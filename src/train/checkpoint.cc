@@ -272,7 +272,7 @@ FolderLock::~FolderLock() { ::close(descriptor_); }
 void require_space(const fs::path& folder, int64_t bytes) {
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
-  if (error) return;  // a file system that does not say
+  if (error) return;  // this file system does not say how much is free
   constexpr double kMegabyte = 1e6;
   require(space.available >= static_cast<uintmax_t>(bytes), "train", files::quoted(folder), ": ",
           std::ceil(static_cast<double>(bytes) / kMegabyte), " MB for checkpoints (fewer with keep_last); ",

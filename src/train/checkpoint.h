@@ -30,7 +30,7 @@ struct TrainingState {
   int64_t loss_tokens = 0;
   double seconds = 0;  // of training, earlier runs included
   uint32_t data_checksum = 0;
-  bool scheduled = true;  // false: saved because of an interruption; such a one is never averaged
+  bool scheduled = true;  // false: saved because of an interruption, and never averaged
   std::string recipe;     // as JSON
 };
 
@@ -47,7 +47,7 @@ class CheckpointStore {
   CheckpointStore(std::filesystem::path run_folder, Message message);
 
   [[nodiscard]] bool empty() const { return updates().empty(); }
-  // The newest one that is complete and whole. Damaged ones are renamed to damaged-* and said so.
+  // The newest one that is complete and whole. A damaged one is renamed to damaged-*, with a message.
   [[nodiscard]] std::optional<LoadedCheckpoint> load_newest();
   [[nodiscard]] io::Tensors load_model(int64_t update) const;
   void save(const TrainingState& state, const std::string& config, const io::Tensors& model,

@@ -12,7 +12,7 @@ namespace {
 using io::Json;
 
 constexpr int64_t kLargestBatch = 4096, kSmallestBatch = 512, kBatches = 20;
-constexpr int64_t kEpochs = 60;  // tens of thousands of sentences want about so many
+constexpr int64_t kEpochs = 60;  // what tens of thousands of sentences need
 constexpr int64_t kFewestUpdates = 1000, kMostUpdates = 100000;
 constexpr int64_t kLongestWarmup = 4000;
 // Updates between validations. More often, checkpoints would take longer than training; less often, a crash would cost

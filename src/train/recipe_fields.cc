@@ -74,7 +74,7 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(clip_norm), FieldUse::fixed, between(0, 1e30), "Largest norm of the gradient. 0: no limit."},
     {HEED_FIELD(accumulate), FieldUse::fixed, kPositive, "Batches an update."},
     {HEED_FIELD(precision), FieldUse::fixed, words("f32, bf16"),
-     "Of matrix products while training; bf16 where the processor multiplies it, f32 elsewhere."},
+     "Number format of matrix products while training: bf16 where the processor multiplies it, f32 elsewhere."},
     {HEED_FIELD(batch_tokens), FieldUse::fixed, at_least(0),
      "Tokens a batch on its longer side, padding included. 0: a twentieth of the text, at least 512 and at most "
      "4,096."},
@@ -87,7 +87,7 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(max_epochs), FieldUse::free, at_least(0),
      "Passes over the data after which training ends. 0: no limit."},
     {HEED_FIELD(seed), FieldUse::fixed, at_least(0),
-     "Of the initial weights, the order of the data, dropout and subword sampling."},
+     "Seed of the initial weights, the order of the data, dropout and subword sampling."},
     {HEED_FIELD(validate_every), FieldUse::fixed, at_least(-1),
      "Updates between validations, each with a checkpoint. 0: each epoch. -1: each epoch, but at least 100 and at most "
      "1,000 updates."},

@@ -66,7 +66,7 @@ struct ModelKey {
 
 // The preset of `recipe` with recipe.model_keys applied. `where` begins the messages.
 [[nodiscard]] models::Config model_from_keys(const Recipe& recipe, const std::string& where);
-// That, or recipe.model where there are no keys.
+// The same, or recipe.model where no key is set.
 [[nodiscard]] models::Config model_of(const Recipe& recipe);
 
 }  // namespace heed::train

@@ -14,7 +14,7 @@ void require_begun(const std::filesystem::path& folder);
 class RunFolder {
  public:
   explicit RunFolder(const std::filesystem::path& folder);
-  // Unless there is a checkpoint: removes the training's own files, as far as they were not there before, and the
+  // Unless there is a checkpoint: removes the training's own files that were not there before, and the
   // folders that were made, if they are empty then.
   void take_back() const;
 

@@ -8,7 +8,7 @@
 namespace heed::train {
 
 struct Validation {
-  double loss = 0;  // nats a token, nothing smoothed or dropped
+  double loss = 0;  // nats a token, without smoothing and dropout
   std::optional<double> bleu;
 };
 

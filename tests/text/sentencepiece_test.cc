@@ -131,7 +131,7 @@ TEST(SentencePiece, SaysWhyItCannotTrain) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// Where it is asked to: as many pieces as the text has, or as few as its characters need.
+// With `nearest`: as many pieces as the text has, or as few as its characters need.
 TEST(SentencePiece, TakesTheNearestVocabulary) {
   const Strings lines = sample_lines();
   for (const bool bpe : {false, true}) {
@@ -188,7 +188,7 @@ TEST(SentencePiece, RefusesWhatIsNoModel) {
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
-// A character map is a trie that the library follows without looking: ours looks first.
+// The library follows the trie of a character map without checks, so heed checks it first.
 TEST(SentencePiece, SurvivesPrefixesAndFlippedBits) {
   const Scratch scratch;
   const std::string seeds[] = {saved(*train_sentencepiece(sample_lines(), {.vocabulary = 55})),

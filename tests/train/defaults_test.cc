@@ -1,4 +1,4 @@
-// What a recipe leaves open: values that suit the data, recorded, and the same when the run is continued.
+// Values that a recipe leaves open: they suit the data, they are recorded, and a continued run has the same.
 #include "train/defaults.h"
 
 #include <nlohmann/json.hpp>
@@ -25,7 +25,7 @@ TEST(Defaults, SuitTheSizeOfTheData) {
   EXPECT_EQ(of(300000, 130).max_updates, 7800);
   EXPECT_EQ(of(300000, 130).schedule.warmup, 780);
   EXPECT_EQ(of(300000, 130).validate_every, 0);
-  // Millions: not a day between validations.
+  // Millions: each 1,000 updates, not each epoch, which may take a day.
   EXPECT_EQ(of(80'000'000, 20000).max_updates, 100000);
   EXPECT_EQ(of(80'000'000, 20000).schedule.warmup, 4000);
   EXPECT_EQ(of(80'000'000, 20000).validate_every, 1000);
@@ -111,7 +111,7 @@ TEST(Defaults, TrainOnAFewLines) {
   EXPECT_EQ(recorded.batch_tokens, 512);
   const auto config = nlohmann::json::parse(read_text(folder / "m/config.json"));
   EXPECT_LT(config["source_vocabulary"].get<int64_t>(), 100);
-  // By the recipe as it was, and by the one that was recorded.
+  // With the recipe as it was given, and with the recorded one.
   stop = true;
   EXPECT_EQ(train(recipe, folder / "m", true, callbacks), Outcome::interrupted);
   EXPECT_EQ(train(recorded, folder / "m", true, callbacks), Outcome::interrupted);

@@ -66,7 +66,7 @@ TEST(Killed, AtRandomMomentsEndsWithTheSameBits) {
   while (!finished) {
     const pid_t child = start_victim(folder.path());
     ASSERT_GT(child, 0);
-    const double share = std::uniform_real_distribution<double>(0.03, 0.3)(random) + 0.1 * kills;  // it ends at last
+    const double share = std::uniform_real_distribution<double>(0.03, 0.3)(random) + 0.1 * kills;  // so that it ends
     const Clock::time_point moment = Clock::now() + std::chrono::duration_cast<Clock::duration>(share * whole);
     int status = 0;
     while (Clock::now() < moment && !finished) {

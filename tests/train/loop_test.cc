@@ -29,7 +29,7 @@ std::vector<Json> log_of(const fs::path& folder, const std::string& type = "") {
   return lines;
 }
 
-// On one thread, but where threads are the point: these models are too small to share, and the machine may be busy.
+// On one thread, unless the test is about threads: these models are too small to share, and the machine may be busy.
 class Training : public ::testing::Test {
  protected:
   void SetUp() override { set_num_threads(1); }
@@ -211,14 +211,14 @@ TEST_F(Training, StopsBeforeTheStepWhereTheLossIsNotFinite) {
   EXPECT_EQ(run(recipe, folder / "m"), Outcome::finished);
   const std::string good = read_text(folder / "m/checkpoints/step-00000010/model.safetensors");
 
-  // A weight that is not a number, put into a checkpoint that is otherwise in order, would be noticed as damage; so the
-  // learning rate does it: weights of 1e38 overflow in the next forward pass.
+  // A NaN written into a checkpoint would be found as damage. So a large learning rate makes one: weights of 1e38
+  // overflow in the next forward pass.
   Recipe wild = recipe;
   wild.schedule.peak = 1e38;
   const std::string error = error_of([&] { static_cast<void>(run(wild, folder / "wild")); });
   EXPECT_CONTAINS(error, "a finite");
   EXPECT_CONTAINS(error, "in update 2");
-  EXPECT_FALSE(fs::exists(folder / "wild"));  // nothing worth keeping
+  EXPECT_FALSE(fs::exists(folder / "wild"));  // the run leaves nothing behind
   EXPECT_EQ(read_text(folder / "m/checkpoints/step-00000010/model.safetensors"), good);
 }
 
@@ -248,7 +248,7 @@ TEST_F(Training, StopsEarlyAndKeepsTheBest) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
   write_text(folder / "noise.txt", letters(24, 3));
-  recipe.valid_target = (folder / "noise.txt").string();  // never to be learnt, so the loss rises soon
+  recipe.valid_target = (folder / "noise.txt").string();  // cannot be learnt, so the loss rises soon
   recipe.max_updates = 1000;
   recipe.validate_every = 5;
   recipe.patience = 2;
@@ -284,7 +284,7 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
       EXPECT_EQ(tensor.data<float>()[i], static_cast<float>(expected)) << name;
     }
   }
-  // The same through average_models(), which finds the tokenizer by way of the run.
+  // The same through average_models(), which takes the tokenizer from the run's folder.
   const fs::path folders[] = {folder / "m/checkpoints/step-00000028", folder / "m/checkpoints/step-00000030"};
   average_models(folders, folder / "mean");
   EXPECT_EQ(io::read_safetensors(folder / "mean/model.safetensors").tensors.size(), mean.size());
@@ -300,7 +300,7 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
   }
   EXPECT_NO_THROW(static_cast<void>(models::load(folder / "half")));
 
-  // Not over what it is the mean of.
+  // The mean may not replace one of its models.
   const std::string kept = read_text(folder / "half/model.safetensors");
   const fs::path half[] = {folder / "half"};
   EXPECT_THROW(average_models(half, folder / "m/../half", {.overwrite = true}), Error);
@@ -475,7 +475,7 @@ TEST_F(Training, ConsistencyComparesTwoDrawsOfDropout) {
   }
   EXPECT_GT(losses[1], losses[0] + 1e-3);
   EXPECT_NEAR((losses[1] - losses[0]) / (losses[2] - losses[0]), 0.5, 1e-3);
-  // Until its time has come there is none of it.
+  // Before its first update nothing is added.
   recipe.consistency_from = 2;
   const auto later = first_and_third_loss(recipe, folder / "later");
   recipe.consistency_from = 3;
@@ -487,7 +487,7 @@ TEST_F(Training, ConsistencyComparesTwoDrawsOfDropout) {
   EXPECT_GT(later.second, never.second + 1e-3);
   recipe.consistency = 6.001f;
   recipe.consistency_from = 0;
-  // And training can be interrupted, as ever.
+  // An interruption changes no bit.
   EXPECT_EQ(run_in_parts(recipe, folder / "parts", {1, 2}), Outcome::finished);
   EXPECT_TRUE(same_bytes(folder / "parts/model.safetensors", folder / "dropped2/model.safetensors"));
 }

@@ -1,4 +1,4 @@
-// Where a training may begin or go on, and that one which fails leaves nothing behind but what was there.
+// Where a training may begin or go on. One that fails leaves only what was there before.
 #include "toy.h"
 
 namespace heed::train {
@@ -25,7 +25,7 @@ TEST(RunFolder, ThatWasLeftBeforeTheFirstCheckpointBeginsAgain) {
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 3;
   EXPECT_EQ(train(recipe, folder / "whole", false, {}), Outcome::finished);
-  // What a kill leaves: all but checkpoints and model.
+  // A killed run leaves all files but checkpoints and model.
   fs::copy(folder / "whole", folder / "killed", fs::copy_options::recursive);
   fs::remove_all(folder / "killed/checkpoints");
   EXPECT_CONTAINS(error_in(recipe, folder / "killed", true), "found none that is whole, and a model");
@@ -63,7 +63,7 @@ TEST(RunFolder, KeepsWhatOthersPutThere) {
   EXPECT_EQ(read_text(folder / "mine/notes.txt"), "of mine");
   EXPECT_EQ(read_text(folder / "mine/recipe.json"), "{}");
   EXPECT_EQ(std::distance(fs::directory_iterator(folder / "mine"), {}), 2);
-  // A model that is there is refused, and stays as it is.
+  // A folder with a model is refused, and the model stays as it is.
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 1;
   EXPECT_EQ(train(recipe, folder / "model", false, {}), Outcome::finished);
