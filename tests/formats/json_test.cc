@@ -20,7 +20,7 @@ TEST(Json, KeepsTheOrderOfKeys) {
 
 TEST(Json, RefusesWhatIsNone) {
   for (const char* text : {"", "{", "{\"a\": }", "nul", "1 2", "\"\xff\"", "{\"a\": 1,}"}) {
-    EXPECT_TRUE(problem(text).starts_with("JSON; found: ")) << text << ": " << problem(text);
+    EXPECT_TRUE(problem(text).starts_with("JSON; found parse error at line ")) << text << ": " << problem(text);
     EXPECT_TRUE(parse_json(text).value.is_null()) << text;
   }
 }
