@@ -11,7 +11,9 @@ of all rounds: machines are noisy. LINES chooses benchmarks, or BENCHMARK:TEXT t
 """
 import argparse
 import json
+import os
 import pathlib
+import shutil
 import statistics
 import subprocess
 import sys
@@ -111,28 +113,32 @@ class Comparison:
 
 def build(base, jobs):
     """The program of a commit, built in a worktree under build/compare/; a commit is built once."""
-    def git(*arguments):
-        return subprocess.run(["git", "-C", str(ROOT), *arguments], capture_output=True, text=True, check=False)
-    found = git("rev-parse", "--verify", "--quiet", base + "^{commit}")
-    if found.returncode != 0:
-        sys.exit(f"compare_benchmarks.py: BASE is a commit of this repository, a branch or a tag; found \"{base}\"")
-    folder = ROOT / "build" / "compare" / found.stdout.strip()[:12]
-    program = folder / "build" / "bin" / "heed"
-    if program.exists():
-        return program
-    source = folder / "source"
-    git("worktree", "prune")
-    if not source.exists() and git("worktree", "add", "--detach", str(source), found.stdout.strip()).returncode != 0:
-        sys.exit(f"compare_benchmarks.py: git worktree add {source} failed")
-    print(f"building {base} in {folder}", file=sys.stderr)
-    options = ["-DHEED_BUILD_TESTS=OFF", "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_BENCH=ON", "--no-warn-unused-cli"]
-    for command in (["cmake", "-S", str(source), "-B", str(folder / "build"), "-G", "Ninja", *options],
-                    ["cmake", "--build", str(folder / "build"), "-j", str(jobs), "--target", "heed_program"]):
+    def call(*command):
         result = subprocess.run(command, capture_output=True, text=True, check=False)
         if result.returncode != 0:
-            program.unlink(missing_ok=True)
             sys.exit(f"compare_benchmarks.py: {' '.join(command)} failed:\n{result.stdout[-4000:]}{result.stderr}")
-    git("worktree", "remove", "--force", str(source))
+
+    git = ["git", "-C", str(ROOT)]
+    found = subprocess.run([*git, "rev-parse", "--verify", "--quiet", base + "^{commit}"], capture_output=True, text=True,
+                           check=False)
+    if found.returncode != 0:
+        sys.exit(f"compare_benchmarks.py: BASE is a commit of this repository, a branch or a tag; found \"{base}\"")
+    commit = found.stdout.strip()
+    folder = ROOT / "build" / "compare"
+    program = folder / f"heed-{commit[:12]}"
+    if program.exists():
+        return program
+    source = folder / commit[:12]
+    tree = source / "build" / "release"  # as deep as usual, so that a compiler's cache finds what it has
+    print(f"building {base} in {source}", file=sys.stderr)
+    if not source.exists():  # (it stands where an earlier build was interrupted)
+        call(*git, "worktree", "prune")
+        call(*git, "worktree", "add", "--detach", str(source), commit)
+    call("cmake", "-S", str(source), "-B", str(tree), "-G", "Ninja", "--no-warn-unused-cli", "-DHEED_BUILD_TESTS=OFF",
+         "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_BENCH=ON")
+    call("cmake", "--build", str(tree), "-j", str(jobs), "--target", "heed_program")
+    shutil.copy2(tree / "bin" / "heed", program)
+    call(*git, "worktree", "remove", "--force", str(source))
     return program
 
 
@@ -164,6 +170,9 @@ def main():
         if not name.is_file():
             sys.exit(f"compare_benchmarks.py: {name} is missing; build the program first")
 
+    load, cores = os.getloadavg()[0], os.cpu_count()
+    if load > cores / 2:
+        print(f"the machine is busy (load {load:.1f} on {cores} cores): figures will vary, in both directions", file=sys.stderr)
     comparison = Comparison(program, arguments.now, wanted)
     for benchmark in dict.fromkeys(name for name, _ in wanted):
         print(f"measuring {benchmark}", file=sys.stderr)

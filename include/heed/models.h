@@ -80,7 +80,7 @@ class Model : public nn::Module {
   [[nodiscard]] const Config& config() const { return config_; }
 
  protected:
-  explicit Model(Config config) : config_(std::move(config)) { config_.validate(); }
+  explicit Model(const Config& config) : config_(config) { config_.validate(); }
   Config config_;
 };
 
