@@ -10,6 +10,7 @@
 #   make portable  build without any special kernel and run the tests of that path
 #   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
+#   make tidy      clang-tidy over src/ and include/, with the checks of .clang-tidy (half an hour; FILES="src/nn/norm.cc" for fewer)
 
 BUILD ?= build/release
 JOBS ?= $(shell nproc)
@@ -21,7 +22,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench compare soak sanitize portable neon format packages build-packages clean
+.PHONY: all demo test examples results bench compare soak sanitize portable neon format tidy packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -67,7 +68,7 @@ bench: build-packages
 ROUNDS ?= 5
 compare: build-packages
 	@test -n "$(BASE)" || { echo "make compare needs BASE=<commit>" >&2; exit 1; }
-	@$(CONFIGURE) -B $(BUILD) -DHEED_BUILD_BENCH=ON >/dev/null
+	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	@tools/compare_benchmarks.py --base "$(BASE)" --now $(BUILD)/bin/heed --rounds "$(ROUNDS)" --jobs $(JOBS) $(LINES)
 
@@ -92,6 +93,11 @@ neon:
 
 format:
 	git ls-files '*.cc' '*.h' | xargs clang-format -i
+
+tidy:
+	@tools/install_packages.sh tidy
+	@$(CONFIGURE) -B build/tidy -DHEED_PRECOMPILED_HEADERS=OFF -DHEED_UNITY_BUILD=OFF $(BENCH) >/dev/null
+	@tools/tidy.sh build/tidy $(JOBS) $(FILES)
 
 clean:
 	rm -rf build

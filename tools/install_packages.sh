@@ -2,14 +2,19 @@
 # Installs what heed is built and tested with, from Debian's packages: only what is missing.
 #   tools/install_packages.sh          everything, tests included
 #   tools/install_packages.sh build    what the library and the program need
+#   tools/install_packages.sh tidy     these and what `make tidy` needs
 set -eu
 
 build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev libutf8proc-dev nlohmann-json3-dev
        libtomlplusplus-dev libfmt-dev libpng-dev zlib1g-dev"
 tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev chromium fonts-noto-cjk"
+tidy="clang-tidy libomp-dev"  # (omp.h as clang reads it)
 
-wanted=$build
-[ "${1:-all}" = build ] || wanted="$build $tests"
+case ${1:-all} in
+  build) wanted=$build ;;
+  tidy) wanted="$build $tidy" ;;
+  *) wanted="$build $tests" ;;
+esac
 
 missing=""
 for package in $wanted; do

@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <cmath>
+
 namespace heed::cli {
 
 std::string with_commas(int64_t number) {
@@ -24,7 +26,7 @@ std::string bytes_text(int64_t bytes) {
 }
 
 std::string duration_text(double seconds) {
-  const int64_t total = seconds > 0 ? static_cast<int64_t>(seconds + 0.5) : 0;
+  const int64_t total = seconds > 0 ? std::llround(seconds) : 0;
   const int64_t hours = total / 3600, minutes = total / 60 % 60, rest = total % 60;
   return hours > 0 ? fmt::format("{}:{:02}:{:02}", hours, minutes, rest) : fmt::format("{}:{:02}", minutes, rest);
 }
