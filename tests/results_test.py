@@ -84,12 +84,16 @@ You should see
 
 BLEU is 44.9 here.
 
+![The words](words.svg)
+<!-- is build/first/words.tsv -->
+
 ```
 $heed translate build/first/model
 ```
 
 prints `olleh`.
 """,
+    "docs/words.svg": "a b\nc d\n",
 }
 
 
@@ -123,7 +127,8 @@ CASES = [
     ("a line of a walk", ("docs/tutorial.md", "loss 2.9821", "loss 2.9822"), "docs/tutorial.md:23: the page shows"),
     ("a line of a file", ("docs/tutorial.md", "    a b", "    a c"), "docs/tutorial.md:15: the page shows"),
     ("BLEU in the prose", ("docs/tutorial.md", "BLEU is 44.9 ", "BLEU is 45.0 "), "docs/tutorial.md:27: the page says BLEU 45.0"),
-    ("words in the prose", ("docs/tutorial.md", "`olleh`", "`hello`"), "docs/tutorial.md:33: the page shows \"hello\""),
+    ("words in the prose", ("docs/tutorial.md", "`olleh`", "`hello`"), "docs/tutorial.md:36: the page shows \"hello\""),
+    ("a picture", ("docs/words.svg", "c d", "c e"), "docs/tutorial.md:29: the picture words.svg is not what the commands draw"),
     ("a command that fails", ("docs/tutorial.md", ">build/first/words.tsv", ">build/second/words.tsv"), "docs/tutorial.md:10"),
 ]
 

@@ -109,7 +109,8 @@ RUNS = [
 ]
 
 # Pages that a reader follows from the first command to the last. Their commands are run in their order. Each line of what they
-# show, each "BLEU <figure>" and each "prints `<text>`" has to be among what was printed.
+# show, each "BLEU <figure>" and each "prints `<text>`" has to be among what was printed. A picture that is followed by
+# <!-- is FILE --> has to have the bytes of FILE, which the commands have made.
 WALKS = {"tutorial": "docs/tutorial.md"}
 COMMAND = re.compile(r"\$?heed[ =]|(?:make|mkdir|zcat|gzip|perl|awk|sed|echo|head|tail|wc|cut|grep|paste)\b")
 LEFT_OUT = re.compile(r"heed=|make\b")  # the program is built and named already
@@ -197,7 +198,7 @@ def without_times(line):
     return re.sub(r"\b\d+(?::\d\d)+\b", "time", line).strip()
 
 
-def walk(root, page, shell, problems):
+def walk(root, page, folder, shell, problems):
     text = (root / page).read_text(encoding="utf-8")
     events = []  # (line, "run" or "shows", text)
     for start, block in blocks(text):
@@ -206,6 +207,8 @@ def walk(root, page, shell, problems):
         else:
             events += [(line, "shows", shown) for line, shown in enumerate(block, start) if shown.strip() not in ("", "...")]
     prose = [(r"`((?:head|wc) [^`]+)`", "run"), (r"\bprints\s+`([^`]+)`", "shows"), (r"\bBLEU (?:is |of )?(\d+\.\d+)", "BLEU")]
+    pictures = re.compile(r"!\[[^\]]*\]\((\S+)\)\s*<!-- is (\S+) -->")
+    events += [(line_of(text, match.start()), "picture", match.groups()) for match in pictures.finditer(text)]
     for pattern, kind in prose:
         events += [(line_of(text, match.start(1)), kind, match[1]) for match in re.finditer(pattern, text)]
     printed, compared = set(), 0
@@ -217,6 +220,10 @@ def walk(root, page, shell, problems):
                 printed |= {without_times(each) for each in output.splitlines()}
             continue
         compared += 1
+        if kind == "picture":
+            picture, made = (root / page).parent / content[0], folder / content[1]
+            if not made.exists() or picture.read_bytes() != made.read_bytes():
+                problems.append(f"{where}: the picture {content[0]} is not what the commands draw, {made}")
         if kind == "shows" and without_times(content) not in printed:
             problems.append(f"{where}: the page shows \"{content}\", which no command of the page has printed")
         if kind == "BLEU":
@@ -293,7 +300,7 @@ def main():
             continue
         print(f"{name}:")
         try:
-            compared += walk(root, page, shell, problems)
+            compared += walk(root, page, folder, shell, problems)
         except Failed as failure:
             problems.append(str(failure))
     for problem in problems:
