@@ -34,7 +34,7 @@ def source_of(output):
         target = kept[at + 1].removesuffix(".dir")
         inside = kept[at + 2:]
         if inside[:1] == ["Unity"]:  # several files of a target in one
-            inside = [target.removeprefix("heed_")] + inside if kept[:at] == ["src"] else inside
+            inside = [target.removeprefix("heed_").removesuffix("_test")] + inside if at == 1 else inside
         kept = kept[:at] + inside
     return "/".join(kept).removesuffix(".o")
 

@@ -20,7 +20,7 @@ namespace {
 constexpr int64_t kColdBytes = int64_t{384} << 20;  // several times the largest of the usual last-level caches
 constexpr int kMostCaches = 64;
 
-struct Line {
+struct DecodeLine {
   std::string shape, what;
   int threads;
   double median_ms, best_ms, gigabytes,
@@ -40,7 +40,7 @@ double read_bandwidth(const Tensor& memory, int repeats) {
   return static_cast<double>(memory.nbytes()) / median(seconds);
 }
 
-Line measure(const AttentionShape& s, DType dtype, const std::string& name, int repeats, double bandwidth) {
+DecodeLine measure(const AttentionShape& s, DType dtype, const std::string& name, int repeats, double bandwidth) {
   const Tensor q = spread_tensor({s.batch, s.heads, s.queries, s.size});
   const Tensor k = spread_tensor({s.batch, s.kv_heads, s.keys, s.size});
   std::deque<KeyValueCache> caches;
@@ -66,12 +66,12 @@ Line measure(const AttentionShape& s, DType dtype, const std::string& name, int 
           bandwidth * 1e-9};
 }
 
-std::string as_table(const std::vector<Line>& lines) {
+std::string as_table(const std::vector<DecodeLine>& lines) {
   std::string text = fmt::format("{}, {}; of memory: share of what reading alone reaches in the same run\n",
                                  cpu_info().model, to_string(active_isa()));
   text += fmt::format("{:<24} {:<16} {:>7} {:>11} {:>11} {:>7} {:>10}\n", "B,H,Hkv,L,S,D", "", "threads", "median ms",
                       "best ms", "GB/s", "of memory");
-  for (const Line& line : lines) {
+  for (const DecodeLine& line : lines) {
     text +=
         fmt::format("{:<24} {:<16} {:>7} {:>11.4f} {:>11.4f} {:>7.1f} {:>9.1f}%\n", line.shape, line.what, line.threads,
                     line.median_ms, line.best_ms, line.gigabytes, 100 * line.gigabytes / line.bandwidth);
@@ -79,11 +79,11 @@ std::string as_table(const std::vector<Line>& lines) {
   return text;
 }
 
-std::string as_json(const std::vector<Line>& lines) {
+std::string as_json(const std::vector<DecodeLine>& lines) {
   nlohmann::ordered_json document;
   document["processor"] = cpu_info().model;
   document["isa"] = std::string(to_string(active_isa()));
-  for (const Line& line : lines) {
+  for (const DecodeLine& line : lines) {
     document["lines"].push_back({{"shape", line.shape},
                                  {"what", line.what},
                                  {"threads", line.threads},
@@ -105,7 +105,7 @@ std::string measure_decode(const AttentionBench& options) {
   std::vector<int> counts{1};
   if (before > 1) counts.push_back(before);
   const Tensor memory = Tensor::full({kColdBytes / 4}, 0.5f);
-  std::vector<Line> lines;
+  std::vector<DecodeLine> lines;
   for (const std::string& name : names) {
     const AttentionShape shape = parse_attention_shape(name);
     for (const int threads : counts) {

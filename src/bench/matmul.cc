@@ -48,13 +48,13 @@ Product parse_product(const std::string& text) {
           {.transpose_a = letters[0] == 'T', .transpose_b = letters[1] == 'T'}};
 }
 
-struct Line {
+struct ProductLine {
   std::string shape;
   int threads;
   double median_ms, best_ms, gflops, share, gigabytes;  // the last three of the best time
 };
 
-Line measure(const Product& p, int repeats, double peak_of_thread) {
+ProductLine measure(const Product& p, int repeats, double peak_of_thread) {
   using Clock = std::chrono::steady_clock;
   const Tensor a = Tensor::full(p.options.transpose_a ? Shape{p.k, p.m} : Shape{p.m, p.k}, 0.5f);
   const Tensor b = Tensor::full(p.options.transpose_b ? Shape{p.n, p.k} : Shape{p.k, p.n}, 0.5f);
@@ -82,25 +82,25 @@ Line measure(const Product& p, int repeats, double peak_of_thread) {
           4e-9 * (m * k + k * n + m * n) / seconds.front()};
 }
 
-std::string as_table(const std::vector<Line>& lines, ops::Precision precision, double peak) {
+std::string as_table(const std::vector<ProductLine>& lines, ops::Precision precision, double peak) {
   std::string text = fmt::format("{}, {}: {:.1f} GFLOP/s peak a thread ({})\n", cpu_info().model,
                                  to_string(active_isa()), peak, to_string(precision));
   text += fmt::format("{:<20} {:>7} {:>11} {:>11} {:>9} {:>8} {:>7}\n", "M,N,K", "threads", "median ms", "best ms",
                       "GFLOP/s", "of peak", "GB/s");
-  for (const Line& line : lines) {
+  for (const ProductLine& line : lines) {
     text += fmt::format("{:<20} {:>7} {:>11.4f} {:>11.4f} {:>9.1f} {:>7.1f}% {:>7.1f}\n", line.shape, line.threads,
                         line.median_ms, line.best_ms, line.gflops, 100 * line.share, line.gigabytes);
   }
   return text;
 }
 
-std::string as_json(const std::vector<Line>& lines, ops::Precision precision, double peak) {
+std::string as_json(const std::vector<ProductLine>& lines, ops::Precision precision, double peak) {
   nlohmann::ordered_json document;
   document["processor"] = cpu_info().model;
   document["isa"] = std::string(to_string(active_isa()));
   document["precision"] = std::string(to_string(precision));
   document["peak_gflops_a_thread"] = peak;
-  for (const Line& line : lines) {
+  for (const ProductLine& line : lines) {
     document["lines"].push_back({{"shape", line.shape},
                                  {"threads", line.threads},
                                  {"median_ms", line.median_ms},
@@ -134,7 +134,7 @@ std::string measure_matmul(const MatmulBench& options) {
   const ops::MatmulPrecisionScope scope(precision);
   const auto run_peak = precision == ops::Precision::bf16 ? kernels::bf16_engine()->run_peak : kernels::run_peak;
   const int before = num_threads();
-  std::vector<Line> lines;
+  std::vector<ProductLine> lines;
   for (const std::string& name : names) {
     const Product product = parse_product(name);
     for (const int threads : {1, before}) {

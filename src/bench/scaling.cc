@@ -26,7 +26,7 @@ double time_of(const auto& work) {
   return median(seconds);
 }
 
-struct Line {
+struct ScalingLine {
   std::string grows;  // length, keys, batch, threads
   AttentionShape shape;
   int threads;
@@ -39,13 +39,13 @@ struct Line {
   [[nodiscard]] double rows() const { return static_cast<double>(shape.batch * shape.heads * shape.queries); }
 };
 
-Line measure(const std::string& grows, const AttentionShape& s) {
+ScalingLine measure(const std::string& grows, const AttentionShape& s) {
   const Tensor q = spread_tensor({s.batch, s.heads, s.queries, s.size});
   const Tensor k = spread_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = spread_tensor(k.shape());
   const auto time = [&](const AttentionOptions& options) {
     return 1e3 * time_of([&] { (void)attention(q, k, v, options); });
   };
-  Line line{grows, s, num_threads(), 0, 0, 0, 0};
+  ScalingLine line{grows, s, num_threads(), 0, 0, 0, 0};
   release_cached_memory();
   reset_peak_memory();
   const int64_t before = memory_stats().bytes_in_use;
@@ -59,8 +59,8 @@ Line measure(const std::string& grows, const AttentionShape& s) {
   return line;
 }
 
-std::vector<Line> measure_all(int64_t longest) {
-  std::vector<Line> lines;
+std::vector<ScalingLine> measure_all(int64_t longest) {
+  std::vector<ScalingLine> lines;
   const auto add = [&](const char* grows, const AttentionShape& shape) { lines.push_back(measure(grows, shape)); };
   for (int64_t n = kShortest; n <= longest; n *= 2) add("length", {1, 1, 1, n, n, kSize});
   for (int64_t n = kShortest; n <= longest; n *= 2) add("keys", {1, 8, 8, kShortest, n, kSize});
@@ -74,11 +74,11 @@ std::vector<Line> measure_all(int64_t longest) {
   return lines;
 }
 
-std::string as_json(const std::vector<Line>& lines) {
+std::string as_json(const std::vector<ScalingLine>& lines) {
   nlohmann::ordered_json document;
   document["processor"] = cpu_info().model;
   document["isa"] = to_string(active_isa());
-  for (const Line& line : lines) {
+  for (const ScalingLine& line : lines) {
     const AttentionShape& s = line.shape;
     nlohmann::ordered_json entry{
         {"grows", line.grows},      {"batch", s.batch}, {"heads", s.heads},        {"queries", s.queries},
@@ -90,14 +90,14 @@ std::string as_json(const std::vector<Line>& lines) {
   return document.dump(2) + "\n";
 }
 
-std::string as_table(const std::vector<Line>& lines) {
+std::string as_table(const std::vector<ScalingLine>& lines) {
   std::string text = fmt::format(
       "{}, {}; f32, D = {}, forward; window: causal, {} keys; bytes: taken while it runs, without "
       "operands and result\n",
       cpu_info().model, to_string(active_isa()), kSize, kWindow);
   text += fmt::format("{:<8} {:<22} {:>7} {:>11} {:>8} {:>7} {:>11} {:>8} {:>8}\n", "grows", "B,H,L,S", "threads", "ms",
                       "ns/pair", "causal", "window ms", "ns/row", "B/row");
-  for (const Line& line : lines) {
+  for (const ScalingLine& line : lines) {
     const AttentionShape& s = line.shape;
     const std::string shape = fmt::format("{},{},{},{}", s.batch, s.heads, s.queries, s.keys);
     text += fmt::format("{:<8} {:<22} {:>7} {:>11.3f} {:>8.3f}", line.grows, shape, line.threads, line.full,
@@ -115,7 +115,7 @@ std::string as_table(const std::vector<Line>& lines) {
 std::string measure_scaling(const ScalingBench& options) {
   require(options.longest >= kShortest, "bench", "a longest length of ", kShortest, " or more; found ",
           options.longest);
-  const std::vector<Line> lines = measure_all(options.longest);
+  const std::vector<ScalingLine> lines = measure_all(options.longest);
   return options.json ? as_json(lines) : as_table(lines);
 }
 

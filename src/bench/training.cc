@@ -29,14 +29,14 @@ Tensor random_ids(const Shape& shape, uint64_t stream, int32_t first, int32_t co
   return ids;
 }
 
-struct Case {
+struct TrainingCase {
   std::string name;
   int64_t tokens = 0;  // target tokens a step
   std::unique_ptr<models::Model> model;
   std::function<Value()> loss;
 };
 
-Case gpt_case() {
+TrainingCase gpt_case() {
   models::Config config;
   config.architecture = models::Architecture::decoder_only;
   config.target_vocabulary = 65;
@@ -59,7 +59,7 @@ Case gpt_case() {
   return {"gpt", 12 * 256, std::move(model), [&gpt, input, target] { return gpt.loss(input, target); }};
 }
 
-Case transformer_case() {
+TrainingCase transformer_case() {
   models::Config config = models::preset("small");
   config.source_vocabulary = config.target_vocabulary = 8000;
   config.tie_output = false;
@@ -75,7 +75,7 @@ Case transformer_case() {
 }
 
 // The median seconds of one step.
-double time_steps(const Case& bench, int steps) {
+double time_steps(const TrainingCase& bench, int steps) {
   train::Adam adam(bench.model->named_parameters(), {.weight_decay = 0.1f});
   std::vector<double> seconds;
   for (int step = -2; step < steps; ++step) {
@@ -101,7 +101,7 @@ std::string measure_training(const TrainingBench& options) {
                       ", " + options.precision + ", " + std::to_string(num_threads()) + " threads)\n";
   std::string json = "[";
   for (const auto& make : {gpt_case, transformer_case}) {
-    const Case bench = make();
+    const TrainingCase bench = make();
     if (options.model != "all" && options.model != bench.name) continue;
     const double seconds = time_steps(bench, options.steps);
     const double rate = static_cast<double>(bench.tokens) / seconds;

@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::string_view kMagic = "\x93NUMPY";
 
-struct NamedType {
+struct NpyType {
   std::string_view name;  // kind and size
   DType dtype;
 };
-constexpr NamedType kTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16}, {"i8", DType::i64},
-                                {"i4", DType::i32}, {"i1", DType::i8},  {"u1", DType::u8},  {"b1", DType::boolean}};
+constexpr NpyType kNpyTypes[] = {{"f4", DType::f32}, {"f8", DType::f64}, {"f2", DType::f16}, {"i8", DType::i64},
+                                 {"i4", DType::i32}, {"i1", DType::i8},  {"u1", DType::u8},  {"b1", DType::boolean}};
 
 class HeaderScanner {
  public:
@@ -97,7 +97,7 @@ class HeaderScanner {
     check(descr.find('O') == std::string_view::npos, "numbers, not Python objects (dtype=object is refused)");
     const bool has_order = descr[0] == '<' || descr[0] == '>' || descr[0] == '|' || descr[0] == '=';
     const std::string_view kind = has_order ? descr.substr(1) : descr;
-    for (const NamedType& type : kTypes) {
+    for (const NpyType& type : kNpyTypes) {
       if (type.name != kind) continue;
       check(size_of(type.dtype) == 1 || descr[0] != '>', "little-endian numbers, not big-endian ones");
       header_.dtype = type.dtype;
@@ -192,7 +192,7 @@ NpyTensor allocate_npy(const NpyHeader& header) {
 
 std::string make_npy_header(const Tensor& tensor) {
   std::string dictionary = "{'descr': '";
-  for (const NamedType& type : kTypes) {
+  for (const NpyType& type : kNpyTypes) {
     if (type.dtype == tensor.dtype()) dictionary += (size_of(type.dtype) == 1 ? "|" : "<") + std::string(type.name);
   }
   dictionary += "', 'fortran_order': False, 'shape': (";

@@ -20,23 +20,23 @@ namespace {
 
 constexpr int64_t kMaxHeader = 100'000'000;  // as the reference implementation
 
-struct NamedType {
+struct SafetensorsType {
   std::string_view name;
   DType dtype;
 };
-constexpr NamedType kTypes[] = {{"F32", DType::f32},   {"F64", DType::f64}, {"F16", DType::f16},
-                                {"BF16", DType::bf16}, {"I64", DType::i64}, {"I32", DType::i32},
-                                {"I8", DType::i8},     {"U8", DType::u8},   {"BOOL", DType::boolean}};
+constexpr SafetensorsType kSafetensorsTypes[] = {{"F32", DType::f32},   {"F64", DType::f64}, {"F16", DType::f16},
+                                                 {"BF16", DType::bf16}, {"I64", DType::i64}, {"I32", DType::i32},
+                                                 {"I8", DType::i8},     {"U8", DType::u8},   {"BOOL", DType::boolean}};
 
 std::optional<DType> parse_dtype(std::string_view name) {
-  for (const NamedType& type : kTypes) {
+  for (const SafetensorsType& type : kSafetensorsTypes) {
     if (type.name == name) return type.dtype;
   }
   return std::nullopt;
 }
 
 std::string_view dtype_name(DType dtype) {
-  for (const NamedType& type : kTypes) {
+  for (const SafetensorsType& type : kSafetensorsTypes) {
     if (type.dtype == dtype) return type.name;
   }
   fail("write_safetensors", "a dtype that the format has; found ", dtype);

@@ -6,12 +6,10 @@
 namespace heed::io {
 namespace {
 
-using Json = nlohmann::json;
-
 constexpr size_t kMaxTensors = 1'000'000;
 constexpr size_t kMaxExtents = 64;
 
-class Events : public nlohmann::json_sax<Json> {
+class Events : public nlohmann::json_sax<nlohmann::json> {
  public:
   explicit Events(const files::InputFile& input) : input_(input) {}
 
@@ -135,7 +133,7 @@ class Events : public nlohmann::json_sax<Json> {
 
 SafetensorsHeader parse_safetensors_header(const std::string& text, const files::InputFile& input) {
   Events events(input);
-  Json::sax_parse(text, &events);
+  nlohmann::json::sax_parse(text, &events);
   return events.take();
 }
 

@@ -7,8 +7,6 @@
 #include "models/stack.h"
 
 namespace heed::models {
-namespace {
-
 // Guesses the token from a state: one more layer, then the (tied) output.
 class MaskedTokenHead : public nn::Module {
  public:
@@ -35,6 +33,8 @@ class MaskedTokenHead : public nn::Module {
   Output output_;
   Activation activation_;
 };
+
+namespace {
 
 // x (B, L, E), lengths (B) i32 -> (B, E): the mean of the first lengths[b] states, 0 where there are none. One sum in
 // the order of the positions, so that padding behind a sentence does not change a bit of its mean.

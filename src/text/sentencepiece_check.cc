@@ -18,7 +18,7 @@
 namespace heed::text {
 namespace {
 
-constexpr std::string_view kFunction = "load_sentencepiece";
+constexpr std::string_view kLoad = "load_sentencepiece";
 
 struct Field {
   uint64_t number = 0;
@@ -59,7 +59,7 @@ Field next_field(files::Reader& reader) {
 
 void check_character_map(std::string_view map, const std::string& name) {
   if (map.empty()) return;
-  files::Reader reader(map, name + ", character map", kFunction);
+  files::Reader reader(map, name + ", character map", kLoad);
   const int64_t trie_bytes = reader.u32();
   reader.require(trie_bytes % 4 == 0 && trie_bytes >= 1024 && trie_bytes < reader.remaining(),
                  "a trie inside of the map, and strings behind it");
@@ -83,13 +83,13 @@ void check_character_map(std::string_view map, const std::string& name) {
 
 bool check_sentencepiece(std::string_view model, const std::string& name) {
   constexpr uint64_t kUserDefined = 4;  // of ModelProto.SentencePiece.Type
-  files::Reader reader(model, name, kFunction);
+  files::Reader reader(model, name, kLoad);
   int64_t pieces = 0;
   bool user_defined = false;
   while (reader.remaining() > 0) {
     const Field field = next_field(reader);
     if (field.wire != 2) continue;
-    files::Reader inner(field.bytes, name, kFunction);
+    files::Reader inner(field.bytes, name, kLoad);
     if (field.number == 1) {
       ++pieces;
       while (inner.remaining() > 0) {

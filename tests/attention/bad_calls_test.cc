@@ -14,7 +14,7 @@ namespace {
 
 using testing::Random;
 
-constexpr float kNan = std::numeric_limits<float>::quiet_NaN(), kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kNan = NAN, kInfinite = INFINITY;
 
 struct Call {
   Tensor q, k, v;
@@ -52,7 +52,7 @@ Tensor resized(const Tensor& t, int axis, Random& random) {
 }
 
 std::vector<Spoil> spoils() {
-  const auto bad_float = [](Random& r) { return r.chance(0.5) ? kNan : kInfinity; };
+  const auto bad_float = [](Random& r) { return r.chance(0.5) ? kNan : kInfinite; };
   return {
       [](Call& c, Random&) { c.q = {}; },
       [](Call& c, Random&) { c.k = {}; },

@@ -1,5 +1,6 @@
 // Caches: the bits of attention() over the numbers they hold, whatever the type, the pages and the threads.
 #include "heed/kv_cache.h"
+#include "base/message.h"
 
 #include "attention/attention_case.h"
 #include "heed/error.h"
@@ -9,6 +10,7 @@ namespace heed {
 namespace {
 
 using testing::KeepSettings;
+using testing::message_of;
 using testing::Random;
 using testing::same_bits;
 
@@ -219,16 +221,6 @@ TEST(KeyValueCache, TakesLessMemoryInNarrowTypes) {
   EXPECT_EQ(bytes(DType::f32), 2 * 2 * 4 * 100 * 64 * 4);
   EXPECT_EQ(bytes(DType::bf16), bytes(DType::f32) / 2);
   EXPECT_EQ(bytes(DType::i8), bytes(DType::f32) / 4 + 2 * 2 * 4 * 100 * 4);
-}
-
-template <class F>
-std::string message_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& e) {
-    return e.what();
-  }
-  return "no error";
 }
 
 TEST(KeyValueCache, RefusesWhatDoesNotFit) {

@@ -28,12 +28,12 @@ inline std::string find_browser() {
   return {};
 }
 
-class Browser : public testing::Test {
+class Browser : public ::testing::Test {
  protected:
   void SetUp() override {
     browser_ = find_browser();
     if (browser_.empty()) GTEST_SKIP() << "no chromium in PATH (Debian package chromium): the page was not looked at";
-    std::string name = (std::filesystem::path(testing::TempDir()) / "heed-page-XXXXXX").string();
+    std::string name = (std::filesystem::path(::testing::TempDir()) / "heed-page-XXXXXX").string();
     folder_ = mkdtemp(name.data());
   }
   void TearDown() override {

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/message.h"
 #include "heed/inspect.h"
 #include "inspect/browser.h"
 #include "inspect/payloads.h"
@@ -14,13 +15,9 @@
 namespace heed::inspect {
 namespace {
 
-namespace fs = std::filesystem;
+using testing::count;
 
-size_t count(const std::string& text, const std::string& what) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++found;
-  return found;
-}
+namespace fs = std::filesystem;
 
 std::string element(const std::string& dom, const std::string& id, const std::string& close) {
   const size_t begin = dom.find("id=\"" + id + "\"");

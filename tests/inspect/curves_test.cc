@@ -12,7 +12,7 @@
 namespace heed::inspect {
 namespace {
 
-class Curves : public testing::Test {
+class Curves : public ::testing::Test {
  protected:
   std::filesystem::path write(const std::string& text) {
     std::filesystem::create_directories(folder_);
@@ -28,7 +28,7 @@ class Curves : public testing::Test {
   }
 
   std::filesystem::path folder_ =
-      std::filesystem::path(testing::TempDir()) / ("heed-curves-" + std::to_string(::getpid()));
+      std::filesystem::path(::testing::TempDir()) / ("heed-curves-" + std::to_string(::getpid()));
 };
 
 std::string line(int update, double loss) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
+#include "base/message.h"
 #include "base/sha256.h"
 #include "heed/error.h"
 #include "heed/inspect.h"
@@ -15,11 +16,7 @@
 namespace heed::inspect {
 namespace {
 
-size_t count(const std::string& text, const std::string& what) {
-  size_t found = 0;
-  for (size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += what.size()) ++found;
-  return found;
-}
+using testing::count;
 
 std::string between(const std::string& text, const std::string& open, const std::string& close) {
   const size_t begin = text.find(open);

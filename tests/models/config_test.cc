@@ -4,22 +4,14 @@
 #include <cmath>
 #include <functional>
 
+#include "base/message.h"
 #include "heed/error.h"
 #include "models/helpers.h"
 
 namespace heed::models::test {
 namespace {
 
-// The message with which `action` fails, or "" if it does not.
-template <class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using testing::message_of;
 
 TEST(Config, NamesTheFieldThatDoesNotFit) {
   struct Case {

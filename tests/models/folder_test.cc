@@ -5,6 +5,7 @@
 #include <fstream>
 #include <functional>
 
+#include "base/message.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/memory.h"
@@ -13,15 +14,7 @@
 namespace heed::models::test {
 namespace {
 
-template <class Action>
-std::string message_of(Action&& action) {
-  try {
-    action();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using testing::message_of;
 
 TEST(Folder, RoundTripKeepsEveryBit) {
   for (const Architecture a : {Architecture::encoder_decoder, Architecture::decoder_only, Architecture::encoder_only}) {

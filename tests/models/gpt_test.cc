@@ -9,16 +9,16 @@
 namespace heed::models::test {
 namespace {
 
-const std::vector<Ids> kTexts = {{1, 6, 3, 4, 10, 2, 7}, {1, 9, 9, 2, 5, 7, 8}};
+const std::vector<Ids> kDocuments = {{1, 6, 3, 4, 10, 2, 7}, {1, 9, 9, 2, 5, 7, 8}};
 
 TEST(Gpt, IsTheFormulaOnEveryConfiguration) {
   for (const auto& [name, config] : variants(Architecture::decoder_only)) {
     const Gpt model(config, 3);
     shake(model);
     const oracle::Transformer plain = oracle_of(model);
-    const Tensor logits = model.forward(batch(kTexts)).data();
-    for (size_t b = 0; b < kTexts.size(); ++b) {
-      expect_near(logits.select(0, static_cast<int64_t>(b)), plain.gpt(kTexts[b]), 1e-5, name);
+    const Tensor logits = model.forward(batch(kDocuments)).data();
+    for (size_t b = 0; b < kDocuments.size(); ++b) {
+      expect_near(logits.select(0, static_cast<int64_t>(b)), plain.gpt(kDocuments[b]), 1e-5, name);
     }
   }
 }
@@ -41,11 +41,11 @@ TEST(Gpt, DecodesWithACacheToTheSameBits) {
     const Gpt model(config, 3);
     shake(model);
     const NoGradScope no_grad;
-    const Tensor whole = model.forward(batch(kTexts)).data();
+    const Tensor whole = model.forward(batch(kDocuments)).data();
     const auto decoder = model.start();
     int64_t at = 0;
     for (const int64_t count : {3, 1, 2, 1}) {
-      const Tensor logits = decoder->step(batch(kTexts).slice(1, at, at + count).contiguous());
+      const Tensor logits = decoder->step(batch(kDocuments).slice(1, at, at + count).contiguous());
       at += count;
       EXPECT_TRUE(same_bits(logits, whole.transpose(0, 1).select(0, at - 1))) << name << " at " << at;
     }
@@ -77,11 +77,11 @@ TEST(Gpt, ReordersItsRows) {
   const Gpt model(small(Architecture::decoder_only), 3);
   const NoGradScope no_grad;
   const auto decoder = model.start();
-  (void)decoder->step(batch(kTexts));
+  (void)decoder->step(batch(kDocuments));
   decoder->reorder(std::vector<int64_t>{1, 0, 1});
   const std::vector<Ids> next = {{4}, {5}, {6}};
   const Tensor got = decoder->step(batch(next));
-  std::vector<Ids> read = {kTexts[1], kTexts[0], kTexts[1]};
+  std::vector<Ids> read = {kDocuments[1], kDocuments[0], kDocuments[1]};
   for (size_t r = 0; r < 3; ++r) read[r].push_back(next[r][0]);
   const Tensor want = model.forward(batch(read)).data();
   EXPECT_TRUE(same_bits(got, want.transpose(0, 1).select(0, 7)));

@@ -12,9 +12,9 @@ class Leaf : public Module {
   Value weight;
 };
 
-class Root : public Module {
+class Tree : public Module {
  public:
-  Root() : first_(1), second_(2) {
+  Tree() : first_(1), second_(2) {
     bias = add_parameter("bias", Tensor::zeros({4}));
     add_module("first", first_);
     add_module("second", second_);
@@ -26,7 +26,7 @@ class Root : public Module {
 };
 
 TEST(Module, NamesParametersInOrderOfConstructionAndTiedOnesOnce) {
-  const Root root;
+  const Tree root;
   std::vector<std::string> names;
   for (const auto& [name, value] : root.named_parameters()) names.push_back(name);
   EXPECT_EQ(names, (std::vector<std::string>{"bias", "first.weight", "second.weight"}));
@@ -35,14 +35,14 @@ TEST(Module, NamesParametersInOrderOfConstructionAndTiedOnesOnce) {
 }
 
 TEST(Module, HandsOutTheParametersThemselves) {
-  const Root root;
+  const Tree root;
   root.named_parameters()[1].second.set_data(Tensor::full({2, 3}, 7));
   EXPECT_EQ(root.first_.weight.data().at({1, 2}), 7);
   EXPECT_TRUE(root.parameters()[1].requires_grad());
 }
 
 TEST(Module, KnowsItsPath) {
-  const Root root;
+  const Tree root;
   EXPECT_EQ(root.path(), "");
   EXPECT_EQ(root.second_.path(), "second");
 }

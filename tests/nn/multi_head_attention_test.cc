@@ -27,9 +27,9 @@ const Case kCases[] = {
     {"memory of another width", {.width = 6, .heads = 2, .value_size = 2, .memory_width = 9}},
 };
 
-class Root : public Module {
+class AttentionOnly : public Module {
  public:
-  explicit Root(const MultiHeadAttentionOptions& options, Initializer init = Initializer(1))
+  explicit AttentionOnly(const MultiHeadAttentionOptions& options, Initializer init = Initializer(1))
       : attention(options, init) {
     add_module("mha", attention);
     name_paths();
@@ -48,7 +48,7 @@ oracle::Matrix matrix(const Tensor& t) {  // the last two axes of the first entr
   return m;
 }
 
-oracle::Transformer oracle_of(const Root& root, const MultiHeadAttentionOptions& o) {
+oracle::Transformer oracle_of(const AttentionOnly& root, const MultiHeadAttentionOptions& o) {
   oracle::Transformer t;
   t.width = o.width;
   t.heads = o.heads;
@@ -69,7 +69,7 @@ void expect_near(const Tensor& got, const oracle::Matrix& want, double tolerance
 
 TEST(MultiHeadAttention, IsTheFormula) {
   for (const Case& c : kCases) {
-    const Root root(c.options);
+    const AttentionOnly root(c.options);
     const oracle::Transformer plain = oracle_of(root, c.options);
     const int64_t memory_width = c.options.memory_width != 0 ? c.options.memory_width : c.options.width;
     const Tensor x = sample({2, 5, c.options.width}, 1), memory = sample({2, 7, memory_width}, 2);
@@ -89,7 +89,8 @@ TEST(MultiHeadAttention, IsTheFormula) {
 }
 
 TEST(MultiHeadAttention, HasTheNamedParameters) {
-  const Root root({.width = 6, .heads = 2, .key_value_heads = 1, .head_size = 4, .value_size = 5, .memory_width = 9});
+  const AttentionOnly root(
+      {.width = 6, .heads = 2, .key_value_heads = 1, .head_size = 4, .value_size = 5, .memory_width = 9});
   std::map<std::string, Shape> shapes;
   for (const auto& [name, value] : root.named_parameters()) shapes[name] = value.shape();
   EXPECT_EQ(shapes.size(), 8u);
@@ -103,7 +104,7 @@ TEST(MultiHeadAttention, HasTheNamedParameters) {
 TEST(MultiHeadAttention, WithACacheGivesTheSameBits) {
   for (const Case& c : kCases) {
     if (c.options.memory_width != 0) continue;
-    const Root root(c.options);
+    const AttentionOnly root(c.options);
     const Tensor x = sample({2, 9, c.options.width}, 1);
     const AttentionOptions causal = {.causal = Causal::top_left()};
     const Tensor whole = root.attention.self(Value(x), causal).data();
@@ -139,7 +140,7 @@ class Listener : public AttentionObserver {
 
 TEST(MultiHeadAttention, TellsItsObserverTheWeightsAndNothingChanges) {
   const Case& c = kCases[2];
-  const Root root(c.options);
+  const AttentionOnly root(c.options);
   const oracle::Transformer plain = oracle_of(root, c.options);
   const Tensor x = sample({1, 6, c.options.width}, 1);
   const Tensor before = root.attention.self(Value(x), {}).data();
@@ -180,7 +181,7 @@ TEST(MultiHeadAttention, StartsWithTheBoundsOfOneProjection) {
 // Central differences of the oracle, in double, for every element of every parameter.
 TEST(MultiHeadAttention, HasTheGradientsOfAllItsParameters) {
   for (const Case& c : kCases) {
-    const Root root(c.options);
+    const AttentionOnly root(c.options);
     const int64_t memory_width = c.options.memory_width != 0 ? c.options.memory_width : c.options.width;
     const Tensor x = sample({1, 3, c.options.width}, 1), memory = sample({1, 4, memory_width}, 2);
     const Tensor projector = sample({1, 3, c.options.width}, 3);
@@ -211,7 +212,7 @@ TEST(MultiHeadAttention, HasTheGradientsOfAllItsParameters) {
 }
 
 TEST(MultiHeadAttention, DropsWeightsInTrainingOnly) {
-  const Root root({.width = 8, .heads = 2, .attention_dropout = 0.5f});
+  const AttentionOnly root({.width = 8, .heads = 2, .attention_dropout = 0.5f});
   const Tensor x = sample({1, 6, 8}, 1);
   const auto run = [&] { return root.attention.self(Value(x), {}).data().clone(); };
   const Tensor quiet = run();
@@ -233,7 +234,7 @@ TEST(MultiHeadAttention, DropsWeightsInTrainingOnly) {
 
 // What an observer hears in training are the weights that made the output, dropout included.
 TEST(MultiHeadAttention, TellsItsObserverTheWeightsThatDropoutLeft) {
-  const Root root({.width = 8, .heads = 2, .attention_dropout = 0.5f});
+  const AttentionOnly root({.width = 8, .heads = 2, .attention_dropout = 0.5f});
   const Tensor x = sample({2, 6, 8}, 1);
   Listener listener;
   const TrainingScope training(7, 1);

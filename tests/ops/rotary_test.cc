@@ -2,24 +2,18 @@
 #include <gtest/gtest.h>
 
 #include <complex>
-#include <random>
 
 #include "heed/error.h"
 #include "heed/ops.h"
+#include "ops/arrays.h"
 
 namespace heed {
 namespace {
 
-Tensor random_tensor(const Shape& shape, uint32_t seed) {
-  std::mt19937 engine(seed);
-  std::uniform_real_distribution<float> uniform(-1, 1);
-  Tensor t = Tensor::empty(shape);
-  for (int64_t n = 0; n < t.numel(); ++n) t.data<float>()[n] = uniform(engine);
-  return t;
-}
+using testing::random_tensor;
 
 TEST(Rotary, TurnsPairsByTheirAngle) {
-  const Tensor x = random_tensor({2, 5, 3, 10}, 1).transpose(1, 2);  // (B 2, H 3, L 5, D 10), strided
+  const Tensor x = random_tensor({2, 5, 3, 10}, 1, 0.3f).transpose(1, 2);  // (B 2, H 3, L 5, D 10), strided
   for (const bool interleaved : {false, true}) {
     for (const int64_t size : {10, 4, 0}) {
       const ops::RotaryTables tables = ops::rotary_tables(5, size, 7);

@@ -120,7 +120,7 @@ TEST_F(Store, AFullDiskLeavesThePreviousOneWhole) {
   rlimit tight = before;
   tight.rlim_cur = 300;
   setrlimit(RLIMIT_FSIZE, &tight);
-  const std::string error = error_of([&] { save(s, 2); });
+  const std::string error = message_of([&] { save(s, 2); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_CONTAINS(error, "File too large");
   EXPECT_EQ(s.updates(), (std::vector<int64_t>{1}));
@@ -130,12 +130,12 @@ TEST_F(Store, AFullDiskLeavesThePreviousOneWhole) {
 
 TEST_F(Store, AsksForSpaceBeforeItIsNeeded) {
   require_space(folder_.path(), 1);
-  EXPECT_CONTAINS(error_of([&] { require_space(folder_.path(), int64_t{1} << 60); }), "MB are free");
+  EXPECT_CONTAINS(message_of([&] { require_space(folder_.path(), int64_t{1} << 60); }), "MB are free");
 }
 
 TEST_F(Store, OneTrainerAFolder) {
   const FolderLock lock(folder_.path());
-  EXPECT_CONTAINS(error_of([&] { const FolderLock second(folder_.path()); }), "no other process trains in");
+  EXPECT_CONTAINS(message_of([&] { const FolderLock second(folder_.path()); }), "no other process trains in");
 }
 
 }  // namespace

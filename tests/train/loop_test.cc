@@ -51,10 +51,6 @@ std::vector<Json> timeless(const fs::path& folder) {
   return lines;
 }
 
-Outcome run(const Recipe& recipe, const fs::path& folder, bool resume = false) {
-  return train(recipe, folder, resume, {});
-}
-
 // Trains, stopping after each of the given updates and continuing.
 Outcome run_in_parts(const Recipe& recipe, const fs::path& folder, std::vector<int64_t> stops) {
   std::atomic<bool> stop = false;
@@ -215,7 +211,7 @@ TEST_F(Training, StopsBeforeTheStepWhereTheLossIsNotFinite) {
   // overflow in the next forward pass.
   Recipe wild = recipe;
   wild.schedule.peak = 1e38;
-  const std::string error = error_of([&] { static_cast<void>(run(wild, folder / "wild")); });
+  const std::string error = message_of([&] { static_cast<void>(run(wild, folder / "wild")); });
   EXPECT_CONTAINS(error, "a finite");
   EXPECT_CONTAINS(error, "in update 2");
   EXPECT_FALSE(fs::exists(folder / "wild"));  // the run leaves nothing behind
@@ -235,7 +231,7 @@ TEST_F(Training, AFullDiskIsAnErrorAndTheLastCheckpointStays) {
     tight.rlim_cur = 20000;  // the log fits, the weights do not
     setrlimit(RLIMIT_FSIZE, &tight);
   }};
-  const std::string error = error_of([&] { static_cast<void>(train(recipe, folder / "full", false, fill)); });
+  const std::string error = message_of([&] { static_cast<void>(train(recipe, folder / "full", false, fill)); });
   setrlimit(RLIMIT_FSIZE, &before);
   EXPECT_CONTAINS(error, "File too large");
   EXPECT_TRUE(fs::exists(folder / "full/checkpoints/step-00000007"));
@@ -358,23 +354,23 @@ TEST_F(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 2;
   EXPECT_EQ(run(recipe, folder / "m"), Outcome::finished);
-  EXPECT_CONTAINS(error_of([&] { static_cast<void>(run(recipe, folder / "m")); }), "without a model or a training");
+  EXPECT_CONTAINS(message_of([&] { static_cast<void>(run(recipe, folder / "m")); }), "without a model or a training");
   recipe.max_updates = 4;  // may change
   EXPECT_EQ(run(recipe, folder / "m", true), Outcome::finished);
   Recipe other = recipe;
   other.label_smoothing = 0.3f;
   other.model.dropout = 0.2f;
-  const std::string error = error_of([&] { static_cast<void>(run(other, folder / "m", true)); });
+  const std::string error = message_of([&] { static_cast<void>(run(other, folder / "m", true)); });
   EXPECT_CONTAINS(error, "label_smoothing (0.1 before, 0.3 now)");
   EXPECT_CONTAINS(error, "model.dropout");
   write_text(folder / "train.txt", letters(240, 9));
-  EXPECT_CONTAINS(error_of([&] { static_cast<void>(run(recipe, folder / "m", true)); }), "found other text");
+  EXPECT_CONTAINS(message_of([&] { static_cast<void>(run(recipe, folder / "m", true)); }), "found other text");
 }
 
 TEST_F(Training, SaysWhatIsWrongWithTheText) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());
-  const auto error = [&](const Recipe& r) { return error_of([&] { static_cast<void>(run(r, folder / "m")); }); };
+  const auto error = [&](const Recipe& r) { return message_of([&] { static_cast<void>(run(r, folder / "m")); }); };
   Recipe r = recipe;
   r.train_target = (folder / "none.txt").string();
   EXPECT_CONTAINS(error(r), "none.txt");

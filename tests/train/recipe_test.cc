@@ -17,7 +17,7 @@ class RecipeFile : public ::testing::Test {
     return read_recipe(folder_ / name);
   }
   std::string error(const std::string& text, const std::string& name = "r.toml") {
-    return error_of([&] { static_cast<void>(read(text, name)); });
+    return message_of([&] { static_cast<void>(read(text, name)); });
   }
   TemporaryFolder folder_;
 };
@@ -79,7 +79,7 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_CONTAINS(error("[1]", "r.json"), "object");
   EXPECT_CONTAINS(error("{\"a\":[[[[[[[[[[[[1]]]]]]]]]]]]}", "r.json"), "8 levels");
   EXPECT_CONTAINS(error("", "r.yaml"), ".toml or .json");
-  EXPECT_CONTAINS(error_of([&] { static_cast<void>(read_recipe(folder_ / "none.toml")); }), "none.toml");
+  EXPECT_CONTAINS(message_of([&] { static_cast<void>(read_recipe(folder_ / "none.toml")); }), "none.toml");
 }
 
 TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
@@ -133,7 +133,7 @@ TEST(RecipeOptions, TheTableOfModelKeysIsThatOfTheModel) {
       set_option(recipe, field.key, word.substr(word.find_first_not_of(' ')));
     }
     Recipe recipe;
-    EXPECT_CONTAINS(error_of([&] { set_option(recipe, field.key, "xyzzy"); }), field.allowed) << field.key;
+    EXPECT_CONTAINS(message_of([&] { set_option(recipe, field.key, "xyzzy"); }), field.allowed) << field.key;
   }
 }
 
@@ -149,17 +149,17 @@ TEST(RecipeOptions, ApplyInAnyOrder) {
   EXPECT_EQ(recipe.model.encoder_layers, 6);
   EXPECT_EQ(recipe.schedule.peak, 0.25);
   set_option(recipe, "model.heads", "7");
-  EXPECT_CONTAINS(error_of([&] { validate(recipe); }), "heads");
+  EXPECT_CONTAINS(message_of([&] { validate(recipe); }), "heads");
 }
 
 TEST(RecipeOptions, SayWhatIsWrong) {
   Recipe recipe;
-  EXPECT_CONTAINS(error_of([&] { set_option(recipe, "pathience", "3"); }), "did you mean \"patience\"?");
-  EXPECT_CONTAINS(error_of([&] { set_option(recipe, "patience", "soon"); }),
+  EXPECT_CONTAINS(message_of([&] { set_option(recipe, "pathience", "3"); }), "did you mean \"patience\"?");
+  EXPECT_CONTAINS(message_of([&] { set_option(recipe, "patience", "soon"); }),
                   "patience: a whole number; found \"soon\"");
-  EXPECT_CONTAINS(error_of([&] { set_option(recipe, "bpe", "yes"); }), "bpe: true or false");
-  EXPECT_CONTAINS(error_of([&] { set_option(recipe, "model.dropout", "much"); }), "model.dropout");
-  EXPECT_CONTAINS(error_of([&] { set_option(recipe, "preset", "huge"); }), "huge");
+  EXPECT_CONTAINS(message_of([&] { set_option(recipe, "bpe", "yes"); }), "bpe: true or false");
+  EXPECT_CONTAINS(message_of([&] { set_option(recipe, "model.dropout", "much"); }), "model.dropout");
+  EXPECT_CONTAINS(message_of([&] { set_option(recipe, "preset", "huge"); }), "huge");
   EXPECT_EQ(recipe.preset, "small");
 }
 
@@ -193,7 +193,7 @@ TEST(Resume, KeysThatTheCheckpointDoesNotHaveAreTheirDefaults) {
   saved["adam"].erase("weight_decay");
   EXPECT_NO_THROW(require_same_recipe(recipe, saved.dump(), config, config));
   recipe.consistency = 2;
-  const std::string error = error_of([&] { require_same_recipe(recipe, saved.dump(), config, config); });
+  const std::string error = message_of([&] { require_same_recipe(recipe, saved.dump(), config, config); });
   EXPECT_CONTAINS(error, "consistency (0 before, 2 now)");
 }
 

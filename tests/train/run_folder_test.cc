@@ -7,7 +7,7 @@ namespace {
 namespace fs = std::filesystem;
 
 std::string error_in(const Recipe& recipe, const fs::path& folder, bool resume = false) {
-  return error_of([&] { static_cast<void>(train(recipe, folder, resume, {})); });
+  return message_of([&] { static_cast<void>(train(recipe, folder, resume, {})); });
 }
 
 TEST(RunFolder, CannotBeContinuedWhereNothingWasBegun) {
@@ -83,13 +83,13 @@ TEST(RunFolder, OfAnAverageIsNotWrittenOverUnasked) {
   const fs::path a[] = {folder / "a"}, b[] = {folder / "b"};
   average_models(a, folder / "mean");
   const std::string before = read_text(folder / "mean/model.safetensors");
-  EXPECT_CONTAINS(error_of([&] { average_models(b, folder / "mean"); }), "a new or empty folder");
+  EXPECT_CONTAINS(message_of([&] { average_models(b, folder / "mean"); }), "a new or empty folder");
   EXPECT_EQ(read_text(folder / "mean/model.safetensors"), before);
   average_models(b, folder / "mean", {.overwrite = true});
   EXPECT_NE(read_text(folder / "mean/model.safetensors"), before);
-  EXPECT_CONTAINS(error_of([&] { average_models(b, folder / "b", {.overwrite = true}); }), "would be written over");
+  EXPECT_CONTAINS(message_of([&] { average_models(b, folder / "b", {.overwrite = true}); }), "would be written over");
   write_text(folder / "file", "not a folder");
-  EXPECT_NE(error_of([&] { average_models(b, folder / "file"); }), "");
+  EXPECT_NE(message_of([&] { average_models(b, folder / "file"); }), "");
   EXPECT_EQ(read_text(folder / "file"), "not a folder");
 }
 

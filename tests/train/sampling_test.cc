@@ -30,10 +30,6 @@ Recipe word_recipe(const TemporaryFolder& folder) {
   return recipe;
 }
 
-Outcome run(const Recipe& recipe, const std::filesystem::path& folder, bool resume = false) {
-  return train(recipe, folder, resume, {});
-}
-
 class Sampling : public ::testing::Test {
  protected:
   void SetUp() override { set_num_threads(1); }
@@ -93,7 +89,7 @@ TEST_F(Sampling, IsRefusedWhereThereIsNothingToDrawBy) {
   const auto error = [&](auto&& change) {
     Recipe recipe = word_recipe(folder_);
     change(recipe);
-    return error_of([&] { validate(recipe); });
+    return message_of([&] { validate(recipe); });
   };
   EXPECT_EQ(error([](Recipe&) {}), "");
   EXPECT_CONTAINS(error([](Recipe& r) { r.bpe = true; }), "subword_sampling: 0, unless");
@@ -101,6 +97,11 @@ TEST_F(Sampling, IsRefusedWhereThereIsNothingToDrawBy) {
   EXPECT_CONTAINS(error([](Recipe& r) { r.tokenizer = "characters"; }), "found 0.3, translation and characters");
   EXPECT_CONTAINS(error([](Recipe& r) { r.tokenizer = "pieces"; }), "pieces");
   EXPECT_CONTAINS(error([](Recipe& r) { r.subword_sampling = -0.1; }), "subword_sampling: from 0 to 100; found -0.1");
+  EXPECT_CONTAINS(error([](Recipe& r) {
+                    r.subword_sampling = 0;
+                    r.subword_sampling_epochs = 3;
+                  }),
+                  "subword_sampling_epochs: 0 unless subword_sampling is more than 0; found 3");
   EXPECT_CONTAINS(error([](Recipe& r) {
                     r.task = "language_model";
                     r.model = models::preset("tiny", models::Architecture::decoder_only);

@@ -10,6 +10,7 @@
 #include <sstream>
 #include <string>
 
+#include "base/message.h"
 #include "base/philox.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -97,17 +98,10 @@ inline ::testing::AssertionResult same_bytes(const std::filesystem::path& a, con
   return ::testing::AssertionSuccess();
 }
 
-// The message of the Error that `f` throws; "" where it throws none.
-template <class F>
-std::string error_of(F&& f) {
-  try {
-    f();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return "";
-}
+using testing::message_of;
 
-#define EXPECT_CONTAINS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << "in: " << (text)
+inline Outcome run(const Recipe& recipe, const std::filesystem::path& folder, bool resume = false) {
+  return train(recipe, folder, resume, {});
+}
 
 }  // namespace heed::train

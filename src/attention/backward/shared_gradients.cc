@@ -5,7 +5,7 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kRangeKeys = 256;              // keys of a task that adds up a bias
+constexpr int64_t kBiasKeysPerTask = 256;        // keys of a task that adds up a bias
 constexpr int64_t kMostSums = int64_t{1} << 22;  // 32 MB
 
 }  // namespace
@@ -29,13 +29,14 @@ void BiasGradient::run_apart() const {
   if (d_bias_.numel() == 0) return;
   const int64_t columns = own_keys_ ? problem_.keys : 1;
   const int64_t row_tasks = own_rows_ ? tiles_.count() : 1;
-  const int64_t key_tasks = own_keys_ ? (problem_.keys + kRangeKeys - 1) / kRangeKeys : 1;
+  const int64_t key_tasks = own_keys_ ? (problem_.keys + kBiasKeysPerTask - 1) / kBiasKeysPerTask : 1;
   parallel_for(own_batch_ * own_heads_ * row_tasks * key_tasks, 1, [&](int64_t begin, int64_t end) {
     BackwardWorker worker(call_);
-    const Buffer<float> d_scores(kernels::kTileQueries * std::max<int64_t>(1, own_keys_ ? kRangeKeys : problem_.keys));
+    const Buffer<float> d_scores(kernels::kTileQueries *
+                                 std::max<int64_t>(1, own_keys_ ? kBiasKeysPerTask : problem_.keys));
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t key_first = task % key_tasks * kRangeKeys, row_task = task / key_tasks % row_tasks;
-      const int64_t key_last = own_keys_ ? std::min(key_first + kRangeKeys, problem_.keys) : problem_.keys;
+      const int64_t key_first = task % key_tasks * kBiasKeysPerTask, row_task = task / key_tasks % row_tasks;
+      const int64_t key_last = own_keys_ ? std::min(key_first + kBiasKeysPerTask, problem_.keys) : problem_.keys;
       const int64_t own = task / key_tasks / row_tasks, own_b = own / own_heads_, own_h = own % own_heads_;
       float* const table = data_ + own * own_size_;  // (L or 1, S or 1)
       for (int64_t b = own_batch_ == 1 ? 0 : own_b; b < (own_batch_ == 1 ? problem_.batch : own_b + 1); ++b) {

@@ -17,7 +17,7 @@ namespace {
 
 using kernels::kTileQueries;
 
-constexpr int64_t kRangeKeys = 256;  // keys of a task that adds up columns
+constexpr int64_t kKeysPerTask = 256;  // keys of a task that adds up columns
 
 // What one thread needs to compute taps from logsumexp, apart from the forward pass.
 class TapsWorker {
@@ -146,16 +146,16 @@ class Taps {
 
   void columns_apart(const Tensor& query) const {
     const Tiling tiles(1, problem_.queries);
-    const int64_t ranges = (problem_.keys + kRangeKeys - 1) / kRangeKeys;
+    const int64_t ranges = (problem_.keys + kKeysPerTask - 1) / kKeysPerTask;
     parallel_for(problem_.batch * problem_.heads * ranges, 1, [&](int64_t begin, int64_t end) {
       TapsWorker worker(problem_, query, call_.memory, call_.result.logsumexp);
       for (int64_t task = begin; task < end; ++task) {
-        const int64_t head = task / ranges, first = balanced(task % ranges, ranges) * kRangeKeys;
+        const int64_t head = task / ranges, first = balanced(task % ranges, ranges) * kKeysPerTask;
         worker.enter(head / problem_.heads, head % problem_.heads, 1);
         float* const sums = result_.column_sums.data<float>() + head * problem_.keys + first;
         kernels::TileTaps taps;
         taps.key_begin = first;
-        taps.key_end = std::min(first + kRangeKeys, problem_.keys);
+        taps.key_end = std::min(first + kKeysPerTask, problem_.keys);
         taps.column_sums = sums;
         std::fill_n(sums, taps.key_end - first, 0.0f);
         for (int64_t t = 0; t < tiles.count(); ++t) worker.run(taps, tiles[t].first, tiles[t].count);

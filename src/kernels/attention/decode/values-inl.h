@@ -74,22 +74,27 @@ HWY_INLINE void add_panel(const DecodeGroup& g, const DecodeBlock& p, const Bloc
   }
 }
 
-// All columns from `column` on, the first of all if kFirst.
-template <int kRows, int kVectors, Element kElement, bool kFirst>
+// The first columns, at most kVectors vectors of them. Returns how many they are.
+template <int kRows, int kVectors, Element kElement>
+HWY_INLINE int64_t add_first_panel(const DecodeGroup& g, const DecodeBlock& p, const BlockRows& values,
+                                   int64_t first_row, State& state) {
+  if constexpr (kVectors > 1) {
+    if (g.stride < kVectors * kLanes) {
+      return add_first_panel<kRows, kVectors / 2, kElement>(g, p, values, first_row, state);
+    }
+  }
+  add_panel<kRows, kVectors, kElement, true>(g, p, values, first_row, 0, state);
+  return kVectors * kLanes;
+}
+
+// All columns from `column` on.
+template <int kRows, int kVectors, Element kElement>
 HWY_INLINE void add_panels(const DecodeGroup& g, const DecodeBlock& p, const BlockRows& values, int64_t first_row,
                            int64_t column, State& state) {
-  if (kFirst && kVectors > 1 && g.stride < kVectors * kLanes) {
-    add_panels<kRows, std::max(1, kVectors / 2), kElement, kFirst>(g, p, values, first_row, column, state);
-    return;
-  }
-  if constexpr (kFirst) {
-    add_panel<kRows, kVectors, kElement, true>(g, p, values, first_row, column, state);
-    column += kVectors * kLanes;
-  }
   for (; column + kVectors * kLanes <= g.stride; column += kVectors * kLanes) {
     add_panel<kRows, kVectors, kElement, false>(g, p, values, first_row, column, state);
   }
-  if constexpr (kVectors > 1) add_panels<kRows, kVectors / 2, kElement, false>(g, p, values, first_row, column, state);
+  if constexpr (kVectors > 1) add_panels<kRows, kVectors / 2, kElement>(g, p, values, first_row, column, state);
 }
 
 // As many columns at a time as there are registers for: rows are best read from end to end.
@@ -97,7 +102,8 @@ template <int kRows, Element kElement>
 HWY_NOINLINE void add_rows(const DecodeGroup& g, const DecodeBlock& p, const BlockRows& values, int64_t first_row,
                            State& state) {
   constexpr int kMost = HWY_TARGET == HWY_SCALAR ? 1 : HWY_TARGET > HWY_AVX3 ? 8 / kRows : kRows < 4 ? 8 : 4;
-  add_panels<kRows, kMost, kElement, true>(g, p, values, first_row, 0, state);
+  const int64_t done = add_first_panel<kRows, kMost, kElement>(g, p, values, first_row, state);
+  add_panels<kRows, kMost, kElement>(g, p, values, first_row, done, state);
 }
 
 // One key after the other, and only the attended ones: for blocks that hold a NaN or an infinity.
