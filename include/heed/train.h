@@ -82,6 +82,7 @@ struct Recipe {
   bool shared_vocabulary = false;
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
   double subword_sampling = 0;  // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
+  int64_t subword_sampling_epochs = 0;  // later epochs read the most probable segmentation; 0: all epochs draw
   // model
   std::string preset = "small";
   models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied

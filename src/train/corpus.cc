@@ -177,7 +177,8 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
                         .target = corpus.target->sampler(sampling),
                         .source_lines = chosen(text.source, kept),
                         .target_lines = chosen(text.target, kept),
-                        .longest = longest};
+                        .longest = longest,
+                        .epochs = recipe.subword_sampling_epochs};
     }
     return parallel_data(
         chosen(sources, kept), chosen(targets, kept), corpus.source->special(), corpus.target->special(),

@@ -73,8 +73,8 @@ class ParallelData : public DataSet {
 
   Batch batch(int64_t epoch, int64_t index) override {
     const auto& rows = rows_of(epoch)[static_cast<size_t>(index)];
-    const std::vector<Ids>& sources = resegmentation_.source ? drawn_sources_ : sources_;
-    const std::vector<Ids>& targets = resegmentation_.source ? drawn_targets_ : targets_;
+    const std::vector<Ids>& sources = draws(epoch) ? drawn_sources_ : sources_;
+    const std::vector<Ids>& targets = draws(epoch) ? drawn_targets_ : targets_;
     std::vector<Ids> source, input, output;
     Batch batch;
     for (const int64_t row : rows) {
@@ -99,10 +99,15 @@ class ParallelData : public DataSet {
  private:
   const std::vector<std::vector<int64_t>>& rows_of(int64_t epoch) {
     return order_.of(epoch, [&] {
-      if (!resegmentation_.source) return lengths(sources_, targets_);
+      if (!draws(epoch)) return lengths(sources_, targets_);
       draw(epoch);
       return lengths(drawn_sources_, drawn_targets_);
     });
+  }
+
+  // Whether this epoch reads segmentations that are drawn.
+  bool draws(int64_t epoch) const {
+    return resegmentation_.source && (resegmentation_.epochs == 0 || epoch < resegmentation_.epochs);
   }
 
   static std::vector<int64_t> lengths(const std::vector<Ids>& sources, const std::vector<Ids>& targets) {

@@ -38,10 +38,12 @@ struct BatchLimits {
 };
 
 // The segmentations of each epoch are drawn anew (subword regularisation), at its start. Lines are those of the pairs.
+// After `epochs` epochs (0: never) the ids are read as they are.
 struct Resegmentation {
   std::shared_ptr<const text::SubwordSampler> source, target;  // none: the ids as they are
   std::vector<std::string> source_lines, target_lines;
   int64_t longest = 0;  // ids; a line whose draw is longer has its most probable segmentation
+  int64_t epochs = 0;
 };
 
 // Pairs of ids without begin and end, as fairseq arranges them: source = ids </s>, decoder input = <s> ids, output =

@@ -301,6 +301,8 @@ void validate(const Recipe& recipe) {
       "subword_sampling: 0, unless the task is translation and the tokenizer sentencepiece without bpe (only unigram "
       "models give each piece a probability to draw by); found ",
       recipe.subword_sampling, ", ", recipe.task, " and ", recipe.bpe ? "bpe" : recipe.tokenizer);
+  require(recipe.subword_sampling > 0 || recipe.subword_sampling_epochs == 0, "recipe",
+          "subword_sampling_epochs: 0 unless subword_sampling is more than 0; found ", recipe.subword_sampling_epochs);
   require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
 }
 

@@ -47,6 +47,8 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(subword_sampling), FieldUse::fixed, between(0, 100),
      "Subword regularisation: each epoch draws segmentations anew with p^alpha; this is alpha, and a smaller one cuts "
      "more freely. For translation with unigram models. 0: off."},
+    {HEED_FIELD(subword_sampling_epochs), FieldUse::fixed, at_least(0),
+     "Epochs that draw segmentations. Later epochs read the most probable one, as translation does. 0: all."},
     {HEED_FIELD(preset), FieldUse::fixed, words("tiny, small, base, big"),
      "Sizes of the model; the model.* keys change them."},
     {HEED_FIELD(adam.beta1), FieldUse::fixed, kBelowOne, "Decay of the first moment (Adam)."},

@@ -37,6 +37,33 @@ TEST(ParallelData, ArrangesBeginAndEndAsFairseq) {
   EXPECT_EQ(batch.source_lengths.data<int32_t>()[first], 4);
 }
 
+class OneId : public text::SubwordSampler {
+ public:
+  [[nodiscard]] Ids encode(std::string_view /*text*/, uint64_t /*key*/, uint64_t stream) const override {
+    return {static_cast<int32_t>(90 + stream)};
+  }
+};
+
+TEST(ParallelData, SegmentationsAreDrawnInTheEpochsThatAreAskedFor) {
+  const std::vector<Ids> sources = {{5, 6, 7}, {8}}, targets = {{9, 10}, {11, 12, 13}};
+  const auto sampler = std::make_shared<OneId>();
+  for (const int64_t epochs : {0, 1, 2, 1000}) {
+    const auto data = parallel_data(sources, targets, kSpecial, kSpecial, {.tokens = 100},
+                                    {.source = sampler,
+                                     .target = sampler,
+                                     .source_lines = {"a", "b"},
+                                     .target_lines = {"c", "d"},
+                                     .longest = 10,
+                                     .epochs = epochs});
+    for (int64_t epoch = 0; epoch < 4; ++epoch) {
+      const Batch batch = data->batch(epoch, 0);
+      const bool drawn = row_of(batch.source, 0)[0] >= 90;
+      EXPECT_EQ(drawn, epochs == 0 || epoch < epochs) << epochs << " epochs, epoch " << epoch;
+      EXPECT_EQ(batch.tokens, drawn ? 4 : 7);
+    }
+  }
+}
+
 TEST(ParallelData, EveryEpochHoldsEveryPairOnceInAnotherOrder) {
   std::vector<Ids> sources;
   for (int32_t i = 0; i < 200; ++i) sources.push_back(Ids(static_cast<size_t>(1 + i % 9), 4 + i));
@@ -185,7 +212,7 @@ TEST(Pairs, GroupsReferencesAndNamesTheLineWithoutATab) {
   EXPECT_EQ(pairs.sources, (std::vector<std::string>{"Hi.", "Wait!"}));
   EXPECT_EQ(pairs.targets[0], (std::vector<std::string>{"嗨。", "你好。"}));
   write_text(folder / "q.tsv", "a\tb\nno tab here\n");
-  EXPECT_CONTAINS(error_of([&] { static_cast<void>(read_pairs(folder / "q.tsv")); }), "q.tsv, line 2");
+  EXPECT_CONTAINS(message_of([&] { static_cast<void>(read_pairs(folder / "q.tsv")); }), "q.tsv, line 2");
 }
 
 }  // namespace
