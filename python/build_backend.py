@@ -1,4 +1,8 @@
-"""Builds the wheel (PEP 517) with CMake: `pip install .` needs nothing but the system's compiler and pybind11."""
+"""Builds the wheel (PEP 517) with CMake: `pip install .` needs nothing but the system's compiler and pybind11.
+
+`pip install . --config-settings build-dir=FOLDER` builds in FOLDER, which may have been built already: it then compiles only
+what is missing. The default is build/wheel-<interpreter>.
+"""
 
 import base64
 import hashlib
@@ -26,22 +30,26 @@ def _metadata():
     )
 
 
-def _build():
+def _configure(tree):
+    options = ["-DHEED_BUILD_PYTHON=ON"]
+    if not (pathlib.Path(tree) / "CMakeCache.txt").exists():  # nobody else's folder
+        options += ["-DHEED_BUILD_PROGRAM=OFF", "-DHEED_BUILD_TESTS=OFF", "-DHEED_BUILD_EXAMPLES=OFF"]
+    interpreter = [f"-DPython_EXECUTABLE={sys.executable}", f"-DPYTHON_EXECUTABLE={sys.executable}"]
+    subprocess.run(["cmake", "-S", ROOT, "-B", tree, "-G", "Ninja", *options, *interpreter], check=True)
+
+
+def _build(settings):
     """Compiles the extension for the running interpreter; returns its file."""
-    tree = ROOT / "build" / f"wheel-{sysconfig.get_config_var('SOABI')}"
-    options = ["-DHEED_BUILD_PYTHON=ON", "-DHEED_BUILD_PROGRAM=OFF", "-DHEED_BUILD_TESTS=OFF", "-DHEED_BUILD_EXAMPLES=OFF"]
-    generator = ["-G", "Ninja"]
-    subprocess.run(
-        ["cmake", "-S", ROOT, "-B", tree, *generator, *options, f"-DPython_EXECUTABLE={sys.executable}",
-         f"-DPYTHON_EXECUTABLE={sys.executable}"],
-        check=True,
-    )
+    tree = pathlib.Path((settings or {}).get("build-dir", ROOT / "build" / f"wheel-{sysconfig.get_config_var('SOABI')}"))
+    extension = tree / "python" / "heed" / f"_heed{sysconfig.get_config_var('EXT_SUFFIX')}"
+    if not extension.exists():
+        _configure(tree)
     subprocess.run(["cmake", "--build", tree, "--target", "heed_python", "-j", str(os.cpu_count())], check=True)
-    return next((tree / "python" / "heed").glob("_heed.*.so"))
+    return extension
 
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None):
-    extension = _build()
+    extension = _build(config_settings)
     version = _version()
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     platform = re.sub(r"[-.]", "_", sysconfig.get_platform())

@@ -15,9 +15,22 @@ import build_backend  # noqa: E402
 
 
 class Wheel(unittest.TestCase):
+    def test_the_build_is_configured_for_this_interpreter(self):
+        with tempfile.TemporaryDirectory() as folder:
+            build_backend._configure(folder)
+            targets = subprocess.run(
+                ["cmake", "--build", folder, "--target", "help"], check=True, capture_output=True, text=True,
+            ).stdout
+            cache = (pathlib.Path(folder) / "CMakeCache.txt").read_text()
+        self.assertIn("heed_python", targets)
+        self.assertNotIn("heed_program", targets)
+        self.assertIn(f"PYTHON_EXECUTABLE:UNINITIALIZED={sys.executable}", cache.replace(":FILEPATH=", ":UNINITIALIZED="))
+
     def test_is_built_and_imported(self):
         with tempfile.TemporaryDirectory() as folder:
-            name = build_backend.build_wheel(folder)
+            # The folder that the tests run in has the library compiled already, for the same interpreter.
+            built = os.environ.get("HEED_BUILD")
+            name = build_backend.build_wheel(folder, {"build-dir": built} if built else None)
             with zipfile.ZipFile(pathlib.Path(folder) / name) as wheel:
                 self.assertIsNone(wheel.testzip())
                 names = wheel.namelist()
