@@ -118,6 +118,10 @@ std::string text_of(const AttentionPlan& plan, std::string_view function, std::s
          (plan.threads == 1 ? " thread" : " threads");
 }
 
+std::string engine_of(const AttentionCall& call) {
+  return std::string(call.engine->name) + (shares_keys(call) ? ", keys shared among threads" : "");
+}
+
 AttentionPlan new_plan() {
   AttentionPlan plan;
   plan.isa = active_isa();
@@ -136,8 +140,7 @@ AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tenso
   const AttentionCall call{problem, query, {key, value}, &engine, {}};
   AttentionPlan plan = new_plan();
   count_call(call, plan);
-  plan.engine = engine.name;
-  if (shares_keys(call)) plan.engine += ", keys shared among threads";
+  plan.engine = engine_of(call);
   plan.text = text_of(plan, "attention", shapes_of(call, 1));
   return plan;
 }
@@ -167,8 +170,7 @@ void Explain::add(const AttentionCall& call) {
   ++calls_;
   if (calls_ == 1) {
     engine_ = call.engine;
-    plan_->engine = engine_->name;
-    if (engine_->whole_groups && shares_keys(call)) plan_->engine += ", keys shared among threads";
+    plan_->engine = engine_of(call);
   } else if (call.engine != engine_ && plan_->engine.find(call.engine->name) == std::string::npos) {
     plan_->engine += std::string(" and ") + call.engine->name;
   }

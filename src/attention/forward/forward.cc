@@ -9,14 +9,15 @@
 #include "attention/observe/taps.h"
 #include "attention/schedule/forward_worker.h"
 #include "base/threads.h"
-#include "kernels/attention/decode/decode.h"
+#include "kernels/attention/engine.h"
 
 namespace heed {
 namespace {
 
-// Decodes groups that are too few to keep the threads busy. Their chunks are shared out, and the chunks' softmax states
+// Groups that are too few to keep the threads busy. The threads share their chunks, and the chunks' softmax states are
 // merged in order, as one thread would do it.
 void run_chunks(const AttentionCall& call) {
+  const kernels::Engine& engine = *call.engine;
   const AttentionProblem& p = call.problem;
   const int64_t groups = p.batch * p.kv_heads, chunks = (p.keys + kernels::kChunkKeys - 1) / kernels::kChunkKeys;
   const Tensor query = call.query.to(DType::f32);  // a few rows, which every chunk reads
@@ -24,16 +25,16 @@ void run_chunks(const AttentionCall& call) {
     return make_group(p, query, call.memory, index / p.kv_heads, index % p.kv_heads * p.group(), p.group());
   };
   const kernels::AttentionGroup any = group(0);
-  const int64_t state = kernels::decode_state_floats(any);
+  const int64_t state = engine.chunks.state_floats(any);
   const Buffer<float> states(groups * chunks * state);
   const int64_t flops = 2 * p.group() * p.queries * kernels::kChunkKeys * (p.size + p.value_size);
   parallel_for(groups * chunks, grain_for(8 * flops), [&](int64_t begin, int64_t end) {
-    const Buffer<float> scratch(kernels::decode_scratch(any));
+    const Buffer<float> scratch(engine.forward_scratch(any));
     for (int64_t task = begin; task < end; ++task) {
-      kernels::decode_chunk(group(task / chunks), task % chunks, states.data() + task * state, scratch.data());
+      engine.chunks.run(group(task / chunks), task % chunks, states.data() + task * state, scratch.data());
     }
   });
-  const Buffer<float> scratch(kernels::decode_scratch(any));
+  const Buffer<float> scratch(engine.forward_scratch(any));
   HalfRows output_rows;
   const RowRange rows{0, p.group() * p.queries};
   for (int64_t index = 0; index < groups; ++index) {
@@ -41,7 +42,7 @@ void run_chunks(const AttentionCall& call) {
     kernels::TileOutputs outputs = outputs_of(call, b, h);
     output_rows.enter(call.result.output, b, h);
     if (output_rows.convert()) outputs.output = output_rows.room(rows);
-    kernels::decode_merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
+    engine.chunks.merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
     if (output_rows.convert()) output_rows.write(rows);
   }
 }
@@ -50,7 +51,7 @@ void run_chunks(const AttentionCall& call) {
 
 bool shares_keys(const AttentionCall& call) {
   const AttentionProblem& p = call.problem;
-  if (!call.engine->whole_groups || p.keys <= kernels::kChunkKeys) return false;
+  if (call.engine->chunks.run == nullptr || p.keys <= kernels::kChunkKeys) return false;
   const int64_t groups = p.batch * p.kv_heads, threads = num_threads();
   return groups > 0 && p.queries > 0 && groups < 4 * threads && groups % threads != 0;
 }

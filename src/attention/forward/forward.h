@@ -10,7 +10,8 @@ namespace heed {
 // Runs calls whose results have memory for what is wanted. Taps are left to run_tapped().
 void run_forward(std::span<const AttentionCall> calls);
 
-// Whether threads share the keys of the call's groups, because there are too few groups for the threads: decoding only.
+// Whether threads share the keys of the call's groups, because there are too few groups for the threads. Only with an
+// engine that has ChunkFunctions.
 [[nodiscard]] bool shares_keys(const AttentionCall& call);
 
 // Makes memory for what is wanted, runs the call and its taps, and explains it where HEED_EXPLAIN asks for that.

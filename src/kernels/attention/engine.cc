@@ -23,6 +23,7 @@ constexpr Engine kDecode = {
     .forward = [](const AttentionGroup& group, const Operands&, const TileOutputs& outputs, int64_t, int64_t,
                   float* scratch) { decode_group(group, outputs, scratch); },
     .backward = nullptr,
+    .chunks = {.state_floats = decode_state_floats, .run = decode_chunk, .merge = decode_merge},
     .run_peak = run_peak,
 };
 

@@ -21,6 +21,14 @@ struct EngineRequest {
   bool every_score = false;  // the weights or scores of all rows are wanted
 };
 
+// How threads share one group: the softmax state of each chunk of kChunkKeys keys, and then all states merged in order.
+struct ChunkFunctions {
+  int64_t (*state_floats)(const AttentionGroup& group) = nullptr;
+  void (*run)(const AttentionGroup& group, int64_t chunk, float* state, float* scratch) = nullptr;
+  void (*merge)(const AttentionGroup& group, const TileOutputs& outputs, float* states, int64_t chunks,
+                float* scratch) = nullptr;
+};
+
 struct Engine {
   const char* name;
   bool (*accepts)(const EngineRequest& request);
@@ -37,6 +45,8 @@ struct Engine {
                   int64_t rows, float* scratch);
   void (*backward)(const AttentionGroup& group, const Operands& operands, const TileGradients& gradients, int64_t first,
                    int64_t rows, float* scratch);
+  // Null where the tiles of a group are what threads share.
+  ChunkFunctions chunks = {};
   // Runs `rounds` of the engine's own multiply-adds on registers and returns their floating-point operations: the peak
   // that its speed is compared with. Null: unknown.
   int64_t (*run_peak)(int64_t rounds);
