@@ -11,7 +11,7 @@
 namespace heed::generate {
 namespace {
 
-constexpr int64_t kLanes = 8;
+constexpr int64_t kTogether = 8;
 
 }  // namespace
 
@@ -37,12 +37,12 @@ int64_t top_entries(std::span<const float> logits, std::span<const uint8_t> bloc
     if (found == count) threshold = out[count - 1].logit;
   };
   int64_t i = 0;
-  for (; i + kLanes <= size; i += kLanes) {  // most groups hold nothing above the threshold: one test for eight
+  for (; i + kTogether <= size; i += kTogether) {  // most groups hold nothing above the threshold: one test for eight
     const float* p = logits.data() + i;
     int any = 0;
-    for (int64_t lane = 0; lane < kLanes; ++lane) any |= static_cast<int>(p[lane] > threshold);
+    for (int64_t lane = 0; lane < kTogether; ++lane) any |= static_cast<int>(p[lane] > threshold);
     if (any == 0) continue;
-    for (int64_t lane = 0; lane < kLanes; ++lane) offer(i + lane);
+    for (int64_t lane = 0; lane < kTogether; ++lane) offer(i + lane);
   }
   for (; i < size; ++i) offer(i);
   return found;

@@ -45,7 +45,7 @@ kernels::CrossEntropy arguments(std::string_view function, const Tensor& logits,
 // Logits at a time, in floats: rows enough for the products to be worth packing the weight for each part. Measured with
 // 9,712 columns on a Cascade Lake: 32 MB at a time take as long as all rows at once, 8 MB 12 % longer.
 constexpr int64_t kLogits = 8 << 20;
-constexpr int64_t kFewestRows = 192;
+constexpr int64_t kLeastRows = 192;
 
 // The rows of x whose target counts, and their targets, in the order in which parts of `part` rows take them: one after
 // another, or, as pairs, some of the first half and then those of the second half that belong to them.
@@ -168,7 +168,7 @@ LinearCrossEntropyResult linear_cross_entropy(const Tensor& x_tensor, const Tens
   const Tensor targets = targets_tensor.contiguous();
   const int32_t* const ids = checked_targets(kName, targets, rows, columns, options.loss);
 
-  const int64_t most = std::max(kFewestRows, kLogits / columns / 2 * 2);
+  const int64_t most = std::max(kLeastRows, kLogits / columns / 2 * 2);
   const Counted counted(x.reshape({rows, width}), ids, options.loss.ignored_id, most, options.loss.consistency > 0.0f);
   const bool gradients = options.want_input || options.want_weight || options.want_bias;
   const float factor = options.loss.sum ? 1.0f : 1.0f / static_cast<float>(std::max<int64_t>(counted.size(), 1));

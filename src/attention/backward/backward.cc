@@ -75,13 +75,13 @@ class BackwardPass {
   }
 
   // Makes by_group() add up these sums too, as far as it can.
-  void make_room(std::span<SharedSums> all) {
+  void make_sums(std::span<SharedSums> all) {
     bool table = false;  // a kernel adds to one table at a time
     for (SharedSums& sums : all) {
       if (!sums.additive() && table) continue;
-      double* const room = sums.room(call_);
-      if (room == nullptr) continue;
-      rooms_.push_back({&sums, room});
+      double* const memory = sums.memory_for(call_);
+      if (memory == nullptr) continue;
+      head_sums_.push_back({&sums, memory});
       table = table || !sums.additive();
     }
   }
@@ -108,7 +108,7 @@ class BackwardPass {
         }
       });
     }
-    if (bias_ && !biased) bias_->run_apart();
+    if (bias_ && !biased) bias_->run_in_own_pass();
     if (bias_) bias_->finish();
   }
 
@@ -133,7 +133,7 @@ class BackwardPass {
         }
       }
     });
-    if (bias_ && !biased) bias_->run_apart();
+    if (bias_ && !biased) bias_->run_in_own_pass();
     if (bias_) bias_->finish();
   }
 
@@ -147,7 +147,7 @@ class BackwardPass {
   [[nodiscard]] int64_t groups() const { return problem_.batch * problem_.kv_heads; }
 
  private:
-  struct Room {
+  struct HeadSums {
     const SharedSums* sums;
     double* memory;
   };
@@ -208,7 +208,9 @@ class BackwardPass {
       const int64_t tile = nth_tile(n);
       const RowRange next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowRange{0, 0};
       const auto run = [&] { worker.run(n, tiles_[tile], next); };
-      for (const Room& room : rooms_) room.sums->direct(gradients, room.memory, problem_, at.b, head_of(at, tile));
+      for (const HeadSums& head : head_sums_) {
+        head.sums->point_to(gradients, head.memory, problem_, at.b, head_of(at, tile));
+      }
       if (bias_ && bias_->in_pass()) {
         bias_->run(worker, at.b, head_of(at, tile), tile % tiles_a_head_, order, run);
       } else {
@@ -242,7 +244,7 @@ class BackwardPass {
   int64_t heads_;  // of a group
   int64_t tiles_a_head_;
   std::optional<BiasGradient> bias_;
-  std::vector<Room> rooms_;
+  std::vector<HeadSums> head_sums_;
 };
 
 }  // namespace
@@ -262,7 +264,7 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
   if (count >= 4 * threads) {  // enough sequences to keep the threads busy
     std::vector<BackwardPass> passes;
     passes.reserve(calls.size());
-    for (const BackwardCall& call : calls) passes.emplace_back(call).make_room(sums);
+    for (const BackwardCall& call : calls) passes.emplace_back(call).make_sums(sums);
     parallel_for(count, 1, [&](int64_t begin, int64_t end) {
       for (int64_t n = begin; n < end; ++n) passes[static_cast<size_t>(n)].by_group();
     });
@@ -270,7 +272,7 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
     for (const BackwardCall& call : calls) {
       BackwardPass pass(call);
       if (pass.groups_suffice(!sums.empty())) {
-        pass.make_room(sums);
+        pass.make_sums(sums);
         pass.by_group();
       } else {
         pass.by_tile();

@@ -25,7 +25,7 @@ BiasGradient::BiasGradient(const BackwardCall& call)
 }
 
 // A task is what is summed independently of the rest: one (b, h), one tile of rows or one range of keys of the bias.
-void BiasGradient::run_apart() const {
+void BiasGradient::run_in_own_pass() const {
   if (d_bias_.numel() == 0) return;
   const int64_t columns = own_keys_ ? problem_.keys : 1;
   const int64_t row_tasks = own_rows_ ? tiles_.count() : 1;
@@ -67,7 +67,7 @@ void BiasGradient::finish() const {
 }
 
 SharedSums::SharedSums(std::span<const BackwardCall> calls, const Tensor& result, int64_t stage, int64_t entries)
-    : calls_(calls), result_(result), stage_(stage), entries_(entries), rooms_(calls.size()) {}
+    : calls_(calls), result_(result), stage_(stage), entries_(entries), sums_of_call_(calls.size()) {}
 
 bool SharedSums::by_sequence(const AttentionProblem& problem) const {
   return problem.batch * problem.heads * entries_ <= kMostSums;
@@ -77,17 +77,17 @@ int64_t SharedSums::heads_of(const BackwardCall& call) const {
   return by_sequence(call.problem) ? call.problem.batch * call.problem.heads : call.problem.heads;
 }
 
-double* SharedSums::room(const BackwardCall& call) {
+double* SharedSums::memory_for(const BackwardCall& call) {
   const AttentionProblem& p = call.problem;
   const int64_t count = p.batch * p.heads * entries_;
   if (!Tiling::in_one_head(p) || count * static_cast<int64_t>(calls_.size()) > kMostSums) return nullptr;
-  Buffer<double>& room = rooms_[static_cast<size_t>(&call - calls_.data())];
-  room = Buffer<double>(count);
-  std::fill_n(room.data(), count, 0.0);
-  return room.data();
+  Buffer<double>& memory = sums_of_call_[static_cast<size_t>(&call - calls_.data())];
+  memory = Buffer<double>(count);
+  std::fill_n(memory.data(), count, 0.0);
+  return memory.data();
 }
 
-void SharedSums::run_apart(const BackwardCall& call, const Buffer<double>& sums) const {
+void SharedSums::run_in_own_pass(const BackwardCall& call, const Buffer<double>& sums) const {
   const AttentionProblem& problem = call.problem;
   const Tiling tiles(1, problem.queries);
   parallel_for(heads_of(call), 1, [&](int64_t begin, int64_t end) {
@@ -98,7 +98,7 @@ void SharedSums::run_apart(const BackwardCall& call, const Buffer<double>& sums)
       const bool all = !by_sequence(problem);
       for (int64_t b = all ? 0 : own_b; b < (all ? problem.batch : own_b + 1); ++b) {
         worker.enter(b, h, 1);
-        direct(worker.gradients, sums.data(), problem, all ? 0 : b, h);
+        point_to(worker.gradients, sums.data(), problem, all ? 0 : b, h);
         worker.gradients.key_end = problem.keys;
         for (int64_t t = 0; t < tiles.count(); ++t) worker.run(tiles[t]);
       }
@@ -110,19 +110,18 @@ void SharedSums::finish() const {
   const int64_t count = result_.numel();
   std::vector<double> totals(static_cast<size_t>(count), 0.0);
   for (const BackwardCall& call : calls_) {
-    const Buffer<double>& room = rooms_[static_cast<size_t>(&call - calls_.data())];
+    const Buffer<double>& memory = sums_of_call_[static_cast<size_t>(&call - calls_.data())];
     const int64_t heads = heads_of(call);
-    Buffer<double> apart;
-    if (room.size() == 0) {
-      apart = Buffer<double>(heads * entries_);
-      run_apart(call, apart);
+    Buffer<double> own;
+    if (memory.size() == 0) {
+      own = Buffer<double>(heads * entries_);
+      run_in_own_pass(call, own);
     }
-    const double* const sums = room.size() == 0 ? apart.data() : room.data();
-    const int64_t heads_apart = count == entries_ ? 1 : call.problem.heads;
+    const double* const sums = memory.size() == 0 ? own.data() : memory.data();
+    const int64_t own_heads = count == entries_ ? 1 : call.problem.heads;
     for (int64_t n = 0; n < count; ++n) {
       double& total = totals[static_cast<size_t>(n)];
-      for (int64_t head = n / entries_; head < heads; head += heads_apart)
-        total += sums[head * entries_ + n % entries_];
+      for (int64_t head = n / entries_; head < heads; head += own_heads) total += sums[head * entries_ + n % entries_];
     }
   }
   std::transform(totals.begin(), totals.end(), result_.data<float>(), [](double sum) {

@@ -45,7 +45,7 @@ class BiasGradient {
   }
 
   // Computes all of it in a pass of its own.
-  void run_apart() const;
+  void run_in_own_pass() const;
   // Brings the sums into canonical form.
   void finish() const;
 
@@ -80,10 +80,11 @@ class SharedSums {
 
   [[nodiscard]] bool additive() const { return stage_ == kAdditive; }
   // Memory for the sums of the heads of a call; null where they cannot be made together with the other gradients.
-  [[nodiscard]] double* room(const BackwardCall& call);
+  [[nodiscard]] double* memory_for(const BackwardCall& call);
   // From now on the kernels add to the part of head h of sequence b.
-  void direct(kernels::TileGradients& gradients, double* room, const AttentionProblem& p, int64_t b, int64_t h) const {
-    double* const sums = room + (b * p.heads + h) * entries_;
+  void point_to(kernels::TileGradients& gradients, double* memory, const AttentionProblem& p, int64_t b,
+                int64_t h) const {
+    double* const sums = memory + (b * p.heads + h) * entries_;
     if (additive()) {
       gradients.d_additive = sums;
     } else {
@@ -97,12 +98,12 @@ class SharedSums {
  private:
   [[nodiscard]] bool by_sequence(const AttentionProblem& problem) const;
   [[nodiscard]] int64_t heads_of(const BackwardCall& call) const;
-  void run_apart(const BackwardCall& call, const Buffer<double>& sums) const;
+  void run_in_own_pass(const BackwardCall& call, const Buffer<double>& sums) const;
 
   std::span<const BackwardCall> calls_;
   const Tensor& result_;
   int64_t stage_, entries_;
-  std::vector<Buffer<double>> rooms_;  // of every call
+  std::vector<Buffer<double>> sums_of_call_;  // of every call
 };
 
 }  // namespace heed

@@ -41,7 +41,7 @@ void run_chunks(const AttentionCall& call) {
     const int64_t b = index / p.kv_heads, h = index % p.kv_heads * p.group();
     kernels::TileOutputs outputs = outputs_of(call, b, h);
     output_rows.enter(call.result.output, b, h);
-    if (output_rows.convert()) outputs.output = output_rows.room(rows);
+    if (output_rows.convert()) outputs.output = output_rows.buffer(rows);
     engine.chunks.merge(group(index), outputs, states.data() + index * chunks * state, chunks, scratch.data());
     if (output_rows.convert()) output_rows.write(rows);
   }

@@ -127,7 +127,7 @@ class Taps {
   }
 
   // Entropy, top keys and whole rows from logsumexp alone, with the scores computed again.
-  void rows_apart(const Tensor& query) const {
+  void rows_in_own_pass(const Tensor& query) const {
     const Tiling tiles(problem_.group(), problem_.queries);
     parallel_for(problem_.batch * problem_.kv_heads * tiles.count(), 1, [&](int64_t begin, int64_t end) {
       TapsWorker worker(problem_, query, call_.memory, call_.result.logsumexp);
@@ -144,7 +144,7 @@ class Taps {
     });
   }
 
-  void columns_apart(const Tensor& query) const {
+  void columns_in_own_pass(const Tensor& query) const {
     const Tiling tiles(1, problem_.queries);
     const int64_t ranges = (problem_.keys + kKeysPerTask - 1) / kKeysPerTask;
     parallel_for(problem_.batch * problem_.heads * ranges, 1, [&](int64_t begin, int64_t end) {
@@ -164,7 +164,7 @@ class Taps {
     });
   }
 
-  void map_apart(const Tensor& query) const {
+  void map_in_own_pass(const Tensor& query) const {
     // The rows of cells of a task: as many as fill a tile.
     const int64_t together = std::max<int64_t>(1, kTileQueries * cells_.rows / problem_.queries);
     const int64_t bands = (cells_.rows + together - 1) / together;
@@ -380,12 +380,12 @@ AttentionTapped run_tapped(const AttentionCall& call) {
   } else {
     run_forward({&call, 1});
   }
-  const bool heads_apart = !(together && in_one_head) && taps.by_head();
-  if (!heads_apart && (together || !taps.by_row())) return result;
+  const bool heads_in_own_pass = !(together && in_one_head) && taps.by_head();
+  if (!heads_in_own_pass && (together || !taps.by_row())) return result;
   const Tensor query = call.query.to(DType::f32);
-  if (!together && taps.by_row()) taps.rows_apart(query);
-  if (heads_apart && wanted.column_sums) taps.columns_apart(query);
-  if (heads_apart && wanted.map.rows > 0) taps.map_apart(query);
+  if (!together && taps.by_row()) taps.rows_in_own_pass(query);
+  if (heads_in_own_pass && wanted.column_sums) taps.columns_in_own_pass(query);
+  if (heads_in_own_pass && wanted.map.rows > 0) taps.map_in_own_pass(query);
   return result;
 }
 

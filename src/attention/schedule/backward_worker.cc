@@ -47,7 +47,7 @@ void BackwardWorker::run_tile(RowRange rows) {
     gradients.output = output_rows_.as_f32(rows);
     gradients.d_output = d_output_rows_.as_f32(rows);
   }
-  if (d_query_rows_.convert()) gradients.d_query = d_query_rows_.room(rows);
+  if (d_query_rows_.convert()) gradients.d_query = d_query_rows_.buffer(rows);
   call_.engine->backward(group, operands_, gradients, rows.first, rows.count, scratch_.data());
   if (d_query_rows_.convert()) d_query_rows_.write(rows);
 }

@@ -74,7 +74,7 @@ void ForwardWorker::run(int64_t n, int64_t tile, int64_t next) {
   const RowRange rows = (*tiling_)[tile];
   const bool convert_output = output_rows_.convert() && outputs.bf16_output.data == nullptr;
   if (query_rows_.convert() && group.bf16_query.data == nullptr) group.query = query_rows_.as_f32(rows);
-  if (convert_output) outputs.output = output_rows_.room(rows);
+  if (convert_output) outputs.output = output_rows_.buffer(rows);
   outputs.prefetch = nullptr;
   if (!engine.whole_groups && !convert_output) {  // otherwise the tile writes a buffer in the cache
     const kernels::StridedRows<float> output = words_of(call_->result.output, b_, h_);

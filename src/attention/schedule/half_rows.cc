@@ -28,13 +28,13 @@ void HalfRows::for_heads(RowRange rows, F&& f) const {
   }
 }
 
-kernels::StridedRows<float> HalfRows::room(RowRange rows) {
+kernels::StridedRows<float> HalfRows::buffer(RowRange rows) {
   if (memory_.size() < rows.count * columns_) memory_ = Buffer<float>(rows.count * columns_);
   return {memory_.data() - rows.first * columns_, queries_ * columns_, columns_, 1};
 }
 
 kernels::StridedRows<const float> HalfRows::as_f32(RowRange rows) {
-  const kernels::StridedRows<float> to = room(rows);
+  const kernels::StridedRows<float> to = buffer(rows);
   kernels::StoredRows stored;
   stored.element = element_, stored.row = row_, stored.column = column_;
   for_heads(rows, [&](const char* from, int64_t count, float* f32) {

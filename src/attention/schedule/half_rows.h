@@ -17,8 +17,8 @@ class HalfRows {
   [[nodiscard]] bool convert() const { return base_ != nullptr; }
   // Addressed like the rows themselves, but only those of the tile are there.
   [[nodiscard]] kernels::StridedRows<const float> as_f32(RowRange rows);
-  [[nodiscard]] kernels::StridedRows<float> room(RowRange rows);
-  void write(RowRange rows) const;  // rounds what was written to room(rows)
+  [[nodiscard]] kernels::StridedRows<float> buffer(RowRange rows);
+  void write(RowRange rows) const;  // rounds what was written to buffer(rows)
 
  private:
   // f(where the rows are, their number, where they are as f32) for the rows of every head.

@@ -152,7 +152,7 @@ int64_t even_depth(int64_t steps) {
 }
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-constexpr int64_t kFewestRows = 4;
+constexpr int64_t kMostUnpackedRows = 4;
 
 // kRows rows by 16 columns of a B that is given transposed. Registers transpose it back, four steps at a time: packing
 // does not pay, since each number is used kRows times only. More columns at a time would crowd the same cache sets
@@ -199,10 +199,10 @@ HWY_NOINLINE void rows_by_transposed(const Gemm& g, int64_t j0) {
 
 // Up to two tiles of rows. Each panel of B is packed in cache and used at once; threads share the panels.
 template <class Step>
-void few_rows_packed(const Gemm& g, bool transposed) {
+void product_by_packed_panels(const Gemm& g, bool transposed) {
   const Panels panels(g.n, Step::kVectors);
   const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
-  const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (Step::kVectors * kLanes * std::max<int64_t>(1, g.k)));
+  const int64_t grain = std::max<int64_t>(1, kGrainNumbers / (Step::kVectors * kLanes * std::max<int64_t>(1, g.k)));
   parallel_for(panels.count, grain, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Step::Scope scope;
     const Buffer<float> scratch(2 * Step::kRows * kDepthStride + kBlockDepth * Step::kVectors * kLanes);
@@ -221,17 +221,17 @@ void few_rows_packed(const Gemm& g, bool transposed) {
   });
 }
 
-// Few rows: decoding, where the time goes into reading B.
+// A product with at most two tiles of rows, as decoding makes them: the time goes into reading B.
 template <class Step>
-void few_rows(const Gemm& g, bool transposed) {
+void product_of_few(const Gemm& g, bool transposed) {
   Gemm rest = g;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-  if (Step::kCount == 1 && g.m <= kFewestRows && g.b_row == 1) {
+  if (Step::kCount == 1 && g.m <= kMostUnpackedRows && g.b_row == 1) {
     constexpr void (*kFunctions[])(const Gemm&, int64_t) = {rows_by_transposed<1>, rows_by_transposed<2>,
                                                             rows_by_transposed<3>, rows_by_transposed<4>};
     const auto function = kFunctions[g.m - 1];
     const int64_t groups = g.n / 16;
-    const int64_t grain = std::max<int64_t>(1, kFewRowsGrain / (16 * std::max<int64_t>(1, g.k)));
+    const int64_t grain = std::max<int64_t>(1, kGrainNumbers / (16 * std::max<int64_t>(1, g.k)));
     parallel_for(groups, grain, [&](int64_t begin, int64_t end) {
       for (int64_t group = begin; group < end; ++group) function(g, group * 16);
     });
@@ -243,7 +243,7 @@ void few_rows(const Gemm& g, bool transposed) {
     if (g.saved != nullptr) rest.saved += done;
   }
 #endif
-  if (rest.n > 0) few_rows_packed<Step>(rest, transposed);
+  if (rest.n > 0) product_by_packed_panels<Step>(rest, transposed);
 }
 
 // All of B is packed once; threads share the rows (and, where there are few, the columns).
@@ -303,7 +303,7 @@ template <class Step>
 void run_product(const Gemm& g) {
   const bool transposed = g.a_column != 1 && g.a_row == 1;
   if (g.m <= 2 * Step::kRows) {
-    few_rows<Step>(g, transposed);
+    product_of_few<Step>(g, transposed);
     return;
   }
   // Where C is small, as in the gradient of a weight, it is cheaper to read it again than packed B from beyond L2.

@@ -235,8 +235,8 @@ inline void write_query_gradient(const Tile& tile, const TileGradients& gradient
 //     P in scores and dS in d_scores of the scratch; where `partial`, only of the pairs in `bits`
 //   kRounds                                  whether it rounds those to bf16 before it multiplies them
 template <class Unit>
-HWY_INLINE void backward_tile(const Tile& tile, const Unit& unit, const TileGradients& gradients,
-                              const BackwardScratch& w) {
+HWY_INLINE void backward_tile_with(const Tile& tile, const Unit& unit, const TileGradients& gradients,
+                                   const BackwardScratch& w) {
   const AttentionGroup& group = tile.group;
   if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, tile.width * padded(group.size), 0.0f);
   float* score_rows[kTileQueries];

@@ -163,7 +163,7 @@ void run_backward_tile(const AttentionGroup& group, const TileGradients& gradien
   prepare(tile, gradients, group.scale, w);
   const bool own = group.bias.data != nullptr;
   kernels::Prefetch prefetch;
-  backward_tile(tile, F32Backward(tile, w, own ? &prefetch : gradients.prefetch, own), gradients, w);
+  backward_tile_with(tile, F32Backward(tile, w, own ? &prefetch : gradients.prefetch, own), gradients, w);
 }
 
 }  // namespace

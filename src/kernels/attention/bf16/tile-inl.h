@@ -210,7 +210,7 @@ void forward_bf16_tile(const AttentionGroup& group, const kernels::Operands& ope
     pack_pairs<Unit>(columns, group.size, tile.width, queries);
   }
   const Bf16Forward<Unit> unit{operands.bf16.operands, queries, pairs, exact ? 1.0f : group.scale, outputs.prefetch};
-  forward_tile(tile, unit, outputs, reinterpret_cast<float*>(pairs + kBlockKeys / 2 * tile.width));
+  forward_tile_with(tile, unit, outputs, reinterpret_cast<float*>(pairs + kBlockKeys / 2 * tile.width));
 }
 
 // Rows of the tile (rows, padded(columns)) as pairs of rows; NaN and infinities become 0. Returns whether there were
@@ -335,7 +335,7 @@ void backward_bf16_tile(const AttentionGroup& group, const kernels::Operands& op
   prepare(tile, gradients, exact ? group.scale : 1.0f, w);
   const Bf16Backward<Unit> unit(tile, operands.bf16.operands, gradients, w, exact ? 1.0f : group.scale,
                                 scratch + kernels::backward_scratch(group));
-  backward_tile(tile, unit, gradients, w);
+  backward_tile_with(tile, unit, gradients, w);
 }
 
 }  // namespace

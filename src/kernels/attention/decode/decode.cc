@@ -29,7 +29,7 @@ void drop_weights(const DecodeGroup& g, const DecodeBlock& p) {
   }
 }
 
-void merge(const DecodeGroup& g, State& next, State& total) {
+void merge_state(const DecodeGroup& g, State& next, State& total) {
   HWY_ALIGN float old_factors[kTileQueries], new_factors[kTileQueries];
   if (!merge_sums(g.tile, next, total, old_factors, new_factors)) return;
   for (int64_t r = 0; r < g.tile.rows; ++r) {
@@ -121,7 +121,7 @@ void run_decode(const AttentionGroup& group, const TileOutputs& outputs, float* 
       [&](const Block& block, Coverage coverage, Bits& bits, State&) HWY_ATTR { d.add(block, coverage, bits); },
       [&](State& next) HWY_ATTR {
         d.end_chunk(next);
-        merge(d.g, next, d.total);
+        merge_state(d.g, next, d.total);
       });
   if (group.single_chunk) d.end_chunk(d.total);
   d.write(outputs);
@@ -152,7 +152,7 @@ void run_decode_merge(const AttentionGroup& group, const TileOutputs& outputs, f
     std::copy_n(sums, kDecodeRows, d.chunk.largest);
     std::copy_n(sums + kDecodeRows, kDecodeRows, d.chunk.sum);
     d.chunk.empty = sums[2 * kDecodeRows] != 0;
-    merge(d.g, d.chunk, d.total);
+    merge_state(d.g, d.chunk, d.total);
   }
   d.write(outputs);
 }

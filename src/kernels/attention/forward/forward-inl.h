@@ -224,7 +224,7 @@ void write_weights(const Tile& tile, const Unit& unit, const TileOutputs& output
 //   kRounds                             whether it rounds weights to bf16 before it multiplies them
 //   weights_as_pairs(tile, block)       where add_values() wants them as pairs of keys, made by Unit::pair(); or null
 template <class Unit>
-HWY_INLINE void forward_tile(const Tile& tile, const Unit& unit, const TileOutputs& outputs, float* scratch) {
+HWY_INLINE void forward_tile_with(const Tile& tile, const Unit& unit, const TileOutputs& outputs, float* scratch) {
   const AttentionGroup& group = tile.group;
   float* const scores = scratch;  // (64, width)
   float* const spare = scores + kBlockKeys * tile.width;

@@ -65,8 +65,8 @@ void run_forward_tile(const AttentionGroup& group, const TileOutputs& outputs, i
   pack_queries(tile, group.scale, scratch);
   const bool own = group.bias.data != nullptr;
   kernels::Prefetch prefetch;
-  forward_tile(tile, F32Forward{scratch, own ? &prefetch : outputs.prefetch, own}, outputs,
-               scratch + packed_queries(group, tile.width));
+  forward_tile_with(tile, F32Forward{scratch, own ? &prefetch : outputs.prefetch, own}, outputs,
+                    scratch + packed_queries(group, tile.width));
 }
 
 }  // namespace
