@@ -27,9 +27,10 @@ struct VectorPairs {
 
   template <Into kInto>
   static HWY_NOINLINE void multiply(const PairProduct& p) {
-    cut_into_registers(p.rows, p.n, [&p]<int kRows, int kVectors>(int64_t row, int64_t lane) HWY_ATTR {
-      multiply_registers<kRows, kVectors, kInto>(p, row, lane);
-    });
+    cut_into_registers(
+        p.rows, p.n, [&p]<int kRows, int kVectors>(int64_t row, int64_t lane) HWY_ATTR __attribute__((always_inline)) {
+          multiply_registers<kRows, kVectors, kInto>(p, row, lane);
+        });
   }
 
  private:
