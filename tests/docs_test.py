@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""tools/check_docs.py must fail on a page that is not true, and name it."""
+"""tools/check_docs.py must fail on a page or a comment that is not true, and name it."""
 import pathlib
 import subprocess
 import sys
@@ -32,6 +32,9 @@ build/release/examples/sum
 """
 CHINESE = GUIDE.replace("The function `print` gives 2, see [the program]", "函数 `print` 得到 2，见[程序]")
 TEST = "TEST(Sum, IsTwo) {}\n"
+# The names that stand for files: whole, without their first folders, and in quotation marks, where they may be anybody's.
+HEADER = '// Used by examples/sum.cc and sum_test.cc; "x.cc(1)" is text. See https://example.org/product.cc.\n'
+SCRIPT = 'print("# product.cc")  # runs sum.cc\n'
 
 # What is changed in which page, and the complaint that is expected.
 CASES = {
@@ -47,6 +50,9 @@ CASES = {
     "missing block": ("docs/guide.zh-CN.md", "<!-- from examples/sum.cc -->\n```cpp\n  print(1 + 1);\n```\n", "", "2 code blocks"),
     "number": ("docs/guide.zh-CN.md", "得到 2", "得到 3", "2 is missing, 3 is too many"),
     "word in code": ("docs/guide.zh-CN.md", "`print`", "`打印`", "print is missing"),
+    "comment": ("src/base/sum.h", "examples/sum.cc", "base/sum.cc", "sum.h:1: the comment names base/sum.cc"),
+    "comment without a folder": ("src/base/sum.h", "sum_test.cc", "sum_tests.cc", "names sum_tests.cc"),
+    "comment in Python": ("tests/run.py", "runs sum.cc", "runs product.cc", "run.py:1: the comment names product.cc"),
     "section": ("docs/guide.zh-CN.md", "## 1. A sum", "1. A sum", "1 sections"),
 }
 
@@ -61,7 +67,8 @@ def run(pages):
 
 
 def main():
-    good = {"examples/sum.cc": PROGRAM, "tests/sum_test.cc": TEST, "docs/guide.md": GUIDE, "docs/guide.zh-CN.md": CHINESE}
+    good = {"examples/sum.cc": PROGRAM, "tests/sum_test.cc": TEST, "docs/guide.md": GUIDE, "docs/guide.zh-CN.md": CHINESE,
+            "src/base/sum.h": HEADER, "tests/run.py": SCRIPT}
     result = run(good)
     if result.returncode != 0:
         sys.exit(f"good pages were refused: {result.stderr}")
@@ -69,7 +76,7 @@ def main():
         result = run(good | {name: good[name].replace(old, new)})
         if result.returncode != 1 or name not in result.stderr or expected not in result.stderr:
             sys.exit(f"{case}: expected a complaint with {expected!r}; found {result.returncode}: {result.stderr}")
-    print(f"{len(CASES)} untrue pages caught")
+    print(f"{len(CASES)} untrue pages and comments caught")
 
 
 if __name__ == "__main__":

@@ -6,15 +6,18 @@ In a document,
     <!-- printed by FILE -->  is followed by a code block equal to the "// Prints:" block of FILE (the tests of the examples
                               compare that block with what the program prints).
 --update rewrites the second kind. Links must lead to a file, and to a heading of the same page, that exists. A path and a test
-(`Suite.Name`) that a page names must exist. A guide says how to run each example that it quotes. A page of docs/ and its translation NAME.zh-CN.md have the same code blocks, and in
-each section the same numbers and the same words in `code`. Run by the tests.
+(`Suite.Name`) that a page names must exist. A guide says how to run each example that it quotes. A page of docs/ and its
+translation NAME.zh-CN.md have the same code blocks, and in each section the same numbers and the same words in `code`. A file
+that a comment in src/, include/ or tests/ names (FILE.h, FOLDER/FILE.cc) must exist. Run by the tests.
 """
 import argparse
 import collections
 import fnmatch
+import io
 import pathlib
 import re
 import sys
+import tokenize
 
 QUOTE = re.compile(r"<!-- from (\S+) -->\n```\w*\n(.*?)```", re.DOTALL)
 PRINTED = re.compile(r"<!-- printed by (\S+) -->\n(?:```text\n.*?```\n)?", re.DOTALL)
@@ -26,6 +29,9 @@ PATH = re.compile(r"(?:src|include|tests|tools|bench|docs|recipes|demo|examples|
 TEST = re.compile(r"((?:[A-Z]\w+|\*)\.(?:[A-Z]\w+|\*))(?:/\w+)?")  # `Suite.Name`, `Suite.*`, `*.Name`, `Suite.Name/bf16`
 TEST_IN_CODE = re.compile(r"\bTEST(?:_[FP])?\((\w+),\s*(\w+)\)")
 NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
+COMMENT = re.compile(r"//(.*)")
+QUOTED = re.compile(r"\"[^\"]*\"")  # what another program prints, say
+SOURCE_NAME = re.compile(r"(?<![\w./:*<>{}-])[\w./-]*\w\.(?:h|cc|py|md)\b(?![\w-])")
 
 
 def printed_text(file):
@@ -114,6 +120,29 @@ def check(root, document, update):
     return problems, len(QUOTE.findall(text)) + len(PRINTED.findall(text))
 
 
+def comments(file):
+    """(line, text) of every comment of a C++ or Python file."""
+    text = file.read_text(encoding="utf-8")
+    if file.suffix == ".py":
+        return [(token.start[0], token.string) for token in tokenize.generate_tokens(io.StringIO(text).readline)
+                if token.type == tokenize.COMMENT]
+    return [(number, found[1]) for number, line in enumerate(text.splitlines(), 1) if (found := COMMENT.search(line))]
+
+
+def check_comments(root):
+    """Comments that name a file which does not exist. A name may leave out the first folders of the path."""
+    folders = [entry for entry in root.iterdir() if entry.is_dir() and not entry.name.startswith((".", "build"))]
+    files = [file.relative_to(root).parts for folder in folders for file in folder.rglob("*") if file.is_file()]
+    files += [(entry.name,) for entry in root.iterdir() if entry.is_file()]
+    known = {"/".join(parts[start:]) for parts in files for start in range(len(parts))}
+    for folder in ("include", "src", "tests"):
+        for file in sorted(file for ending in ("h", "cc", "py") for file in (root / folder).rglob(f"*.{ending}")):
+            for line, text in comments(file):
+                for name in SOURCE_NAME.findall(QUOTED.sub("", text)):
+                    if name not in known:
+                        yield f"{file.relative_to(root)}:{line}: the comment names {name}, which does not exist"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("root", type=pathlib.Path, nargs="?", default=pathlib.Path(__file__).resolve().parent.parent)
@@ -125,6 +154,7 @@ def main():
         found, count = check(root, document, options.update)
         problems += found
         quotes += count
+    problems += check_comments(root)
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:

@@ -26,13 +26,15 @@ HEED_EXPORT_BEGIN
 namespace heed {
 
 struct AttentionTapped {
-  Tensor entropy;   // (B, H, L)
-  Tensor top_keys;  // (B, H, L, k) i32, the largest weight first, of equals the smaller key; -1 where fewer keys have
-  Tensor top_weights;  // (B, H, L, k)          a weight above 0, with weight 0
+  Tensor entropy;  // (B, H, L)
+  // The keys with the largest weights, the largest first; among equal weights, the smaller key first. Where fewer than
+  // k keys have a weight above 0, the rest is -1, with weight 0.
+  Tensor top_keys;     // (B, H, L, k) i32
+  Tensor top_weights;  // (B, H, L, k)
   Tensor column_sums;  // (B, H, S)
   Tensor map;          // (B, H, rows, columns)
   Tensor rows;         // (B, number of rows, S)
-  Tensor row_scores;   // likewise
+  Tensor row_scores;   // (B, number of rows, S)
 };
 
 struct AttentionResult {
@@ -50,9 +52,9 @@ struct AttentionGradients {
   Tensor value;            // (B, Hkv, S, Dv)
   Tensor bias;             // the bias's own shape, summed over what was broadcast; only where asked for
   Tensor sinks;            // (H), where sinks were given
-  Tensor alibi_slopes;     // (H), and
-  Tensor score_table;      // in the shape of the score function's table: only where asked for
-  Tensor additive_weight;  // of attention_additive() alone, in the shape of its weight
+  Tensor alibi_slopes;     // (H); only where asked for
+  Tensor score_table;      // the table's shape; only where asked for
+  Tensor additive_weight;  // the weight's shape; from attention_additive_backward() only
 };
 
 // Gradients that cost a pass of their own.
@@ -62,30 +64,31 @@ struct AttentionWantGradients {
   bool score_table = false;
 };
 
-// query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, bf16 or f16, all three alike, any strides; half
-// precision is computed in f32 and the output rounded once, but bf16 on a processor that multiplies it
-// (Isa::avx512bf16, Isa::amx), which rounds the weights to bf16 too. H is a multiple of Hkv, and query head h reads
-// key/value head floor(h * Hkv / H). L or S may be 0. A row that may attend to nothing gives output 0, logsumexp -inf,
-// weights 0; a weight below e^-75 of the row's largest is 0, too. What is behind a mask is never read into the sum; NaN
-// in what is attended propagates. Throws Error when shapes, dtypes or options do not fit.
+// query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv): f32, bf16 or f16, all three alike, any strides. H is a
+// multiple of Hkv, and query head h reads key/value head floor(h * Hkv / H). L or S may be 0.
+// Half precision is computed in f32 and the output is rounded once. One exception: with Isa::avx512bf16 or Isa::amx,
+// bf16 is multiplied as bf16, and the weights are rounded to bf16.
+// A row that may attend to nothing gives output 0, logsumexp -inf and weights 0. A weight below e^-75 of the row's
+// largest is 0, too. Masked keys and values never enter a sum, so a NaN among them does no harm; a NaN in an attended
+// key or value reaches the output. Throws Error when shapes, dtypes or options do not fit.
 [[nodiscard]] AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                         const AttentionOptions& options = {});
 
-// The gradient with respect to query, key and value, given that of the output (B, H, L, Dv). `forward` is what
+// The gradients of query, key and value, given the gradient of the output, d_output (B, H, L, Dv). `forward` is what
 // attention() returned for the same arguments, with logsumexp; the dropout mask is computed again, not stored.
-// In half precision it starts from the rounded output, whose error its sums carry.
-// What is summed over many pairs (alibi_slopes, score_table) is added up in double precision.
+// In half precision the sums start from the rounded output, and carry its error.
+// The gradients of alibi_slopes and score_table are sums over many pairs. They are added up in double precision.
 [[nodiscard]] AttentionGradients attention_backward(const Tensor& d_output, const Tensor& query, const Tensor& key,
                                                     const Tensor& value, const AttentionResult& forward,
                                                     const AttentionOptions& options = {},
                                                     const AttentionWantGradients& want = {});
 
-// The form people know, over any leading dimensions (the same for all three): query (..., L, D), key (..., S, D), value
-// (..., S, Dv) -> (..., L, Dv). An additive mask (f32) or a boolean one broadcasts to (..., L, S).
+// PyTorch's function of this name, over any leading dimensions, the same for all three: query (..., L, D), key (..., S,
+// D), value (..., S, Dv) -> (..., L, Dv). An additive mask (f32) or a boolean one broadcasts to (..., L, S).
 [[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                                   std::optional<float> scale = {}, const Tensor& mask = {});
 
-// A mask in the opposite convention (true = blocked, as torch.nn.MultiheadAttention) turned into ours.
+// A mask where true means blocked (torch.nn.MultiheadAttention), converted to heed's convention (true = attends).
 [[nodiscard]] Tensor mask_from_blocked(const Tensor& blocked);
 
 // True where dropout keeps weight (b, h, i, j). The same in forward, backward and reference.
@@ -100,11 +103,11 @@ struct AttentionPlan {
                        // "decode, keys shared among threads"
   Isa isa = Isa::portable;
   int threads = 1;
-  int64_t blocks = 0;   // of 64 keys for a tile of queries
-  int64_t skipped = 0;  // of these: no pair of them is attended
-  double flops = 0;     // of the pairs that causal, window and lengths allow: 2 (D + Dv) each
-  double bytes = 0;     // of query, key, value and output, each once
-  std::string text;     // all of it in a line, with the shapes
+  int64_t blocks = 0;   // how many blocks of 64 keys there are, over all tiles of queries
+  int64_t skipped = 0;  // how many of these blocks are skipped, because none of their pairs is attended
+  double flops = 0;     // 2 (D + Dv) for each pair that causal, window and lengths allow
+  double bytes = 0;     // the size of query, key, value and output, each once
+  std::string text;     // the whole plan in a line, with the shapes
 };
 [[nodiscard]] AttentionPlan attention_plan(const Tensor& query, const Tensor& key, const Tensor& value,
                                            const AttentionOptions& options = {});

@@ -1,4 +1,4 @@
-// What a call of attention() may be told: who sees whom, what is added to the scores, what is returned.
+// The options of attention(): who sees whom, what is added to the scores, what is returned.
 #pragma once
 
 #include <cstdint>
@@ -36,9 +36,9 @@ class Causal {
   int64_t offset_ = 0;
 };
 
-// What to tell of the weights without keeping them: memory linear in L + S, a sixth to a third of a forward pass each
-// (heed bench options; beyond 65,536 keys, and in decoding, two thirds and more). All are of the weights that
-// Want::weights would return.
+// Statistics of the weights, computed without storing the weights: memory linear in L + S. They describe the weights
+// that Want::weights would return. Each takes a sixth to a third of the time of a forward pass (heed bench options);
+// beyond 65,536 keys, and in decoding, two thirds and more.
 struct AttentionTaps {
   bool entropy = false;      // of each row, -sum_j w log w, in nats
   int64_t top_k = 0;         // the keys with the largest weights of each row; at most S
@@ -56,7 +56,7 @@ struct AttentionTaps {
     int64_t head = 0;
     int64_t query = 0;
   };
-  std::vector<Row> rows = {};  // whose weights to return whole, of every sequence; no pair twice
+  std::vector<Row> rows = {};  // return all weights of these rows, in every sequence; no row may occur twice
   bool row_scores = false;     // also the scores of `rows`, as Want::scores has them
 
   [[nodiscard]] bool any() const { return entropy || top_k > 0 || column_sums || map.rows > 0 || !rows.empty(); }
@@ -79,11 +79,12 @@ struct AttentionOptions {
   float softcap = 0;         // c: scores become c * tanh(score / c), before bias and masks; 0: off
   Tensor alibi_slopes = {};  // (H) f32: adds -slope_h * |i + offset - j|; undefined: none
   Score score = {};          // any function of the score, its position and a table (score.h), after softcap and ALiBi
-  Tensor sinks = {};  // (H) f32: one more score in every row's softmax sum, with no value behind it; undefined: none
-  Tensor query_documents = {};  // (B, L) i32 and
-  Tensor key_documents = {};    // (B, S) i32: a query sees only keys of its own document; both or neither
+  Tensor sinks = {};         // (H) f32: one more score in the softmax of every row, without a value; undefined: none
+  // A query sees only the keys of its own document.
+  Tensor query_documents = {};  // (B, L) i32; only together with key_documents
+  Tensor key_documents = {};    // (B, S) i32; only together with query_documents
 
-  // On the normalised weights. Whether a weight is kept is a pure function of (seed, b, h, i, j).
+  // Dropout on the normalised weights. Whether a weight is kept is a pure function of (seed, b, h, i, j).
   struct Dropout {
     float rate = 0;  // in [0, 1)
     uint64_t seed = 0;
@@ -92,12 +93,12 @@ struct AttentionOptions {
   // What to return beside the output.
   struct Want {
     bool logsumexp = false;
-    bool weights = false;  // (B, H, L, S) f32, after dropout; like scores not linear in L + S
+    bool weights = false;  // (B, H, L, S) f32, after dropout. Memory L * S, as for scores
     bool scores = false;   // (B, H, L, S) f32: what enters the softmax, after scale, softcap, score function, bias and
                            // masks; -inf where not attended
     AttentionTaps taps = {};
-    // Where the output goes: (B, H, L, Dv) in the query's type, unit stride along Dv, nothing of it in the memory of an
-    // operand. Undefined: into memory of its own.
+    // Where the output goes: (B, H, L, Dv) in the query's type, unit stride along Dv; it must not overlap an operand.
+    // Undefined: heed makes memory for it.
     Tensor output = {};
   } want = {};
 };

@@ -10,22 +10,22 @@
 HEED_EXPORT_BEGIN
 namespace heed {
 
-// The cumulative lengths of B sequences that lie one behind the other without padding. `queries` and `keys`, (B + 1)
+// The cumulative lengths of B sequences that follow each other without padding. `queries` and `keys`, (B + 1)
 // i32, say where each sequence begins: 0, the first length, the sum of the first two, ..., the number of rows.
 struct CuSeqlens {
   Tensor queries;
   Tensor keys;
 };
 
-// attention() of every sequence with itself only: query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv), f32, bf16 or
-// f16, any strides.
+// attention() within each sequence: query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv), f32, bf16 or f16, any strides
 // -> output (T, H, Dv), logsumexp (H, T) on request. The bits are those of the same sequences in a padded batch with
-// key_lengths (and of each query's position in it), dropout included. Throws Error for
-// cumulative lengths that decrease or do not fit, and for mask, bias, key_lengths, documents, weights, scores and taps.
+// key_lengths, dropout included. Throws Error for cumulative lengths that decrease or do not fit, and for mask, bias,
+// key_lengths, documents, weights, scores and taps.
 [[nodiscard]] AttentionResult attention_varlen(const Tensor& query, const Tensor& key, const Tensor& value,
                                                const CuSeqlens& cu_seqlens, const AttentionOptions& options = {});
-// -> gradients in the shapes of query, key and value, with the bits of every sequence alone; `forward` with logsumexp.
-// What sequences share (sinks, slopes, a score function's table) is summed over them in order.
+// -> gradients in the shapes of query, key and value; each sequence gets the bits that it has alone. `forward` must
+// have the logsumexp. The gradients of what sequences share (sinks, slopes, a score function's table) are summed over
+// the sequences, in order.
 [[nodiscard]] AttentionGradients attention_varlen_backward(const Tensor& d_output, const Tensor& query,
                                                            const Tensor& key, const Tensor& value,
                                                            const CuSeqlens& cu_seqlens, const AttentionResult& forward,
@@ -35,8 +35,8 @@ struct CuSeqlens {
 // Additive attention (Bahdanau et al. 2015, appendix A.1.2) in the same engine: the score of a pair is
 //   sum_d weight_d tanh(q_d + k_d)
 // of queries and keys that are projected already (Wq q, Wk k). weight (D) or (H, D); all in f32. options.scale has no
-// place here; masks, biases, dropout and the rest act as in attention(). Nothing of size L S D is stored; the time is
-// that of L S D hyperbolic tangents, and of four to six times as many in the backward pass.
+// place here; masks, biases, dropout and the rest act as in attention(). Nothing of size L * S * D is stored. It
+// computes L * S * D tanh forward, and four to six times as many backward.
 [[nodiscard]] AttentionResult attention_additive(const Tensor& query, const Tensor& key, const Tensor& value,
                                                  const Tensor& weight, const AttentionOptions& options = {});
 // Also returns additive_weight.
@@ -57,7 +57,7 @@ struct CuSeqlens {
                                                            const AttentionOptions& options = {},
                                                            const AttentionWantGradients& want = {});
 
-// General attention: out_i = sum_j alpha(q_i, k_j) v_j / sum_j alpha(q_i, k_j), for any kernel alpha >= 0.
+// Attention with any kernel: out_i = sum_j alpha(q_i, k_j) v_j / sum_j alpha(q_i, k_j), for any alpha >= 0.
 // With a Gaussian it is Nadaraya-Watson kernel regression ("Dive into Deep Learning", section 11.2).
 namespace alpha {
 
@@ -72,8 +72,8 @@ using Kernel = std::function<double(std::span<const float> query, std::span<cons
 
 }  // namespace alpha
 
-// query (L, D), key (S, D), value (S, Dv), f32. output (L, Dv) and weights (L, S); a row where alpha is 0 everywhere is
-// 0.
+// query (L, D), key (S, D), value (S, Dv), f32 -> output (L, Dv) and weights (L, S). Where alpha is 0 for every key,
+// the row is 0.
 struct PoolingResult {
   Tensor output;
   Tensor weights;

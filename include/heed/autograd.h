@@ -28,7 +28,7 @@ struct Step;  // how a value was made
 struct Graph;
 }  // namespace tape
 
-// A tensor and, where a gradient will be wanted, the step that made it. Without a step it costs what a tensor costs.
+// A tensor and, where a gradient will be wanted, the step that made it. A value without a step is as cheap as a tensor.
 class Value {
  public:
   Value() = default;  // undefined: stands for "no bias" and the like
@@ -36,27 +36,27 @@ class Value {
 
   [[nodiscard]] bool defined() const { return step_ != nullptr || data_.defined(); }
   [[nodiscard]] const Tensor& data() const;
-  // Of a leaf that requires one: what backward() has added up. Undefined until it has reached this leaf, and always
-  // undefined for a value in between, whose gradient is dropped as soon as it has been used.
+  // The gradient that backward() has added up, for a leaf that requires one. Undefined until backward() has reached
+  // this leaf. Always undefined for a value that is no leaf: its gradient is dropped as soon as it has been used.
   [[nodiscard]] const Tensor& grad() const;
   [[nodiscard]] bool requires_grad() const { return step_ != nullptr; }
   [[nodiscard]] const Shape& shape() const { return data().shape(); }
   [[nodiscard]] int64_t size(int axis) const { return data().size(axis); }
   [[nodiscard]] float item() const;  // of a one-element value
 
-  // Only leaves that require a gradient. All copies of a leaf are the same leaf, and see the change.
+  // These three are for leaves that require a gradient. All copies of a leaf are the same leaf, and see the change.
   void set_data(const Tensor& data) const;  // exchanges the contents; same shape
   void zero_grad() const;                   // keeps the memory
-  void set_grad(Tensor grad) const;  // contiguous: the next backward() adds into this memory; undefined: drops it
+  void set_grad(Tensor grad) const;         // contiguous; the next backward() adds into it; undefined: no gradient
 
-  // Adds seed * d this / d leaf to the grad() of every leaf that requires one, and frees the graph on the way: what a
-  // function kept for its gradient goes back to the allocator as soon as it has been used. This value has one element.
+  // Adds seed * d this / d leaf to the grad() of every leaf that requires one. This value must have one element. The
+  // graph is freed on the way: what a function kept for its gradient is released as soon as it has been used.
   // Throws Error where nothing requires a gradient, or where an earlier backward() has freed a part of this graph.
   void backward(float seed = 1.0f) const;
 
-  // For those who add functions: a value made from `inputs`, whose gradient is handed to `backward`, contiguous, when
-  // it is known. The closure returns one tensor an input, undefined where none is needed. Nothing is recorded, and the
-  // closure is dropped, where no input requires a gradient or a NoGradScope is open.
+  // For functions of your own: a value with `data`, made from `inputs`. `backward` gets the value's gradient,
+  // contiguous, and returns one tensor for each input, undefined where none is needed. Where no input requires a
+  // gradient, or a NoGradScope is open, nothing is recorded and `backward` is dropped.
   [[nodiscard]] static Value record(Tensor data, const std::vector<Value>& inputs,
                                     std::function<std::vector<Tensor>(const Tensor& d_output)> backward);
 
@@ -66,7 +66,7 @@ class Value {
   std::shared_ptr<tape::Step> step_;  // null: requires no gradient
 };
 
-// While one is alive, in this thread, nothing is recorded.
+// While a NoGradScope is alive, nothing is recorded in this thread.
 class NoGradScope {
  public:
   NoGradScope();
@@ -79,8 +79,8 @@ class NoGradScope {
 };
 [[nodiscard]] bool grad_enabled();
 
-// While one is alive, in this thread, dropout drops; without one it is the identity. The n-th dropout of a scope draws
-// from Philox stream (seed, step, n): the same numbers whatever the thread count, and after a resume.
+// While a TrainingScope is alive, dropout drops in this thread; without one, dropout is the identity. The n-th dropout
+// of a scope draws from Philox stream (seed, step, n): the same numbers whatever the thread count, and after a resume.
 class TrainingScope {
  public:
   TrainingScope(uint64_t seed, uint64_t step);
@@ -135,15 +135,16 @@ class TrainingScope {
 
 // logits (..., V), targets (...) i32 -> shape (): the mean, or sum, of the losses, as CrossEntropyOptions says.
 [[nodiscard]] Value cross_entropy(const Value& logits, const Tensor& targets, const CrossEntropyOptions& options = {});
-// cross_entropy(linear(x, weight, bias), targets) without ever holding all logits: some hundred rows at a time, and
-// only those whose target counts. What training uses for the output layer.
+// cross_entropy(linear(x, weight, bias), targets), some hundred rows at a time, so that the logits are never all in
+// memory; rows whose target is ignored are left out. Training uses it for the output layer.
 [[nodiscard]] Value linear_cross_entropy(const Value& x, const Value& weight, const Value& bias, const Tensor& targets,
                                          const CrossEntropyOptions& options = {});
 
 // heed::attention with its gradient for query, key and value (logsumexp is kept for it). Inputs may be strided views
-// (see heads()). Inside a TrainingScope dropout of options.dropout.rate draws from the scope, whatever
-// options.dropout.seed says; outside of one there is none. The tensors in the options (bias, sinks, slopes, tables) are
-// constants: they get no gradient here (attention_backward has theirs). Throws Error where options.want is not empty.
+// (see heads()). Inside a TrainingScope, options.dropout.rate applies, with a seed from the scope in
+// place of options.dropout.seed. Outside of one there is no dropout. The tensors in the options (bias, sinks, slopes,
+// tables) are constants and get no gradient here (attention_backward has theirs). Throws Error where options.want is
+// not empty.
 [[nodiscard]] Value attention(const Value& query, const Value& key, const Value& value,
                               const AttentionOptions& options = {});
 // heed::attention_additive likewise, with the gradient of its weight.

@@ -1,8 +1,8 @@
 // The machine heed runs on: what it is, which kernels are chosen for it, and how many threads work.
 //
 // Thread-safe for reading. set_isa() and set_num_threads() are settings of the process: call them before the work
-// starts. HEED_ISA=portable|avx2|avx512|avx512bf16|amx in the environment does what set_isa() does; HEED_NUM_THREADS
-// what set_num_threads() does.
+// starts. HEED_ISA=portable|avx2|avx512|avx512bf16|amx in the environment does what set_isa() does;
+// HEED_NUM_THREADS does what set_num_threads() does.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ enum class Isa { portable, avx2, avx512, avx512bf16, amx };
 
 [[nodiscard]] std::string_view to_string(Isa isa);
 
-// Throws Error for a name that is none.
+// Throws Error for a name that is not an instruction set's.
 [[nodiscard]] Isa parse_isa(std::string_view name);
 
 // The instruction sets this machine can run, slowest first; never empty.
@@ -35,7 +35,7 @@ enum class Isa { portable, avx2, avx512, avx512bf16, amx };
 // Uses `isa` from now on. Throws Error if this machine cannot run it.
 void set_isa(Isa isa);
 
-// Whether that one has matrix products of bf16 numbers (ops::Precision::bf16).
+// Whether active_isa() has matrix products of bf16 numbers (ops::Precision::bf16).
 [[nodiscard]] bool multiplies_bf16();
 
 // Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set.

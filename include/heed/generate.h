@@ -18,7 +18,7 @@ using Ids = std::vector<int32_t>;
 
 struct Hypothesis {
   Ids ids;                       // without begin and end
-  std::vector<float> log_probs;  // of each id, and of the end id where it was reached (one longer than ids then)
+  std::vector<float> log_probs;  // of each id, then of the end id where it was reached
   bool finished = false;         // ended by itself, not by the limit
   double score = 0;              // what hypotheses are ranked by
 };
@@ -40,11 +40,11 @@ struct BeamOptions {
   std::function<bool()> stop = {};
 };
 
-// One decoder of `sources * beam` rows, grouped by source; begin_id is what every row starts with. limits: the longest
-// output of each source; what lives there is returned unfinished. A source is done once `beam` hypotheses are finished
-// and none alive has a better score than the best of them. Returns at most n_best hypotheses a source, best first.
-// Equal sums of log probabilities are ordered by beam row, then by token id. Log probabilities are the model's: what is
-// suppressed or forced does not change them.
+// One decoder of `sources * beam` rows, grouped by source; every row starts with begin_id. limits: the longest output
+// of each source; a hypothesis that reaches it is returned unfinished. A source is done once `beam` hypotheses are
+// finished and no unfinished one has a better score than the best of them. Returns at most n_best hypotheses a source,
+// best first. Equal sums of log probabilities are ordered by beam row, then by token id. Log probabilities are the
+// model's: suppressed and forced tokens do not change them.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,

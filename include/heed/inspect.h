@@ -28,13 +28,13 @@ struct Record {
   std::string output;                        // the target sentence
   std::vector<std::string> source_tokens;    // of the encoder (encoder_decoder, encoder_only); else empty
   std::vector<std::string> target_tokens;    // what the decoder read; else empty
-  std::vector<std::string> output_tokens;    // what it said next at each of these positions
-  std::vector<Map> encoder, decoder, cross;  // a layer each
-  std::vector<Map> arrays;                   // of no model: target tokens look at source tokens; a batch row each
+  std::vector<std::string> output_tokens;    // the token it wrote next at each of these positions
+  std::vector<Map> encoder, decoder, cross;  // one map for each layer
+  std::vector<Map> arrays;                   // without a model: one map for each batch row, target to source tokens
 };
 
-// Collects batch row 0 of all layers while an ObserverScope of it is open. Of a layer that runs more than once it keeps
-// the last run.
+// Collects batch row 0 of all layers while an ObserverScope with this recorder is open. If a layer runs more than once,
+// the recorder keeps the last run.
 class Recorder : public nn::AttentionObserver {
  public:
   void on_attention(std::string_view path, const Tensor& weights) override;
@@ -46,13 +46,13 @@ class Recorder : public nn::AttentionObserver {
   std::vector<Map> maps_;
 };
 
-// Which attention of a record; `arrays` is that of no model.
+// Which attention of a record; `arrays` is attention of arrays, without a model.
 enum class Part { encoder, decoder, cross, arrays };
 
-// How much each head's picture tells about words, from 0 to 1: sharpness x agreement x coverage, to 4 decimals. A layer
-// each (none: the record has no such part), in it a score for each head and, last, one for the mean over its heads.
+// How much each head's picture tells about words, from 0 to 1: sharpness x agreement x coverage, to 4 decimals. One
+// list for each layer (no list: the record has no such part): a score for each head and, last, one for the mean.
 //   sharpness  the largest weight of a row
-//   agreement  the share of that place in what all heads of all layers give to the row (cross-attention; else 1)
+//   agreement  the share that all heads of all layers together give to that place (cross-attention; else 1)
 //   coverage   (c - 1) / (n - 1): c different columns hold the rows' largest weights, as far as these are above 1 / S;
 //              there could be n
 // Sharpness x agreement is averaged over the rows. Only words count, on both sides: no punctuation, no <s>, no </s>. In
@@ -66,8 +66,8 @@ struct Place {
   double score = 0;
 };
 
-// The head (or mean) with the largest score: that of a part, or the one a page opens on. Of equals the first. A
-// record's page opens on its cross-attention, else its decoder's, else its encoder's.
+// The head (or mean) with the largest score, the first one among equals: in a part, or on the whole page. A page opens
+// on cross-attention, where the record has it, else on the decoder's, else on the encoder's.
 [[nodiscard]] Place most_telling(const Record& record, Part part);
 [[nodiscard]] Place most_telling(const Record& record);
 
@@ -80,7 +80,7 @@ struct Place {
 // What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
 // Empty for smaller pages.
 [[nodiscard]] std::string large_page_warning(std::string_view page);
-// Besides the record: "words" (1 where a token is a word) and "telling" (telling_scores() of each part).
+// The record as JSON, with "words" (1 where a token is a word) and "telling" (telling_scores() of each part).
 [[nodiscard]] std::string to_json(const Record& record);
 
 // One head: weights (L, S) of any dtype, tokens of the rows and columns (none: positions are numbered from 0).
@@ -90,11 +90,11 @@ struct Place {
 [[nodiscard]] std::string to_png(const Tensor& weights, int64_t cell = 16);
 [[nodiscard]] std::string to_json(const Tensor& weights, const std::vector<std::string>& rows,
                                   const std::vector<std::string>& columns, const std::string& title);
-// For a terminal: each row's strongest `top` columns with their weights.
+// For a terminal: for each row the `top` columns with the largest weights, and these weights.
 [[nodiscard]] std::string to_text(const Tensor& weights, const std::vector<std::string>& rows,
                                   const std::vector<std::string>& columns, int64_t top = 3);
 
-// Text for each context; whatever comes in, it stays text.
+// Token text made safe for each context: it stays text, whatever it contains.
 [[nodiscard]] std::string escape_html(std::string_view text);      // element content and attribute values
 [[nodiscard]] std::string escape_json(std::string_view text);      // a JSON string that is also safe inside <script>
 [[nodiscard]] std::string escape_terminal(std::string_view text);  // control and direction characters made visible

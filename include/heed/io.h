@@ -23,7 +23,7 @@ struct SafetensorsFile {
   std::map<std::string, std::string> metadata;
 };
 [[nodiscard]] SafetensorsFile read_safetensors(const std::filesystem::path& file);
-// Written beside, synced, renamed over `file`; an existing file is whole until then.
+// Writes a new file beside `file`, syncs it and renames it over `file`. Until then an existing file stays whole.
 void write_safetensors(const std::filesystem::path& file, const Tensors& tensors,
                        const std::map<std::string, std::string>& metadata = {});
 
@@ -39,8 +39,8 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors);
 
 // A whole file, at most `limit` bytes.
 [[nodiscard]] std::string read_file(const std::filesystem::path& file, int64_t limit = int64_t{1} << 32);
-// Beside, fsync, rename, fsync the directory. Throws Error ("no space left on device", ...) and leaves the old file
-// whole.
+// Writes a file beside `file`, syncs it, renames it over `file`, and syncs the directory. On an Error ("no space left
+// on device", ...) the old file stays whole.
 void write_file_atomically(const std::filesystem::path& file, std::string_view contents);
 
 }  // namespace heed::io

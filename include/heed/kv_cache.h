@@ -6,8 +6,8 @@
 //   cache.append(k_next, v_next);                                                       // (B, Hkv, 1, D)
 //   auto d = attention(q_next, cache, {.causal = Causal::bottom_right()});              // decode
 //
-// The results are those of attention() over the numbers that the cache holds, converted to f32: bit for bit, whatever
-// the layout, the pages and the number of threads. In f32 decoding therefore has the bits of the same rows of a
+// The results are those of attention() over the numbers that the cache holds, converted to f32. They are the same to
+// the bit for any layout, pages and number of threads. In f32, a decoded row therefore has the bits of that row of a
 // prefill.
 #pragma once
 
@@ -36,11 +36,11 @@ struct KeyValues {
   Tensor pages = {};         // (B, any) i32; undefined: in one piece
 };
 
-// attention() of query (B, H, L, D), f32, to keys and values as they are kept. S, where it counts (masks, taps), is the
-// longest of the lengths; what lies beyond a sequence's own length is not attended. AttentionOptions::key_lengths must
-// therefore be undefined. Rows in half precision, in i8 or in pages are converted as they are read: a block at a time
-// for a few queries, otherwise once for each key/value head.
-// Throws Error when shapes, dtypes, lengths, pages or options do not fit.
+// attention() of query (B, H, L, D), f32, to keys and values as they are kept. In the shapes of masks and taps, S is
+// the longest of the lengths. Keys beyond a sequence's own length are not attended, so AttentionOptions::key_lengths
+// must be undefined. Rows in half precision, in i8 or in pages are converted as they are read: a block at a time for a
+// few queries, otherwise once for each key/value head. Throws Error when shapes, dtypes, lengths, pages or options do
+// not fit.
 [[nodiscard]] AttentionResult attention(const Tensor& query, const KeyValues& memory,
                                         const AttentionOptions& options = {});
 
@@ -68,8 +68,8 @@ class KeyValueCache {
   // Forgets all but the first `length` keys of a sequence; pages that no sequence uses any more are free again.
   void truncate(int64_t sequence, int64_t length);
 
-  // Sequence r becomes a copy of what sequence rows[r] was, and rows.size() sequences remain: what beam search does
-  // when hypotheses fork. In pages only the table of pages is copied: forks share their pages, and the page that an
+  // Sequence r becomes a copy of what sequence rows[r] was, and rows.size() sequences remain. Beam search needs it when
+  // hypotheses fork. In pages only the table of pages is copied: forks share their pages, and the page that an
   // append() writes to is copied first.
   void reorder(std::span<const int64_t> rows);
 

@@ -10,7 +10,7 @@ HEED_EXPORT_BEGIN
 namespace heed {
 
 struct MemoryStats {
-  int64_t system_allocations = 0;  // times memory was asked of the system
+  int64_t system_allocations = 0;  // how often memory came from the system
   int64_t bytes_in_use = 0;
   int64_t bytes_cached = 0;  // kept for reuse
   int64_t peak_bytes = 0;    // of bytes_in_use, since the start or the last reset

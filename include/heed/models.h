@@ -84,14 +84,14 @@ class Model : public nn::Module {
   Config config_;
 };
 
-// What autoregressive decoding needs of a model: feed the tokens just chosen, get the next ones' logits.
-// Rows are hypotheses; reorder() lets them fork and die.
+// A model that is decoded step by step: step() takes the tokens just chosen and returns the logits of the next ones.
+// Rows are hypotheses; reorder() copies and drops them.
 class Decoder {
  public:
   virtual ~Decoder() = default;
   // tokens (N, L) i32: the next L tokens of each row (L > 1 for a prompt). Returns the logits after the last, (N, V).
   [[nodiscard]] virtual Tensor step(const Tensor& tokens) = 0;
-  // Row r continues what row rows[r] was; rows.size() rows remain.
+  // Row r goes on from what row rows[r] was; rows.size() rows remain.
   virtual void reorder(std::span<const int64_t> rows) = 0;
   [[nodiscard]] virtual int64_t vocabulary() const = 0;
 };
@@ -104,7 +104,7 @@ class Transformer : public Model {
 
   // source (B, S) i32, padded on the right; lengths (B) i32. -> (B, S, E)
   [[nodiscard]] Value encode(const Tensor& source, const Tensor& source_lengths) const;
-  // target (B, L) i32 starting with the begin id; sees the positions up to its own. -> logits (B, L, V)
+  // target (B, L) i32 starting with the begin id; each position sees those up to its own. -> logits (B, L, V)
   [[nodiscard]] Value decode(const Tensor& target, const Value& memory, const Tensor& source_lengths) const;
   [[nodiscard]] Value forward(const Tensor& source, const Tensor& source_lengths, const Tensor& target) const;
   // cross_entropy(forward(source, source_lengths, target), expected), expected (B, L) i32, without holding the logits.
@@ -142,7 +142,8 @@ class Bert : public Model {
   ~Bert() override;
   [[nodiscard]] Value encode(const Tensor& tokens, const Tensor& lengths) const;   // -> states (B, L, E)
   [[nodiscard]] Value forward(const Tensor& tokens, const Tensor& lengths) const;  // masked-token logits (B, L, V)
-  // cross_entropy(forward(tokens, lengths), expected), expected (B, L) i32: the logits of the tokens to guess alone.
+  // cross_entropy(forward(tokens, lengths), expected), expected (B, L) i32. It computes only the logits of masked
+  // tokens.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
                            const CrossEntropyOptions& options = {}) const;
   // The mean of the states that are not padding: (B, E).

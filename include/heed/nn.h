@@ -1,8 +1,8 @@
 // Modules: the named parameters of a network and the functions that use them.
 //
 // A module owns its parameters and its child modules; every parameter has a path such as
-// "encoder.layers.0.self_attention.query.weight". Modules are neither copied nor moved. forward() is const: what
-// changes (caches, observers, random numbers) is passed in or opened as a scope.
+// "encoder.layers.0.self_attention.query.weight". Modules are neither copied nor moved. forward() is const: caches are
+// passed in, and observers and random numbers come from scopes.
 #pragma once
 
 #include <cstdint>
@@ -61,7 +61,7 @@ class Initializer {
   uint64_t count_ = 0;
 };
 
-// y = activation(x W^T + b). Source of the weights' initial values: Xavier uniform, biases zero.
+// y = activation(x W^T + b). Weights start Xavier uniform, biases zero.
 class Linear : public Module {
  public:
   Linear(int64_t in_size, int64_t out_size, bool with_bias, Initializer& init);
@@ -118,11 +118,11 @@ class FeedForward : public Module {
   float dropout_rate_;
 };
 
-// Hears the weights of every attention layer while an ObserverScope is open in this thread.
+// Gets the weights of every attention layer while an ObserverScope is open in this thread.
 class AttentionObserver {
  public:
   virtual ~AttentionObserver() = default;
-  // path: the layer's, e.g. "decoder.layers.2.cross_attention". weights (B, H, L, S). While a beam is decoded, cross
+  // path: of the layer, e.g. "decoder.layers.2.cross_attention". weights (B, H, L, S). While a beam is decoded, cross
   // attention reports the rows of one source together: (sources, H, rows of each * L, S).
   virtual void on_attention(std::string_view path, const Tensor& weights) = 0;
 };
@@ -138,12 +138,12 @@ class ObserverScope {
 };
 
 struct MultiHeadAttentionOptions {
-  int64_t width = 0;            // E: of the queries' side, and of the output
+  int64_t width = 0;            // E: of the input, from which the queries are made, and of the output
   int64_t heads = 0;            // H
   int64_t key_value_heads = 0;  // Hkv; 0: H
   int64_t head_size = 0;        // D; 0: E / H, which must then be whole
   int64_t value_size = 0;       // Dv; 0: D
-  int64_t memory_width = 0;     // of the keys' and values' side in cross attention; 0: E
+  int64_t memory_width = 0;     // of the memory, from which cross attention makes keys and values; 0: E
   bool bias = true;             // on the four projections
   float attention_dropout = 0;  // on the weights
 };

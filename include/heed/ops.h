@@ -32,10 +32,10 @@ struct EmbeddingOptions {
   float scale = 1.0f;
 };
 
-// logits (..., V), targets (...) i32. Mean over the targets that are not ignored of
+// logits (..., V), targets (...) i32. The loss is the mean, over the targets that are not ignored, of
 //   (1 - smoothing) * -log p(target) + smoothing * mean_v -log p(v).
 struct CrossEntropyOptions {
-  int64_t ignored_id = -1;    // targets with this id count nothing; -1: none
+  int64_t ignored_id = -1;    // targets with this id do not count; -1: all targets count
   float label_smoothing = 0;  // Szegedy et al. 2016
   bool sum = false;           // the sum instead of the mean
   // R-Drop (Liang et al. 2021): rows i and i + n/2 of n are the same sample under two draws of dropout, and each row
@@ -49,24 +49,23 @@ namespace heed::ops {
 
 // ---- Matrix products ----
 
-// What the operands of matrix products are rounded to before they are multiplied. Sums, and all that is stored, are
-// f32.
+// The type to which the operands of matrix products are rounded before they are multiplied. Sums and results are f32.
 enum class Precision { f32, bf16 };
 
 [[nodiscard]] std::string_view to_string(Precision precision);
-[[nodiscard]] Precision parse_precision(std::string_view name);  // throws Error for a name that is none
+[[nodiscard]] Precision parse_precision(std::string_view name);  // throws Error for any other name
 
-// While one is alive, in this thread, matmul, linear and linear_cross_entropy and their backward partners multiply in
-// `precision`. bf16, up to twice as fast, is for training: it keeps 8 bits of each operand. It takes effect where
-// multiplies_bf16() says so, and is f32 elsewhere; its results are independent of threads and of other rows as those of
-// f32 are, but not the same on all instruction sets.
+// While a MatmulPrecisionScope is alive, matmul, linear and linear_cross_entropy and their backward partners multiply
+// in `precision` in this thread. bf16, up to twice as fast, is for training: it keeps 8 bits of each operand. Where
+// multiplies_bf16() is false, bf16 means f32. In bf16, too, no result depends on the threads or on other rows, but
+// instruction sets differ.
 class MatmulPrecisionScope {
  public:
   explicit MatmulPrecisionScope(Precision precision);
   ~MatmulPrecisionScope();
   MatmulPrecisionScope(const MatmulPrecisionScope&) = delete;
   MatmulPrecisionScope& operator=(const MatmulPrecisionScope&) = delete;
-  [[nodiscard]] static Precision current();  // f32 where there is none
+  [[nodiscard]] static Precision current();  // f32 outside of any scope
 
  private:
   Precision before_;
@@ -133,15 +132,16 @@ void add_reduced_into(const Tensor& out, const Tensor& x, float factor = 1.0f);
                                  const Dropout& dropout);  // residual + dropout(x)
 [[nodiscard]] bool dropout_keeps(const Dropout& dropout, int64_t index);
 
-// Rotary position embeddings (Su et al. 2021): pairs of columns are turned by an angle that grows with the position, so
-// that q.k depends on the distance. x (B, H, L, D), any strides; cos and sin (L, R / 2) or (B, L, R / 2), R <= D even:
-// the first R columns are turned, the others stay. Pair n is columns (n, n + R / 2), or interleaved (2 n, 2 n + 1).
+// Rotary position embeddings (Su et al. 2021): pairs of columns are rotated by an angle that grows with the position,
+// so that q.k depends on the distance. x (B, H, L, D), any strides; cos and sin (L, R / 2) or (B, L, R / 2), R even and
+// at most D: the first R columns are rotated, the others stay. Pair n is columns (n, n + R / 2), or interleaved columns
+// (2 n, 2 n + 1).
 [[nodiscard]] Tensor rotary_embedding(const Tensor& x, const Tensor& cos, const Tensor& sin, bool interleaved = false);
-// The same angles backwards.
+// Rotates by the negative angles.
 [[nodiscard]] Tensor rotary_embedding_backward(const Tensor& d_output, const Tensor& cos, const Tensor& sin,
                                                bool interleaved = false);
 struct RotaryTables {
-  Tensor cos, sin;  // (count, size / 2): of angle position * base^(-2 n / size)
+  Tensor cos, sin;  // (count, size / 2), of the angles position * base^(-2 n / size)
 };
 [[nodiscard]] RotaryTables rotary_tables(int64_t count, int64_t size, int64_t first_position = 0, double base = 10000);
 
@@ -159,7 +159,7 @@ struct NormResult {
   Tensor output;  // (..., E)
   Tensor mean;    // (rows); undefined for rms_norm
   Tensor rstd;    // (rows): 1 / sqrt(variance + epsilon), or 1 / sqrt(mean square + epsilon)
-  Tensor input;   // (..., E): what was normalised: x (the same memory), or residual + dropout(x)
+  Tensor input;   // (..., E), before normalisation: x (the same memory), or residual + dropout(x)
 };
 // gain (E); bias (E) or undefined.
 [[nodiscard]] NormResult layer_norm(const Tensor& x, const Tensor& gain, const Tensor& bias, float epsilon = 1e-5f);
@@ -194,7 +194,7 @@ struct CrossEntropyResult {
   int64_t count = 0;   // rows that are not ignored
   Tensor losses;       // (rows); 0 for ignored rows
   Tensor logsumexp;    // (rows)
-  Tensor divergences;  // (rows), KL of each row from its other one; undefined without consistency
+  Tensor divergences;  // (rows), the KL divergence of each row from its partner; undefined without consistency
   // The loss that the options ask for; 0 when every row is ignored.
   [[nodiscard]] double loss(const CrossEntropyOptions& options) const {
     return options.sum || count == 0 ? sum : sum / static_cast<double>(count);
@@ -207,13 +207,13 @@ struct CrossEntropyResult {
 [[nodiscard]] Tensor cross_entropy_backward(const Tensor& logits, const Tensor& targets,
                                             const CrossEntropyResult& forward, float factor,
                                             const CrossEntropyOptions& options = {});
-// The same, written over d_logits (..., V), which may be `logits` itself: nobody needs them afterwards. Contiguous.
+// The same, written into d_logits (..., V), contiguous. It may be `logits` itself, to save memory.
 void cross_entropy_backward_into(const Tensor& d_logits, const Tensor& logits, const Tensor& targets,
                                  const CrossEntropyResult& forward, float factor,
                                  const CrossEntropyOptions& options = {});
 
-// cross_entropy(linear(x, weight, bias), targets) and its gradients, without the logits of more than some hundred rows
-// at a time in memory, and without the rows whose target is ignored. x (..., E), weight (V, E), bias (V) or undefined.
+// cross_entropy(linear(x, weight, bias), targets) and its gradients, some hundred rows at a time, so that the logits
+// are never all in memory. Rows whose target is ignored are left out. x (..., E), weight (V, E), bias (V) or undefined.
 // Loss and d_x have the bits of the two functions one after the other.
 struct LinearCrossEntropyOptions {
   CrossEntropyOptions loss;
@@ -237,11 +237,11 @@ struct LinearCrossEntropyResult {
 void adam_step(const Tensor& parameter, const Tensor& gradient, const Tensor& first, const Tensor& second,
                const AdamStepOptions& options);
 
-// out = x; same shape, f32, any strides on either side; blocked, so that transposes run at the speed of memory.
+// out = x; same shape, f32, any strides on either side. Works in blocks, so that transposes run at the speed of memory.
 void copy_into(const Tensor& out, const Tensor& x);
-[[nodiscard]] Tensor contiguous(const Tensor& x);               // itself where it already is
+[[nodiscard]] Tensor contiguous(const Tensor& x);               // x itself where it is contiguous
 [[nodiscard]] Tensor transpose(const Tensor& x, int a, int b);  // a copy, contiguous
-// Shapes equal but for `axis` (negative: from the end). Any strides.
+// The shapes differ along `axis` only (negative: from the end). Any strides.
 [[nodiscard]] Tensor concat(std::span<const Tensor> parts, int axis);
 [[nodiscard]] std::vector<Tensor> split(const Tensor& x, int axis, std::span<const int64_t> sizes);  // copies
 

@@ -4,8 +4,8 @@
 //   std::cout << translator.translate("Where is the station?").front().text << "\n";
 //
 // A pipeline never changes once it is loaded, and its copies share the weights: any number of threads may use one at
-// once. Nothing is printed. What is wrong with a folder, a text or an option is a heed::Error; what is only suspicious
-// about a text goes to TextOptions::on_warning.
+// once. Nothing is printed. A wrong folder, text or option throws heed::Error; a text that is only suspicious goes to
+// TextOptions::on_warning.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ namespace heed {
 // What happens to a text of more tokens than the model reads.
 enum class TooLong { refuse, cut };
 
-// Something about a text that its author may want to know.
+// A warning about a text.
 struct TextWarning {
   enum class Kind {
     cut,     // `total` tokens, of which the model reads `count`
@@ -47,18 +47,18 @@ struct TextWarning {
 struct TextOptions {
   TooLong too_long = TooLong::refuse;
   std::function<void(const TextWarning&)> on_warning = {};
-  // What errors call the text at a place of the call, "standard input, line 3", say; without it "text 3". A target
-  // (RecordOptions) has place 1.
+  // The name of a text in errors, by its place in the call: "standard input, line 3", for example. Without this
+  // function it is "text 3". A target (RecordOptions) has place 1.
   std::function<std::string(int64_t text)> name = {};
 };
 
 // Options of record().
 struct RecordOptions {
-  // The text that an encoder-decoder says; without it the model translates. Other models take none.
+  // The target text of an encoder-decoder; without it the model translates. Other models take none.
   std::optional<std::string> target = {};
   generate::BeamOptions search = {};  // of that translation
   TextOptions text = {};
-  // Told how many attention weights there will be, before they are computed. It may throw to refuse them.
+  // Called with the number of attention weights before they are computed. It may throw to refuse them.
   std::function<void(int64_t weights)> on_size = {};
 };
 
@@ -95,16 +95,16 @@ class Translator {
     return translate(std::span(texts.begin(), texts.size()), options);
   }
   // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
-  // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. What stands
-  // before a text that is refused is delivered before the Error. Returns how many were delivered: all, unless
-  // options.search.stop() said so.
+  // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. If a text is
+  // refused, the translations before it are delivered before the Error. Returns how many were delivered: all, unless
+  // options.search.stop() ended the work.
   int64_t translate(std::span<const std::string> texts, const TranslatorOptions& options,
                     const std::function<void(int64_t text, std::vector<Translation> translations)>& deliver) const;
 
-  // Who attends to whom while the model says the target of `source`. Throws Error for an empty source.
+  // Who attends to whom while the model writes the target of `source`. Throws Error for an empty source.
   [[nodiscard]] inspect::Record record(std::string_view source, const RecordOptions& options = {}) const;
 
-  // The ids that the encoder reads: the text's tokens and the end id, as in training; none of an empty text.
+  // The ids that the encoder reads: the text's tokens and the end id, as in training. An empty text has no ids.
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TextOptions& options = {}) const;
   [[nodiscard]] const models::Transformer& model() const { return *model_; }
   [[nodiscard]] const text::Tokenizer& source_tokenizer() const { return *source_; }
@@ -127,8 +127,8 @@ struct GeneratorOptions {
   generate::SamplingOptions sampling = {};
   bool ignore_end = false;  // go on where the model ends the text
   TextOptions text = {};
-  // The new text, piece by piece as it is made; false stops. Together the pieces are what follows the prompt. (Those of
-  // a SentencePiece model begin with the space between the prompt and Generation::text.)
+  // Gets the new text, piece by piece as it is made; return false to stop. (With a SentencePiece model the first piece
+  // begins with the space between the prompt and Generation::text.)
   std::function<bool(std::string_view piece)> on_text = {};
 };
 

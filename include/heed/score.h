@@ -1,8 +1,8 @@
-// Score functions: what becomes of a score before the softmax. One may write one's own:
+// Score functions change the scores before the softmax. Write your own like this:
 //
 //   struct Distance {                                   // score - w_h log(1 + |distance|), w learned for each head
 //     Tensor table;                                     // w (H), gets a gradient
-//     HEED_INLINE auto entry(const auto& at) const { return at.head(); }   // which of its elements this pair uses
+//     HEED_INLINE auto entry(const auto& at) const { return at.head(); }   // the table element of this pair
 //     template <class Number>
 //     HEED_INLINE Number operator()(const Number& score, const Number& w, const auto& at) const {
 //       return score - w * log(Number(1.0f) + Number(abs(at.distance())));
@@ -12,13 +12,14 @@
 //
 // It is compiled into the kernels' tiles for every instruction set, as many pairs at a time as its vectors hold (Number
 // = LanesOf<16>, <8> or <4>), with derivatives for the backward pass (Number = Dual of those), and in double precision
-// for the reference. Without a table: operator()(score, at). A function that is not differentiated well that way adds
+// for the reference. Without a table: operator()(score, at). If these derivatives do not suit a function, it
+// adds its own:
 //     template <class Real> HEED_INLINE Real derivative(const Real& score, const auto& at) const;
 // A function may say which shape its table must have for H heads; attention() then refuses any other:
 //     Shape table_shape(int64_t heads) const;
-// HEED_INLINE matters: what is not inlined is compiled for the baseline processor only, right but several times slower.
-// heed's own (softcap, ALiBi, relative positions, radial kernels) are written in the same way: see the end of this
-// file.
+// HEED_INLINE matters: a function that is not inlined is compiled for the baseline processor only. Its results are
+// right, but it is several times slower. heed's own (softcap, ALiBi, relative positions, radial kernels) are written in
+// the same way: see the end of this file.
 #pragma once
 
 #include <algorithm>
@@ -47,7 +48,7 @@ struct Pair {
   [[nodiscard]] HEED_INLINE Int head() const { return heads; }
   [[nodiscard]] HEED_INLINE Int query() const { return queries; }
   [[nodiscard]] HEED_INLINE Int key() const { return keys; }
-  // Keys that the query stands behind this key: i + offset - j, with the offset of causal, or S - L without.
+  // How far the query stands behind the key: i + offset - j, with the offset of causal, or S - L without.
   [[nodiscard]] HEED_INLINE Int ahead() const { return queries + offset - keys; }
   [[nodiscard]] HEED_INLINE Real distance() const { return to_real(ahead()); }
 };

@@ -107,9 +107,9 @@ class Tensor {
   [[nodiscard]] Tensor expand(const Shape& shape) const;       // broadcasts with zero strides, from the right
 
   // Copies.
-  [[nodiscard]] Tensor contiguous() const;     // itself where it already is
+  [[nodiscard]] Tensor contiguous() const;     // no copy where it is contiguous already
   [[nodiscard]] Tensor clone() const;          // always a copy, contiguous
-  [[nodiscard]] Tensor to(DType dtype) const;  // converts (round to nearest even); itself where it already is
+  [[nodiscard]] Tensor to(DType dtype) const;  // rounds to nearest even; no copy where it has this dtype already
   void copy_from(const Tensor& source) const;  // same shape; converts; any strides on either side
   void zero() const;
 

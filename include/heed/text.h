@@ -20,7 +20,7 @@
 HEED_EXPORT_BEGIN
 namespace heed::text {
 
-// The same four ids in every tokenizer that heed makes; loaded ones say their own.
+// Every tokenizer that heed makes has these four ids; a loaded tokenizer may have others.
 struct SpecialIds {
   int32_t padding = 0;
   int32_t begin = 1;
@@ -55,7 +55,7 @@ class Tokenizer {
   // "sentencepiece", "characters" or "pieces".
   [[nodiscard]] virtual std::string kind() const = 0;
   // alpha: above 0; the larger it is, the more often the most probable segmentation is drawn (encode() gives that one).
-  // Throws Error where the tokenizer has no probabilities to draw by: all but unigram models of SentencePiece.
+  // Only unigram models of SentencePiece have the probabilities that this needs; other tokenizers throw Error.
   [[nodiscard]] virtual std::shared_ptr<const SubwordSampler> sampler(double alpha) const;
   // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab /
   // target.vocab).
@@ -68,10 +68,10 @@ struct SentencePieceOptions {
   bool bpe = false;  // else unigram (Kudo 2018)
   double character_coverage = 0.9998;
   uint64_t seed = 0;
-  bool nearest = false;  // a vocabulary that the text does not allow becomes the nearest that it allows
+  bool nearest = false;  // if the text does not allow this vocabulary, take the nearest size that it allows
 };
-// Trains on the lines. Quiet; takes seconds for megabytes. Throws Error for a vocabulary that is too large or
-// too small for the text; with `nearest`, vocabulary() says which one was taken instead.
+// Trains on the lines. Prints nothing; takes seconds for megabytes. Throws Error for a vocabulary that is too large or
+// too small for the text; with `nearest`, vocabulary() says which size was taken.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                                    const SentencePieceOptions& options);
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);

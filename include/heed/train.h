@@ -1,6 +1,6 @@
 // Training: optimizers, schedules, the order of the data, the loop, checkpoints, BLEU.
 //
-// Same seed, same bits: whatever the number of threads, and after any interruption.
+// The same seed gives the same bits, for any number of threads and after any interruption.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@
 HEED_EXPORT_BEGIN
 namespace heed::train {
 
-// Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Decay only touches
-// matrices.
+// Adam (Kingma and Ba 2015); with decoupled weight decay AdamW (Loshchilov and Hutter 2019). Only matrices
+// decay.
 struct AdamOptions {
   float beta1 = 0.9f;
   float beta2 = 0.98f;
@@ -66,9 +66,9 @@ struct Schedule {
   [[nodiscard]] double at(int64_t update) const;  // update 1 is the first
 };
 
-// Everything `heed train` can be told; read from TOML or JSON, every key also an option of the command. Keys are the
-// members' names; the tables [adam], [schedule] and [model] hold theirs. [model] takes the keys of models::Config,
-// except those that the task and the tokenizer decide, and changes the preset by them.
+// The settings of a training, read from TOML or JSON; each key is also an option of `heed train`. Keys are the members'
+// names; adam, schedule and model are tables. [model] takes the keys of models::Config, except those that the task and
+// the tokenizer decide, and changes the preset.
 struct Recipe {
   // data
   std::string task = "translation";  // "translation", "language_model" or "masked_language_model"
@@ -81,12 +81,12 @@ struct Recipe {
   int64_t vocabulary = 8000;  // each side; or of both with shared_vocabulary
   bool shared_vocabulary = false;
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
-  double subword_sampling = 0;  // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
-  int64_t subword_sampling_epochs = 0;  // later epochs read the most probable segmentation; 0: all epochs draw
+  double subword_sampling = 0;          // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
+  int64_t subword_sampling_epochs = 0;  // epochs that draw; later ones read the most probable segmentation; 0: all
   // model
   std::string preset = "small";
   models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied
-  std::string model_keys = "{}";  // those keys as JSON; where there are any, they and the preset decide, not `model`
+  std::string model_keys = "{}";  // the [model] keys as JSON; if there are any, they and the preset replace `model`
   // optimisation
   AdamOptions adam;
   Schedule schedule{.warmup = -1};
@@ -108,10 +108,10 @@ struct Recipe {
   std::string valid_tokenize = "13a";
   std::string best_by = "loss";  // or "bleu"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
-  int64_t keep_last = 2;         // checkpoints, beside the best one: the second is for a damaged first
+  int64_t keep_last = 2;         // checkpoints, beside the best one: the second serves if the first is damaged
   int64_t checkpoint_every = 0;  // updates; 0: with each validation
   int64_t average_last = 0;      // at the end, the model is the mean of the last n checkpoints; 0: the best one
-  double ema = 0;                // decay of an exponential moving average that is validated and saved; 0: off
+  double ema = 0;                // decay of a moving average of the weights, which is validated and saved; 0: off
   int64_t log_every = 50;        // updates
 };
 // .toml or .json. Unknown keys and wrong types are errors that name the file, the line (TOML) and the key. Relative
@@ -152,11 +152,12 @@ struct Callbacks {
   const std::atomic<bool>* stop = nullptr;  // set by a signal handler: save at the end of this update and return
 };
 
-// Trains into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json, log.jsonl,
-// heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. With `resume` it continues what was begun
-// there, with the same final bits as a run that was never interrupted. Throws Error where `resume` finds no training,
-// where a new training finds one, and where another process trains in the folder. A NaN or infinite loss or gradient is
-// an Error before the weights are touched. A new run that fails before its first checkpoint takes back what it wrote.
+// Trains and writes into `folder`: config.json, model.safetensors (best or averaged), the tokenizer, recipe.json,
+// log.jsonl, heldout.tsv (the lines of `pairs` that were held back) and checkpoints/. With `resume` it continues the
+// training of that folder, and ends with the same bits as a run that was never interrupted. Throws Error where `resume`
+// finds no training, where a new training finds one, and where another process trains in the folder. A NaN or infinite
+// loss or gradient is an Error before the weights are touched. A new run that fails before its first checkpoint removes
+// what it wrote.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.
@@ -203,7 +204,7 @@ struct EvaluateOptions {
 // A masked language model on sentences, ids without begin and end.
 [[nodiscard]] Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences,
                                   const EvaluateOptions& options = {});
-// Whatever model a folder holds, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
+// Any model with its folder, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
 // language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source
 // side.
 [[nodiscard]] Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,

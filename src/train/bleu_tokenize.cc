@@ -32,7 +32,7 @@ bool is_space(int32_t c) {
          (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-// The ranges of sacreBLEU's tokenizer_zh.py, as that file means them to Python. Two of its bounds are written with five
+// The ranges of sacreBLEU's Chinese tokenizer, as Python reads its source. Two of its bounds are written with five
 // hexadecimal digits after \u, which Python reads as four and a letter: "extension B" is in truth U+2001 to U+2A6D
 // (general punctuation, arrows, box drawing, ...), and real extension B characters are not cut. Scores depend on it.
 bool is_chinese(int32_t c) {

@@ -1,7 +1,6 @@
-// Gradients to which several heads, or all rows of one, add: of a bias, of the tables of score functions, of the
-// weights of additive scores. They are added up in the pass that computes the other gradients, where the order of the
-// additions can be kept there, and otherwise in passes of their own, which compute the scores once more. The bits are
-// the same.
+// Gradients that several heads, or all rows of a head, share: of a bias, of the tables of score functions, of the
+// weights of additive scores. Where the order of the additions can be kept, they are added up in the pass that computes
+// the other gradients. Elsewhere a pass of their own computes the scores once more. The bits are the same.
 #pragma once
 
 #include <span>
@@ -12,7 +11,7 @@
 
 namespace heed {
 
-// The gradient of the bias: that of the scores, summed over the pairs that share an element, in the order b, h, i, j.
+// The bias gradient is the sum of the score gradients over the pairs that share an element, in the order b, h, i, j.
 class BiasGradient {
  public:
   explicit BiasGradient(const BackwardCall& call);  // of a call that wants it

@@ -1,5 +1,5 @@
-// The order of gemm_pack-inl.h with two neighbours in k, rounded to bf16, in the place of one f32: the tiles walk over
-// both alike.
+// The order of pack-inl.h with two neighbours in k, rounded to bf16, in the place of one f32: so one tile loop reads
+// both.
 #if defined(HEED_KERNELS_GEMM_PACK_BF16_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_GEMM_PACK_BF16_INL_H_
 #undef HEED_KERNELS_GEMM_PACK_BF16_INL_H_
@@ -49,7 +49,7 @@ HWY_INLINE __m512i pair_of_rows(const float* low, int64_t stride, int64_t lanes,
                     left > 1 ? load_first(low + stride, lanes).raw : zero);
 }
 
-// PackNumbersOfB with pairs [p0, p0 + depth), zeros beyond k.
+// pack_f32_b with pairs [p0, p0 + depth), zeros beyond k.
 HWY_NOINLINE void pack_bf16_b(const Gemm& g, int64_t p0, int64_t depth, int64_t j0, int64_t vectors,
                               float* HWY_RESTRICT out) {
   const int64_t width = vectors * kLanes;
@@ -84,7 +84,7 @@ HWY_INLINE void round_rows_of_a(const Gemm& g, int64_t i0, int64_t rows, int64_t
   }
 }
 
-// PackNumbersOfA with pairs [p0, p0 + depth), zeros beyond k.
+// pack_f32_a with pairs [p0, p0 + depth), zeros beyond k.
 HWY_NOINLINE void pack_bf16_a(const Gemm& g, int64_t i0, int64_t rows, int64_t p0, int64_t depth, bool transposed,
                               float* HWY_RESTRICT out) {
   if (!transposed) {

@@ -34,7 +34,7 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
     }
   }
   constexpr int64_t kRowStride = kTransposedA ? 1 : kDepthStride, kStep = kTransposedA ? kTileRows : 1;
-  // C's lines of the next tile are asked for a row at a time: all at once they would hold up the loads of B.
+  // The next tile's rows of C are prefetched one at a time: all at once they would hold up the loads of B.
   int64_t done = 0;
   for (int64_t row = 1; row <= kRows; ++row) {
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(next_c + v * kLanes, 1);
@@ -102,8 +102,9 @@ TileFunction tile_for(int64_t vectors, int64_t rows) {
 //   kCount                       numbers of k in a step
 //   kMultiple                    steps of k are filled up to a multiple of this with zeros
 //   kRows, kVectors              of the largest tile
-//   pack_a, pack_b               lay out the operands, as PackNumbersOfA and PackNumbersOfB do
-//   kTurnsA                      whether pack_a makes rows of a transposed A, too, rather than tiles
+//   pack_a, pack_b               lay out the operands, as pack_f32_a and pack_f32_b do
+//   kTransposesA                 whether pack_a makes rows of a transposed A, too; if not, it makes tiles, which
+//                                tile<true> reads
 //   Scope                        open while tiles are computed
 //   tile<kTransposedA>(v, rows)  the function for that many vectors and rows
 

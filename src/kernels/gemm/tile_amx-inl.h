@@ -15,7 +15,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// Tiles: as in attention_pair_units-inl.h.
+// Tiles: as in kernels/attention/bf16/units-inl.h.
 template <class Tiles>
 struct AmxStep {
   static constexpr int64_t kCount = 2, kMultiple = 16, kRows = 32, kVectors = 2;
