@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/nearest_word.h"
 #include "cli/console.h"
 #include "cli/options.h"
 
@@ -93,11 +94,29 @@ Option* Options::next_positional(const std::string& word) {
                                last->name() == "TEXT" ? " (put a text of several words in quotes)" : ""));
 }
 
-void Options::refuse_unknown(const std::string& name) const {
-  std::vector<std::string_view> names;
-  for (const Options* at = this; at != nullptr; at = at->parent_)
+// The full name of the command that `name` is an option of; empty where there is none. Commands that `words` name are
+// asked first, then the others in their order.
+std::string Options::command_with(const std::string& name, std::span<const std::string> words) const {
+  for (const bool named : {true, false}) {
+    for (const auto& command : commands_) {
+      if (named && std::find(words.begin(), words.end(), command->name_) == words.end()) continue;
+      for (const auto& option : command->options_)
+        if (!option->positional() && with_dashes(option->name()) == with_dashes(name)) return command->full_name();
+      if (std::string below = command->command_with(name, words); !below.empty()) return below;
+    }
+  }
+  return {};
+}
+
+void Options::refuse_unknown(const std::string& name, std::span<const std::string> words) const {
+  if (const std::string command = command_with(name, words); !command.empty())
+    throw UsageError(fmt::format("{} stands after the command: {} {}", escaped(name), command, escaped(name)));
+  std::vector<std::string_view> names = {"--help"};
+  for (const Options* at = this; at != nullptr; at = at->parent_) {
     for (const auto& option : at->options_)
       if (!option->positional()) names.push_back(option->name());
+  }
+  if (parent_ == nullptr) names.push_back("--version");
   const std::string_view nearest = nearest_word(with_dashes(name), names);
   throw UsageError(fmt::format(
       "there is no option {}; {}", escaped(name),
@@ -105,7 +124,6 @@ void Options::refuse_unknown(const std::string& name) const {
 }
 
 void Options::check_complete() const {
-  if (!commands_.empty()) throw UsageError(fmt::format("a command is missing; {} --help lists them", full_name()));
   for (const Options* at = this; at != nullptr; at = at->parent_)
     for (const auto& option : at->options_) option->check_given();
 }
@@ -137,7 +155,7 @@ Options::Parsed Options::parse(std::span<const std::string> words,
     const size_t equals = word.find('=');
     const std::string name = word.substr(0, equals);
     Option* const option = at->find(name);
-    if (option == nullptr) at->refuse_unknown(name);
+    if (option == nullptr) at->refuse_unknown(name, words);
     if (option->is_flag()) {
       if (equals != std::string::npos)
         throw UsageError(fmt::format("{} takes no value; found {}", name, escaped(word)));
@@ -152,6 +170,7 @@ Options::Parsed Options::parse(std::span<const std::string> words,
       option->set(words[++i]);
     }
   }
+  if (!at->commands_.empty()) return {.command = at, .lacks_command = true};
   at->check_complete();
   return {.command = at};
 }

@@ -94,6 +94,12 @@ int run(int argc, char** argv) {
     print(parsed.wants_help ? parsed.command->help() : std::string("heed ") + HEED_VERSION + "\n");
     return kSuccess;
   }
+  if (parsed.lacks_command) {
+    std::string help = parsed.command->help();
+    help.pop_back();  // message() adds the line end
+    message({}, help);
+    return kUsage;
+  }
   if (context.json && !parsed.command->writes_json()) throw UsageError("--json: this command has no results in JSON");
   if (context.threads) set_num_threads(static_cast<int>(*context.threads));
   check_environment();

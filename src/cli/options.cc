@@ -45,17 +45,6 @@ std::string joined(const std::vector<std::string>& words, const char* last) {
 
 std::string bound_text(double bound) { return fmt::format("{:.12g}", bound); }
 
-size_t distance(std::string_view a, std::string_view b) {  // letters inserted, deleted or replaced
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = std::exchange(row[0], i);
-    for (size_t j = 1; j <= b.size(); ++j)
-      diagonal = std::exchange(row[j], std::min({row[j] + 1, row[j - 1] + 1, diagonal + (a[i - 1] != b[j - 1])}));
-  }
-  return row[b.size()];
-}
-
 }  // namespace
 
 Option::Option(std::string name, Variable variable, std::string help, std::string group)
@@ -208,21 +197,9 @@ std::string Option::description() const {
   if (!allowed_.empty()) add(allowed_);
   if (required_ && !positional()) add("required");
   if (!default_.empty()) add("default: " + default_);
-  return more.empty() ? help_ : help_ + " (" + more + ")";
-}
-
-std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates) {
-  std::string_view nearest;
-  size_t best = std::max<size_t>(2, word.size() / 4) + 1;  // a word further away is no typing error
-  for (const std::string_view candidate : candidates) {
-    const bool begins = word.size() > 3 && candidate.starts_with(word);
-    const size_t edits = begins ? 1 : distance(word, candidate);
-    if (edits < best) {
-      best = edits;
-      nearest = candidate;
-    }
-  }
-  return nearest;
+  if (more.empty()) return help_;
+  // A full stop follows the bracket: "Steps of it (0 or more)."
+  return help_.ends_with('.') ? help_.substr(0, help_.size() - 1) + " (" + more + ")." : help_ + " (" + more + ")";
 }
 
 }  // namespace heed::cli

@@ -122,6 +122,7 @@ class Options {
   struct Parsed {
     Options* command = nullptr;
     bool wants_help = false, wants_version = false;
+    bool lacks_command = false;  // one of the command's own commands has to follow
   };
   // Sets the variables. Throws UsageError; `on_command` has then been told which command the words belong to.
   [[nodiscard]] Parsed parse(std::span<const std::string> words, const std::function<void(const Options&)>& on_command);
@@ -136,7 +137,8 @@ class Options {
   [[nodiscard]] Options& find_subcommand(const std::string& name);
   [[nodiscard]] Option* next_positional(const std::string& word);
   [[nodiscard]] std::string usage() const;
-  [[noreturn]] void refuse_unknown(const std::string& name) const;
+  [[nodiscard]] std::string command_with(const std::string& name, std::span<const std::string> words) const;
+  [[noreturn]] void refuse_unknown(const std::string& name, std::span<const std::string> words) const;
   void check_complete() const;
 
   std::string name_, other_name_, help_, footer_, group_ = "Options";
@@ -146,8 +148,5 @@ class Options {
   std::function<int(Context&)> run_;
   bool has_json_ = false, accepts_anything_ = false;
 };
-
-// The candidate that a misspelt word most likely means; empty where none is near.
-[[nodiscard]] std::string_view nearest_word(std::string_view word, std::span<const std::string_view> candidates);
 
 }  // namespace heed::cli

@@ -3,6 +3,7 @@
 #include <cmath>
 #include <limits>
 
+#include "base/nearest_word.h"
 #include "heed/error.h"
 #include "heed/train.h"
 #include "train/recipe_fields.h"
@@ -14,31 +15,11 @@ namespace {
 
 using io::Json;
 
-size_t edit_distance(std::string_view a, std::string_view b) {
-  std::vector<size_t> row(b.size() + 1);
-  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
-  for (size_t i = 1; i <= a.size(); ++i) {
-    size_t diagonal = row[0];
-    row[0] = i;
-    for (size_t j = 1; j <= b.size(); ++j) {
-      const size_t above = row[j];
-      row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (a[i - 1] == b[j - 1] ? 0 : 1)});
-      diagonal = above;
-    }
-  }
-  return row[b.size()];
-}
-
 [[noreturn]] void fail_unknown(std::string_view function, const std::string& where, std::string_view key) {
-  std::string nearest;
-  size_t best = 4;  // a key that differs more is not a typing mistake
-  for (const RecipeField& field : recipe_fields()) {
-    const size_t distance = edit_distance(key, field.key);
-    if (distance < best) {
-      best = distance;
-      nearest = field.key;
-    }
-  }
+  const std::vector<RecipeField> fields = recipe_fields();
+  std::vector<std::string_view> keys;
+  for (const RecipeField& field : fields) keys.emplace_back(field.key);
+  const std::string nearest(nearest_word(key, keys));
   const std::string hint = nearest.empty() ? "" : "; did you mean \"" + nearest + "\"?";
   fail(function, where, "a key of a recipe; found unknown key \"", key, "\"", hint);
 }
@@ -112,8 +93,8 @@ Json default_model(const Recipe& recipe) {
 // Checks types. Whether all keys together make a model is known after the last key, so validate() checks that.
 void set_model_key(Recipe& recipe, const std::string& name, const Json& value, std::string_view function,
                    const std::string& where) {
-  require(!is_decided_model_key(name), function, where, "model.", name, ": left to the task and the tokenizers; found ",
-          io::json_text(value));
+  require(!is_decided_model_key(name), function, where, "model.", name,
+          ": no value, as the task and the tokenizers decide it; found ", io::json_text(value));
   const Json defaults = default_model(recipe);
   const auto entry = std::ranges::find(model_keys(), name, &ModelKey::key);
   if (entry == model_keys().end()) fail_unknown(function, where, "model." + name);

@@ -71,6 +71,17 @@ TEST(Program, HelpIsACommandToo) {
   expect_message({"help", "trian"}, 2, "heed: there is no command 'trian'; did you mean train?");
 }
 
+TEST(Program, WithoutACommandItListsThem) {
+  for (const std::vector<std::string>& command : {std::vector<std::string>{}, {"bench"}}) {
+    std::vector<std::string> help = command;
+    help.emplace_back("--help");
+    const Result r = run(command);
+    EXPECT_EQ(r.status, 2);
+    EXPECT_EQ(r.out, "");
+    EXPECT_EQ(r.err, run(help).out);
+  }
+}
+
 TEST(Program, HelpFitsATerminal) {
   for (const std::string& command : kCommands) {
     std::istringstream lines(run({"help", command}).out);
@@ -82,7 +93,6 @@ TEST(Program, HelpFitsATerminal) {
 }
 
 TEST(Program, ErrorsHaveOneForm) {
-  expect_message({}, 2, "heed: a command is missing; heed --help lists them");
   expect_message({"xyzzy"}, 2, "heed: there is no command 'xyzzy'; heed --help lists them");
   expect_message({"translate", "m", "--beam", "abc"}, 2,
                  "heed translate: --beam takes a whole number from 1 to 1000; found 'abc'");
@@ -101,6 +111,13 @@ TEST(Program, ErrorsHaveOneForm) {
                  "heed translate: --beam is given once; found it again, with '4'");
   expect_message({"translate", "m", "--bean", "3"}, 2,
                  "heed translate: there is no option --bean; did you mean --beam?");
+  expect_message({"--hlep"}, 2, "heed: there is no option --hlep; did you mean --help?");
+  expect_message({"--versoin"}, 2, "heed: there is no option --versoin; did you mean --version?");
+  expect_message({"translate", "m", "--hepl"}, 2, "heed translate: there is no option --hepl; did you mean --help?");
+  expect_message({"--layer", "2", "inspect", "m"}, 2, "heed: --layer stands after the command: heed inspect --layer");
+  expect_message({"--beam", "3", "evaluate", "m"}, 2, "heed: --beam stands after the command: heed evaluate --beam");
+  expect_message({"--shape", "1,2", "bench", "decode"}, 2,
+                 "heed: --shape stands after the command: heed bench decode --shape");
   expect_message({"translate", "m", "--frobnicate"}, 2,
                  "heed translate: there is no option --frobnicate; heed translate --help lists them");
   expect_message({"translate", "m", "--scores=yes"}, 2, "heed translate: --scores takes no value; found --scores=yes");
@@ -128,7 +145,6 @@ TEST(Program, ErrorsHaveOneForm) {
                  "heed attend: \"/no/such.npz\" cannot be read: No such file or directory");
   expect_message({"translate", "/no/such", "x"}, 1,
                  "heed translate: expected a model folder at /no/such; found nothing");
-  expect_message({"bench"}, 2, "heed bench: a command is missing; heed bench --help lists them");
 }
 
 // One wrong input at each entrance of each command: a line in one form, nothing on standard output.

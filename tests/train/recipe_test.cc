@@ -71,7 +71,8 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_CONTAINS(error("[model]\nactivation = \"sigmoid\"\n"),
                   "line 2: model.activation: none, relu, gelu, gelu_tanh or silu; found \"sigmoid\"");
   EXPECT_CONTAINS(error("[model]\ndropout = 2\n"), "line 2: model.dropout: a number, 0 or more and below 1; found 2");
-  EXPECT_CONTAINS(error("[model]\nsource_vocabulary = 9\n"), "left to the task and the tokenizers");
+  EXPECT_CONTAINS(error("[model]\nsource_vocabulary = 9\n"),
+                  "model.source_vocabulary: no value, as the task and the tokenizers decide it; found 9");
   EXPECT_CONTAINS(error("[model]\nwidth = 100\nheads = 7\n"), "width");
   EXPECT_CONTAINS(error("seed = [1, 2]\n"), "a list or a date");
   EXPECT_CONTAINS(error("seed = \n"), "line 1: TOML");
@@ -155,6 +156,7 @@ TEST(RecipeOptions, ApplyInAnyOrder) {
 TEST(RecipeOptions, SayWhatIsWrong) {
   Recipe recipe;
   EXPECT_CONTAINS(message_of([&] { set_option(recipe, "pathience", "3"); }), "did you mean \"patience\"?");
+  EXPECT_EQ(message_of([&] { set_option(recipe, "foo", "3"); }).find("did you mean"), std::string::npos);
   EXPECT_CONTAINS(message_of([&] { set_option(recipe, "patience", "soon"); }),
                   "patience: a whole number; found \"soon\"");
   EXPECT_CONTAINS(message_of([&] { set_option(recipe, "bpe", "yes"); }), "bpe: true or false");
