@@ -36,12 +36,21 @@ struct InspectCommand {
   [[nodiscard]] bool wants_page(bool json) const { return !output.empty() || (!wants_head() && !json); }
 };
 
+void check_page_name(const std::string& file) {
+  const std::string ending = std::filesystem::path(file).extension().string();
+  if (file.empty() || file == "-" || ending == ".html" || ending == ".htm") return;
+  const bool picture = ending == ".svg" || ending == ".png";
+  throw UsageError(fmt::format("--output takes a name that ends in .html, or -; found {}{}", in_quotes(file),
+                               picture ? fmt::format(" (--{} draws one head)", ending.substr(1)) : ""));
+}
+
 void check_options(const InspectCommand& o, const Context& context) {
   if (o.text && o.source) throw UsageError("TEXT or --source can be given; found both");
   if (!o.text && !o.source) throw UsageError("TEXT is missing: the text that the model reads");
   if (o.text.value_or(o.source.value_or("")).find_first_not_of(" \t\r\n") == std::string::npos)
     throw UsageError(
         fmt::format("{} takes a text of at least one token; found an empty one", o.source ? "--source" : "TEXT"));
+  check_page_name(o.output);
   require_one_on_output({{"--text", o.strongest ? "-" : ""},
                          {"--json", context.json ? "-" : ""},
                          {"--output", o.output},
@@ -99,6 +108,38 @@ Part chosen_part(const InspectCommand& o, const inspect::Record& record) {
   return !record.cross.empty() ? Part::cross : !record.decoder.empty() ? Part::decoder : Part::encoder;
 }
 
+// The part, layer and head (from 0; -1 is the mean) that are asked for. Where one is left open, the most telling of
+// those that remain.
+inspect::Place choose_place(const InspectCommand& o, const inspect::Record& record, inspect::Part part,
+                            const std::vector<inspect::Map>& maps) {
+  const auto layers = static_cast<int64_t>(maps.size());
+  const int64_t heads = maps[0].weights.size(0);
+  if (o.layer && *o.layer > layers)
+    throw UsageError(fmt::format("--layer takes a number from 1 to {}; found {}", layers, *o.layer));
+  std::optional<int64_t> wanted;  // as telling_scores() has them: the mean is the last
+  if (o.head == "mean") {
+    wanted = heads;
+  } else if (o.head) {
+    int64_t head = 0;
+    const char* const wanted_end = o.head->data() + o.head->size();
+    const auto [end, error] = std::from_chars(o.head->data(), wanted_end, head);
+    if (error != std::errc() || end != wanted_end || head < 1 || head > heads)
+      throw UsageError(fmt::format("--head takes a number from 1 to {}, or mean; found {}", heads, in_quotes(*o.head)));
+    wanted = head - 1;
+  }
+  const auto scores = inspect::telling_scores(record, part);
+  inspect::Place best{.part = part, .layer = 0, .head = 0, .score = -1};
+  for (int64_t layer = 0; layer < layers; ++layer) {
+    if (o.layer && layer != *o.layer - 1) continue;
+    for (int64_t head = 0; head <= heads; ++head) {
+      const double score = scores[static_cast<size_t>(layer)][static_cast<size_t>(head)];
+      if ((wanted && head != *wanted) || score <= best.score) continue;
+      best = {.part = part, .layer = layer, .head = head == heads ? -1 : head, .score = score};
+    }
+  }
+  return best;
+}
+
 ChosenHead choose_head(const InspectCommand& o, const inspect::Record& record) {
   const Part part = chosen_part(o, record);
   const char* const name = part == Part::encoder ? "encoder" : part == Part::decoder ? "decoder" : "cross";
@@ -106,33 +147,22 @@ ChosenHead choose_head(const InspectCommand& o, const inspect::Record& record) {
                                           : part == Part::decoder ? record.decoder
                                                                   : record.cross;
   if (maps.empty()) throw UsageError(fmt::format("--part {}: this model has no such attention", name));
-  const auto layers = static_cast<int64_t>(maps.size());
-  const int64_t layer = o.layer.value_or(1);
-  if (layer > layers) throw UsageError(fmt::format("--layer takes a number from 1 to {}; found {}", layers, layer));
-  const Tensor weights = maps[static_cast<size_t>(layer - 1)].weights;
-  ChosenHead chosen{.weights = {},
+  const inspect::Place place = choose_place(o, record,
+                                            part == Part::encoder   ? inspect::Part::encoder
+                                            : part == Part::decoder ? inspect::Part::decoder
+                                                                    : inspect::Part::cross,
+                                            maps);
+  const Tensor weights = maps[static_cast<size_t>(place.layer)].weights;
+  ChosenHead chosen{.weights = place.head < 0 ? mean_over_heads(weights) : weights.select(0, place.head),
                     .rows = part == Part::encoder ? record.source_tokens : record.target_tokens,
                     .columns = part == Part::decoder ? record.target_tokens : record.source_tokens,
                     .labels = {},
-                    .title = fmt::format("{} attention, layer {}, ", name, layer)};
+                    .title = fmt::format("{} attention, layer {}, ", name, place.layer + 1)};
+  chosen.title += place.head < 0 ? "mean over heads" : fmt::format("head {}", place.head + 1);
   chosen.labels = chosen.rows;
   if (part != Part::encoder) {
     for (size_t i = 0; i < chosen.labels.size(); ++i) chosen.labels[i] += " → " + record.output_tokens[i];
   }
-  const std::string wanted = o.head.value_or("1");
-  if (wanted == "mean") {
-    chosen.weights = mean_over_heads(weights);
-    chosen.title += "mean over heads";
-    return chosen;
-  }
-  int64_t head = 0;
-  const char* const wanted_end = wanted.data() + wanted.size();
-  const auto [end, error] = std::from_chars(wanted.data(), wanted_end, head);
-  if (error != std::errc() || end != wanted_end || head < 1 || head > weights.size(0))
-    throw UsageError(
-        fmt::format("--head takes a number from 1 to {}, or mean; found {}", weights.size(0), in_quotes(wanted)));
-  chosen.weights = weights.select(0, head - 1);
-  chosen.title += fmt::format("head {}", head);
   return chosen;
 }
 
@@ -141,10 +171,9 @@ void write_head(const InspectCommand& o, const ChosenHead& head, Context& contex
     write_result(file, contents);
     if (!o.fills_output(context.json)) print_line(file);
   };
-  if (o.strongest) {
-    message(context, head.title);
-    print(inspect::to_text(head.weights, head.labels, head.columns));
-  }
+  const bool found = !o.layer || !o.head;
+  message(context, head.title + (found ? " (the most telling; --layer and --head choose another)" : ""));
+  if (o.strongest) print(inspect::to_text(head.weights, head.labels, head.columns));
   if (!o.svg.empty()) write(o.svg, inspect::to_svg(head.weights, head.labels, head.columns, head.title));
   if (!o.png.empty()) write(o.png, inspect::to_png(head.weights));
   if (!o.head_json.empty()) write(o.head_json, inspect::to_json(head.weights, head.rows, head.columns, head.title));
@@ -175,7 +204,7 @@ void add_inspect_command(Options& options) {
   options.add("TEXT", o->text, "The text that the model reads");
   options.add("--source", o->source, "The same as an option");
   options.add("--target", o->target, "What the model says; without it, the model translates");
-  options.add("--output", o->output, "The page; - is standard output")
+  options.add("--output", o->output, "The page, .html; - is standard output")
       .takes("FILE")
       .shows("attention.html, unless only one head is asked for");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
@@ -187,8 +216,8 @@ void add_inspect_command(Options& options) {
       .choose("--part", o->part, {{"encoder", Part::encoder}, {"decoder", Part::decoder}, {"cross", Part::cross}},
               "Which attention")
       .shows("the last of these that the model has");
-  options.add("--layer", o->layer, "Which layer, counted from 1").range(1).shows("1");
-  options.add("--head", o->head, "Which head, counted from 1, or mean").takes("N").shows("1");
+  options.add("--layer", o->layer, "Which layer, counted from 1").range(1).shows("that of the most telling head");
+  options.add("--head", o->head, "Which head, counted from 1, or mean").takes("N").shows("the most telling one");
   options.flag("--text", o->strongest, "Write each token's strongest weights to standard output");
   options.add("--svg", o->svg, "Draw the head with its tokens").takes("FILE");
   options.add("--png", o->png, "Draw the head's cells").takes("FILE");

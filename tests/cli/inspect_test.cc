@@ -1,6 +1,8 @@
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
+#include <optional>
+#include <set>
 
 #include "cli/program.h"
 #include "heed/inspect.h"
@@ -175,7 +177,7 @@ TEST(Inspect, StandardOutputHasOneResult) {
   const std::string page = folder / "page.html", svg = folder / "a.svg";
   const Result r = run({"inspect", model, "the station", "--output", page, "--svg", svg, "--head-json", "-"});
   EXPECT_EQ(r.status, 0) << r.err;
-  EXPECT_EQ(nlohmann::json::parse(r.out)["title"], "cross attention, layer 1, head 1") << "no name of a file beside it";
+  EXPECT_TRUE(nlohmann::json::parse(r.out).contains("title")) << "no name of a file beside it";
   const Result named = run({"inspect", model, "the station", "--output", page, "--svg", svg});
   EXPECT_EQ(named.out, svg + "\n" + page + "\n");
   for (const std::vector<std::string>& two : {std::vector<std::string>{"--output", "-", "--svg", "-"},
@@ -188,6 +190,76 @@ TEST(Inspect, StandardOutputHasOneResult) {
     EXPECT_NE(both.err.find("can write to standard output; found both"), std::string::npos) << both.err;
     EXPECT_EQ(both.out, "");
   }
+}
+
+// The heads of a part, the mean last, as the page scores them: the title of the one with the largest score.
+std::string most_telling(const nlohmann::json& record, const std::string& part, size_t first_layer, size_t last_layer,
+                         std::optional<size_t> wanted = {}) {
+  const auto& scores = record["telling"][part];
+  double best = -1;
+  std::string title;
+  for (size_t layer = first_layer; layer <= last_layer; ++layer) {
+    for (size_t head = 0; head < scores[layer - 1].size(); ++head) {
+      if ((wanted && head != *wanted) || scores[layer - 1][head] <= best) continue;
+      best = scores[layer - 1][head];
+      const bool mean = head + 1 == scores[layer - 1].size();
+      title = part + " attention, layer " + std::to_string(layer) +
+              (mean ? ", mean over heads" : ", head " + std::to_string(head + 1));
+    }
+  }
+  return title;
+}
+
+// What is drawn where no head is named is what the page opens on.
+TEST(Inspect, TheMostTellingHeadIsDrawn) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const std::vector<std::string> common = {"inspect", model, "where is the station where", "--target",
+                                           "车站在哪里车站"};
+  const auto with = [&](std::vector<std::string> more) {
+    more.insert(more.begin(), common.begin(), common.end());
+    return run(more);
+  };
+  const auto record = nlohmann::json::parse(with({"--json"}).out);
+  const auto expect = [&](const std::vector<std::string>& choice, const std::string& title) {
+    std::vector<std::string> arguments = choice;
+    arguments.insert(arguments.end(), {"--head-json", "-"});
+    const Result r = with(arguments);
+    EXPECT_EQ(nlohmann::json::parse(r.out)["title"], title);
+    EXPECT_NE(r.err.find(title + " (the most telling; --layer and --head choose another)\n"), std::string::npos)
+        << r.err;
+    return title;
+  };
+  std::set<std::string> titles;
+  titles.insert(expect({}, most_telling(record, "cross", 1, 3)));
+  for (const char* part : {"encoder", "decoder", "cross"})
+    titles.insert(expect({"--part", part}, most_telling(record, part, 1, part == std::string("encoder") ? 2 : 3)));
+  titles.insert(expect({"--layer", "3"}, most_telling(record, "cross", 3, 3)));
+  titles.insert(expect({"--head", "2"}, most_telling(record, "cross", 1, 3, 1)));
+  titles.insert(expect({"--part", "encoder", "--head", "mean"}, most_telling(record, "encoder", 1, 2, 2)));
+  EXPECT_GT(titles.size(), 4u);
+  EXPECT_FALSE(titles.contains("cross attention, layer 1, head 1") &&
+               titles.contains("encoder attention, layer 1, head 1"));
+  const Result named = with({"--layer", "1", "--head", "1", "--svg", folder / "a.svg"});
+  EXPECT_NE(named.err.find("\ncross attention, layer 1, head 1\n"), std::string::npos) << named.err;
+}
+
+TEST(Inspect, APageHasTheNameOfAPage) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const auto expect = [&](const std::string& name, const std::string& hint) {
+    const std::string file = folder / name;
+    const Result r = run({"inspect", model, "the station", "--output", file});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_EQ(r.err,
+              "heed inspect: --output takes a name that ends in .html, or -; found '" + file + "'" + hint + "\n");
+    EXPECT_FALSE(fs::exists(file));
+  };
+  expect("p.svg", " (--svg draws one head)");
+  expect("p.png", " (--png draws one head)");
+  expect("p.xyz", "");
+  expect("p", "");
+  EXPECT_EQ(run({"inspect", model, "the station", "--output", folder / "p.htm"}).status, 0);
 }
 
 // What chooses a head is not ignored where no head is asked for.
