@@ -91,7 +91,7 @@ struct Inputs {
 // Checked here so that the message has the shapes of the file. The operator checks masks.
 void check_sizes(const std::string& file, const Inputs& in) {
   const Tensor &q = in.query, &k = in.key, &v = in.value;
-  const auto expect = [&](bool ok, const char* what) {
+  const auto expect = [&](bool ok, const std::string& what) {
     if (!ok)
       throw Error(fmt::format("{}: expected {}; found query {}, key {} and value {}", file, what, to_string(q.shape()),
                               to_string(k.shape()), to_string(v.shape())));
@@ -102,7 +102,9 @@ void check_sizes(const std::string& file, const Inputs& in) {
   expect(q.size(0) == k.size(0) && k.size(0) == v.size(0), "one batch size B");
   if (in.rank == 3) return;
   expect(k.size(1) == v.size(1), "as many key heads as value heads");
-  expect(k.size(1) > 0 && q.size(1) % k.size(1) == 0, "a number of query heads that the key heads divide");
+  expect(k.size(1) > 0 && q.size(1) % k.size(1) == 0,
+         fmt::format("the number of query heads ({}) to be a multiple of the number of key heads ({})", q.size(1),
+                     k.size(1)));
 }
 
 Inputs read_inputs(const AttendCommand& o, Context& context) {
@@ -142,7 +144,7 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
   AttentionTaps& taps = in.options.want.taps;
   taps.entropy = o.entropy;
   taps.column_sums = o.column_sums;
-  taps.top_k = std::min(o.top_keys, in.key.size(2));
+  taps.top_k = o.top_keys;
   if (o.map > 0) taps.map = {.rows = std::min(o.map, in.query.size(2)), .columns = std::min(o.map, in.key.size(2))};
   if (!o.mask.empty()) {
     Tensor mask = find(o, arrays, o.mask, "--mask", {""});
@@ -279,6 +281,13 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
     if (*found > std::max<int64_t>(1, count))
       throw UsageError(fmt::format("{} takes a number from 1 to {}; found {}", option, count, *found));
   };
+  const auto check_tap = [](const char* option, int64_t found, int64_t most, const char* what) {
+    if (found > most)
+      throw UsageError(fmt::format("{} takes a number from 1 to {}, {}; found {}", option, most, what, found));
+  };
+  check_tap("--top-keys", o.top_keys, in.key.size(2), "the number of keys");
+  check_tap("--map", o.map, std::max(in.query.size(2), in.key.size(2)),
+            "the larger of the numbers of queries and keys");
   check("--batch", o.batch, in.query.size(0));
   check("--head", o.head, in.query.size(1));
   if (o.wants_picture() && (in.query.numel() == 0 || in.key.size(2) == 0))
@@ -364,7 +373,12 @@ void add_attend_command(Options& options) {
       .range(1)
       .shows("");
   options.flag("--column-sums", o->column_sums, "How much weight each key gets in all");
-  options.add("--map", o->map, "Pool the weights of each head to N x N means; pictures draw these").range(1).shows("");
+  options
+      .add("--map", o->map,
+           "Pool the weights of each head to N x N means; pictures draw these. Fewer queries or keys than N are not "
+           "pooled")
+      .range(1)
+      .shows("");
   options.group("Pictures of the weights");
   options.add("--svg", o->svg, "Draw one head").takes("FILE");
   options.add("--png", o->png, "Draw one head's cells").takes("FILE");

@@ -272,6 +272,28 @@ TEST(Attend, SaysWhatIsWrong) {
   expect_error(folder, 2, "--batch chooses what --svg and --png draw",
                {"attend", good, "--batch", "1", "--html", folder / "a.html"});
   EXPECT_EQ(run({"attend"}).status, 2);
+  const io::Tensors heads = {{"query", Tensor::zeros({1, 2, 5, 4})},
+                             {"key", Tensor::zeros({1, 3, 7, 4})},
+                             {"value", Tensor::zeros({1, 3, 7, 4})}};
+  expect_error(folder, 1,
+               "expected the number of query heads (2) to be a multiple of the number of key heads (3); found query "
+               "(1, 2, 5, 4), key (1, 3, 7, 4)",
+               {"attend", with("heads.npz", heads)});
+}
+
+// Nothing that was asked for is cut without a word.
+TEST(Attend, TapsHaveRoomInTheArrays) {
+  const Folder folder;
+  const std::string file = folder / "in.npz", out = folder / "out.npz";
+  io::write_npz(file, four_axes());  // 5 queries, 7 keys
+  expect_error(folder, 2, "--top-keys takes a number from 1 to 7, the number of keys; found 99\n",
+               {"attend", file, "--top-keys", "99"});
+  expect_error(folder, 2, "--map takes a number from 1 to 7, the larger of the numbers of queries and keys; found 8\n",
+               {"attend", file, "--map", "8"});
+  const Result most = run({"attend", file, "--top-keys", "7", "--map", "7", "--output", out});
+  ASSERT_EQ(most.status, 0) << most.err;
+  EXPECT_EQ(io::read_arrays(out).at("top_keys").shape(), (Shape{2, 3, 5, 7}));
+  EXPECT_EQ(io::read_arrays(out).at("map").shape(), (Shape{2, 3, 5, 7})) << "fewer queries than cells: none is pooled";
 }
 
 }  // namespace
