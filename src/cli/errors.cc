@@ -41,11 +41,21 @@ size_t find_outside_quotes(std::string_view text, std::string_view wanted, size_
   return found;
 }
 
-}  // namespace
+// The library quotes "x", the command line 'x'. Quotes inside of JSON stay, and so does what has a quote in it.
+std::string with_single_quotes(std::string text) {
+  for (size_t at = 0; (at = text.find('"', at)) != std::string::npos; ++at) {
+    const size_t end = text.find('"', at + 1);
+    if (end == std::string::npos) break;
+    const bool begins = at == 0 || text[at - 1] == ' ' || text[at - 1] == '(';
+    const std::string_view inside = std::string_view(text).substr(at + 1, end - at - 1);
+    if (begins && inside.find_first_of("'\\") == std::string_view::npos) text[at] = text[end] = '\'';
+    at = end;
+  }
+  return text;
+}
 
-std::string plain_message(std::string_view text) {
-  std::string plain = without_functions(text);
-  if (function_size(text) == 0) return plain;
+// The message with the verb that it lacks.
+std::string with_verb(std::string plain) {
   const size_t end = std::min(find_outside_quotes(plain, "; ", plain.size(), true), plain.size());
   const size_t colon = find_outside_quotes(plain, ": ", end, false);
   const size_t begin = colon == std::string::npos ? 0 : colon + 2;
@@ -59,10 +69,19 @@ std::string plain_message(std::string_view text) {
   return plain.insert(begin, "expected ");
 }
 
+}  // namespace
+
+std::string plain_message(std::string_view text) {
+  std::string plain = without_functions(text);
+  return function_size(text) == 0 ? plain : with_single_quotes(with_verb(std::move(plain)));
+}
+
 std::string_view hint_for(std::string_view command, std::string_view text) {
   const auto says = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   if (says("o space left") && !text.starts_with("standard output"))
     return command == "heed train" ? "free some space; --resume goes on from the last checkpoint" : "free some space";
+  if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
+    return "name another folder with --output";
   if (says("tokens that the model reads") && (command == "heed translate" || command == "heed inspect"))
     return "--too-long cut reads the beginning";
   if (says("found a decoder-only model")) return "heed generate continues text with it";

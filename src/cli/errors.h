@@ -7,7 +7,7 @@
 namespace heed::cli {
 
 // The library writes "[function] place: a number; found this". This removes the names of functions and adds the verb:
-// "place: expected a number; found this". Other text stays as it is.
+// "place: expected a number; found this", and quotes 'x' as the command line does. Other text stays as it is.
 [[nodiscard]] std::string plain_message(std::string_view text);
 
 // What to do about the error `text` of `command` ("heed train"), by options that this command has; empty for nothing.

@@ -9,6 +9,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/models.h"
+#include "models/weights.h"
 
 namespace heed::cli {
 namespace {
@@ -80,6 +81,7 @@ models::Config find_config(const InfoCommand& o) {
   const fs::path path = o.model;
   std::error_code ignored;
   if (fs::is_directory(path, ignored)) {
+    models::require_model_folder(path, "info");
     const fs::path file = path / "config.json";
     return models::config_from_json(io::read_file(file, 1 << 20), file.string());
   }

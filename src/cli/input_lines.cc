@@ -22,7 +22,7 @@ InputLines::InputLines(const std::filesystem::path& file) : name_("standard inpu
   if (file.empty() || file == "-") return;
   name_ = file.string();
   descriptor_ = open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  if (descriptor_ < 0) throw Error(fmt::format("{} cannot be read: {}", name_, std::strerror(errno)));
+  if (descriptor_ < 0) throw Error(fmt::format("{} cannot be read: {}", in_quotes(name_), std::strerror(errno)));
 }
 
 InputLines::~InputLines() {

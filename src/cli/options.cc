@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 #include <type_traits>
 
@@ -148,6 +149,10 @@ void Option::set(const std::string& text) {
   given_ = true;
   if (text.empty() && (takes_ == "FILE" || takes_ == "DIR")) refuse(found);
   if (text == "-" && takes_ == "DIR" && name_ == "--output") refuse(found + " (standard output holds no folder)");
+  std::error_code ignored;
+  if (takes_ == "DIR" && name_ == "--output" && std::filesystem::exists(text, ignored) &&
+      !std::filesystem::is_directory(text, ignored))
+    throw UsageError(fmt::format("--output {}: a file has that name; give a folder", escaped(text)));
   if (!words_.empty() && std::find(words_.begin(), words_.end(), text) == words_.end()) refuse(found);
   std::visit(
       [&](auto& target) {

@@ -41,9 +41,18 @@ void save(const Model& model, const std::filesystem::path& folder) {
   io::write_file_atomically(folder / "config.json", to_json(model.config()));
 }
 
+void require_model_folder(const std::filesystem::path& folder, std::string_view function) {
+  std::error_code ignored;
+  require(std::filesystem::is_directory(folder, ignored), function, "a model folder at ", folder.string(), "; found ",
+          std::filesystem::exists(folder, ignored) ? "a file" : "nothing");
+  for (const char* const file : {"config.json", "model.safetensors"}) {
+    require(std::filesystem::exists(folder / file, ignored), function, "a model folder at ", folder.string(),
+            "; found no ", file, " there");
+  }
+}
+
 std::unique_ptr<Model> load(const std::filesystem::path& folder) {
-  require(std::filesystem::is_directory(folder), "load", "a model folder at ", folder.string(), "; found ",
-          std::filesystem::exists(folder) ? "a file" : "nothing");
+  require_model_folder(folder, "load");
   const auto config_file = folder / "config.json", weights_file = folder / "model.safetensors";
   const Config config = config_from_json(io::read_file(config_file, kConfigLimit), config_file.string());
   const io::SafetensorsFile weights = io::read_safetensors(weights_file);

@@ -6,6 +6,9 @@
 
 namespace heed::models {
 
+// Throws Error in the name of `function` unless `folder` is one that save() wrote.
+void require_model_folder(const std::filesystem::path& folder, std::string_view function);
+
 // Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);
 

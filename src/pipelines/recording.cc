@@ -2,6 +2,7 @@
 
 #include "heed/error.h"
 #include "heed/io.h"
+#include "models/weights.h"
 
 namespace heed {
 namespace pipelines {
@@ -20,6 +21,7 @@ void announce_size(const models::Config& config, int64_t source, int64_t target,
 }  // namespace pipelines
 
 models::Architecture architecture_of(const std::filesystem::path& folder) {
+  models::require_model_folder(folder, "architecture_of");
   const std::filesystem::path config = folder / "config.json";
   return models::config_from_json(io::read_file(config, int64_t{1} << 20), config.string()).architecture;
 }

@@ -71,6 +71,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   require(!folders.empty(), "average", "one model folder or more; found none");
   std::error_code error;
   for (const fs::path& folder : folders) {
+    models::require_model_folder(folder, "average");
     require(!fs::equivalent(folder, output, error), "average", files::quoted(output),
             ": a folder other than those of the models; found one of them, which would be written over");
   }

@@ -10,21 +10,25 @@ namespace {
 
 TEST(Errors, NamesOfFunctionsGoAndTheSentenceGetsItsVerb) {
   EXPECT_EQ(plain_message("[read_npz] \"x.npz\": a file that can be read; No such file or directory"),
-            "\"x.npz\" cannot be read: No such file or directory");
+            "'x.npz' cannot be read: No such file or directory");
   EXPECT_EQ(plain_message("[write_npz] \"x\": a file that can be renamed to its final name; Read-only file system"),
-            "\"x\" cannot be renamed to its final name: Read-only file system");
+            "'x' cannot be renamed to its final name: Read-only file system");
   EXPECT_EQ(plain_message("[attention] a multiple of 2 query heads; found 3"),
             "expected a multiple of 2 query heads; found 3");
   EXPECT_EQ(plain_message("[read_recipe] r.toml: [recipe] context: more than 0; found 0"),
             "r.toml: context: expected more than 0; found 0");
   EXPECT_EQ(
       plain_message("[load_tokenizer] \"v\": a vocabulary; [vocabulary_tokenizer] every token once; \"a\" comes twice"),
-      "\"v\": expected a vocabulary; every token once; \"a\" comes twice");
+      "'v': expected a vocabulary; every token once; 'a' comes twice");
   EXPECT_EQ(plain_message("[read_npy] \"a: b; c\": an .npy array; found another"),
-            "\"a: b; c\": expected an .npy array; found another");
-  EXPECT_EQ(plain_message("[read_npy] \"f\": one JSON object"), "\"f\": expected one JSON object");
+            "'a: b; c': expected an .npy array; found another");
+  EXPECT_EQ(plain_message("[read_npy] \"f\": one JSON object"), "'f': expected one JSON object");
   EXPECT_EQ(plain_message("no name here; found [1, 2] and [x]"), "no name here; found [1, 2] and [x]");
   EXPECT_EQ(plain_message("[x] found [a] b"), "expected found [a] b");
+  EXPECT_EQ(plain_message("[x] a: a number; found {\"a\":\"b\"}"), "a: expected a number; found {\"a\":\"b\"}")
+      << "JSON";
+  EXPECT_EQ(plain_message("[x] a: a number; found \"it's\""), "a: expected a number; found \"it's\"");
+  EXPECT_EQ(plain_message("[x] a: a number; found \"b"), "a: expected a number; found \"b") << "no end";
   EXPECT_EQ(plain_message("[]"), "[]");
   EXPECT_EQ(plain_message(""), "");
 }
@@ -34,7 +38,8 @@ TEST(Errors, HintsNameOptionsThatTheCommandHas) {
   const std::string messages[] = {"[write] \"x\": a file that can be written; No space left on device",
                                   "[translate] TEXT: at most the 23 tokens that the model reads; found 40",
                                   "[Translator::load] m: an encoder-decoder; found a decoder-only model",
-                                  "[Generator::load] m: a decoder-only model; found an encoder-decoder"};
+                                  "[Generator::load] m: a decoder-only model; found an encoder-decoder",
+                                  "[train] \"x\": a folder that can be made; Not a directory"};
   int hints = 0;
   for (const std::string command :
        {"train", "translate", "generate", "evaluate", "attend", "inspect", "average", "info", "bench", "plot"}) {

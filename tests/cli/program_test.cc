@@ -142,7 +142,7 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message({"average", "m", "--output", "-"}, 2,
                  "heed average: --output takes the name of a folder; found '-' (standard output holds no folder)");
   expect_message({"attend", "/no/such.npz"}, 1,
-                 "heed attend: \"/no/such.npz\" cannot be read: No such file or directory");
+                 "heed attend: '/no/such.npz' cannot be read: No such file or directory");
   expect_message({"translate", "/no/such", "x"}, 1,
                  "heed translate: expected a model folder at /no/such; found nothing");
 }
@@ -232,7 +232,7 @@ TEST(Program, TheLibrarysMessagesAreSentences) {
   const Folder folder;
   const std::string toml = folder.write("recipe.toml", "task = \"translation\"\n[schedule]\npeak = \"much\"\n");
   const Result r = run({"train", "--config", toml, "--output", folder / "run"});
-  EXPECT_EQ(r.err, "heed train: " + toml + ", line 3: schedule.peak: expected a number, more than 0; found \"much\"\n");
+  EXPECT_EQ(r.err, "heed train: " + toml + ", line 3: schedule.peak: expected a number, more than 0; found 'much'\n");
   const std::string context = folder.write("context.toml", "task = \"language_model\"\ncontext = 0\n");
   const Result nested = run({"train", "--config", context, "--output", folder / "run"});
   EXPECT_EQ(nested.err,
@@ -251,7 +251,7 @@ TEST(Program, AWrongConfigurationIsNamed) {
   (void)folder.write("config.json", "{\"heads\": \"eight\"}");
   const std::string path = fs::path(file).parent_path();
   const Result key = run({"translate", path, "x"});
-  EXPECT_EQ(key.err, "heed translate: " + file + ": key \"heads\": expected a whole number; found \"eight\"\n");
+  EXPECT_EQ(key.err, "heed translate: " + file + ": key 'heads': expected a whole number; found 'eight'\n");
 }
 
 TEST(Program, AWrongEnvironmentIsNamed) {
@@ -342,6 +342,51 @@ TEST(Program, OutputThatCannotBeWritten) {
     const Result full = run({"info"}, {.output_file = "/dev/full"});
     EXPECT_EQ(full.status, 1);
     EXPECT_NE(full.err.find("o space left"), std::string::npos) << full.err;
+// A folder without a model is named in one form, whatever the command.
+TEST(Program, AFolderWithoutAModel) {
+  const Folder folder;
+  const std::string dir = folder / "dir", none = folder / "none", file = folder.write("file", "x");
+  fs::create_directory(dir);
+  const std::vector<std::vector<std::string>> commands = {
+      {"translate", "", "x"},
+      {"generate", "", "x"},
+      {"inspect", "", "x", "--output", folder / "page.html"},
+      {"info", ""},
+      {"inspect", "", "x", "--target", "y", "--output", folder / "page.html"},
+      {"evaluate", "", "--pairs", folder.write("pairs.tsv", "a\tb\n")},
+      {"evaluate", "", "--text", file},
+      {"average", "", "--output", folder / "mean"}};
+  for (const auto& command : commands) {
+    const auto expect = [&](const std::string& model, const std::string& found) {
+      std::vector<std::string> arguments = command;
+      arguments[1] = model;
+      expect_message(arguments, 1, "heed " + command[0] + ": expected a model folder at " + model + "; found " + found);
+    };
+    if (command[0] != "info") {  // it takes presets and configuration files, too
+      expect(none, "nothing");
+      expect(file, "a file");
+    }
+    expect(dir, "no config.json there");
+    (void)folder.write("dir/config.json", "{}");
+    expect(dir, "no model.safetensors there");
+    fs::remove(fs::path(dir) / "config.json");
+  }
+}
+
+TEST(Program, AFolderThatCannotBeMade) {
+  const Folder folder;
+  const std::string pairs = folder.write("two.tsv", "a\tb\nc\td\n");
+  const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+  expect_message({"train", "--pairs", pairs, "--output", pairs}, 2,
+                 "heed train: --output " + pairs + ": a file has that name; give a folder");
+  expect_message({"average", demo, "--output", pairs}, 2,
+                 "heed average: --output " + pairs + ": a file has that name; give a folder");
+  expect_message({"train", "--pairs", pairs, "--output", pairs + "/x"}, 1,
+                 "heed train: '" + pairs + "/x' cannot be made: Not a directory (name another folder with --output)");
+  expect_message({"average", demo, "--output", pairs + "/x"}, 1,
+                 "heed average: '" + pairs + "/x' cannot be made: Not a directory (name another folder with --output)");
+}
+
     EXPECT_EQ(run({"--help"}, {.output_file = "/dev/full"}).status, 1);
   }
   const Result closed = run({"info"}, {.output_file = "closed"});

@@ -42,7 +42,7 @@ TEST(Translate, AFileIsNoText) {
   EXPECT_EQ(run({"translate", kDemo, "x", "--input", file}).status, 2);
   EXPECT_EQ(run({"translate", kDemo, "--input", "-"}, {.input = "Where is the station?\n"}).out, "车站在哪里？\n");
   const Result missing = run({"translate", kDemo, "--input", "/no/such"});
-  EXPECT_EQ(missing.err, "heed translate: /no/such cannot be read: No such file or directory\n");
+  EXPECT_EQ(missing.err, "heed translate: '/no/such' cannot be read: No such file or directory\n");
 }
 
 TEST(Translate, ATerminalIsToldWhatIsRead) {
