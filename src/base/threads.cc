@@ -30,8 +30,8 @@ int initial_threads() {
     int count = 0;
     const auto [end, error] = std::from_chars(value.data(), value.data() + value.size(), count);
     const bool whole = error == std::errc{} && (end == value.data() + value.size() || *end == ',');
-    require(whole && count >= 1 && count <= kMaxThreads, "threads", name, " between 1 and ", kMaxThreads, "; found \"",
-            value, "\"");
+    require(whole && count >= 1 && count <= kMaxThreads, "threads", name, ": a whole number from 1 to ", kMaxThreads,
+            "; found \"", value, "\"");
     return count;
   }
   return available_cores();

@@ -258,6 +258,11 @@ TEST(Program, AWrongEnvironmentIsNamed) {
   const Result r = run({"info"}, {.environment = {"HEED_ISA=nonsense"}});
   EXPECT_EQ(r.status, 1);
   EXPECT_TRUE(r.err.starts_with("heed info: HEED_ISA: expected one of ")) << r.err;
+  for (const std::string name : {"HEED_NUM_THREADS", "OMP_NUM_THREADS"}) {
+    const Result threads = run({"info"}, {.environment = {"HEED_NUM_THREADS=", name + "=x"}});
+    EXPECT_EQ(threads.status, 1);
+    EXPECT_EQ(threads.err, "heed info: " + name + ": expected a whole number from 1 to 1024; found 'x'\n");
+  }
 }
 
 TEST(Program, OptionsOfTheCommandLine) {
@@ -337,11 +342,6 @@ TEST(Program, MissingModel) {
   expect_one_line(run({"train", "--config", "/no/such.toml", "--output", "/no/where"}), 1, "/no/such.toml");
 }
 
-TEST(Program, OutputThatCannotBeWritten) {
-  if (fs::exists("/dev/full")) {
-    const Result full = run({"info"}, {.output_file = "/dev/full"});
-    EXPECT_EQ(full.status, 1);
-    EXPECT_NE(full.err.find("o space left"), std::string::npos) << full.err;
 // A folder without a model is named in one form, whatever the command.
 TEST(Program, AFolderWithoutAModel) {
   const Folder folder;
@@ -387,6 +387,11 @@ TEST(Program, AFolderThatCannotBeMade) {
                  "heed average: '" + pairs + "/x' cannot be made: Not a directory (name another folder with --output)");
 }
 
+TEST(Program, OutputThatCannotBeWritten) {
+  if (fs::exists("/dev/full")) {
+    const Result full = run({"info"}, {.output_file = "/dev/full"});
+    EXPECT_EQ(full.status, 1);
+    EXPECT_NE(full.err.find("o space left"), std::string::npos) << full.err;
     EXPECT_EQ(run({"--help"}, {.output_file = "/dev/full"}).status, 1);
   }
   const Result closed = run({"info"}, {.output_file = "closed"});
