@@ -21,11 +21,11 @@ sentence=$(head -n 1 "$here/sentences.txt")
 "$heed" --quiet inspect "$model" --source "$sentence" --output "$output/attention.html" >/dev/null
 cat <<EOT
 
-Who attended to whom while the first one was translated (#cross/3/mean at the end of its address shows the last layer):
+Who attended to whom while the first one was translated:
   $(cd "$output" && pwd)/attention.html        (open it in a browser)
+How to read the page: docs/reading-attention.md
 
 Translate a file of your own, one sentence a line:
-  $heed translate $model < sentences.txt
-Train the model again from the raw text:
-  $heed train --config recipes/tatoeba-en-zh.toml --output build/en-zh
+  $heed translate $model < FILE.txt
+Train a model of your own in ten minutes: docs/tutorial.md
 EOT
