@@ -47,8 +47,10 @@ int run_average(const AverageCommand& o, Context& context) {
   }
   train::average_models(folders, o.output, {.dtype = o.dtype, .overwrite = o.force});
   const auto count = static_cast<int64_t>(folders.size());
-  message(context, count == 1 ? fmt::format("a copy of one model: {}", o.output)
-                              : fmt::format("the mean of {}: {}", counted(count, "model", "models"), o.output));
+  message(context, fmt::format("wrote {} to {}",
+                               count == 1 ? std::string("a copy of one model")
+                                          : "the mean of " + counted(count, "model", "models"),
+                               escaped(o.output)));
   return kSuccess;
 }
 

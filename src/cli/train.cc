@@ -6,7 +6,9 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/nearest_word.h"
 #include "cli/command.h"
+#include "cli/errors.h"
 #include "cli/json.h"
 #include "cli/progress.h"
 #include "heed/error.h"
@@ -24,7 +26,74 @@ struct TrainCommand {
   bool print_recipe = false;
 };
 
-train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
+struct Change {
+  std::string key, value;
+  bool own_option = false;  // --batch-tokens, not --set batch_tokens=
+
+  // As it was typed.
+  [[nodiscard]] std::string name() const {
+    if (!own_option) return "--set " + key;
+    std::string name = "--" + key;
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name;
+  }
+};
+
+// A message that begins with the key of `change` begins with what was typed instead.
+std::string with_typed_name(const std::string& text, const Change& change) {
+  return text.starts_with(change.key + ": ") ? change.name() + text.substr(change.key.size()) : text;
+}
+
+// What to say where the library refuses `change`: the library names keys, the user typed options.
+[[noreturn]] void refuse(const Change& change, const Error& error) {
+  const std::vector<train::RecipeField> fields = train::recipe_fields();
+  const auto field = std::find_if(fields.begin(), fields.end(), [&](const auto& f) { return f.key == change.key; });
+  if (field != fields.end()) {
+    std::string expected = field->type == "number" ? "a number" : field->type == "integer" ? "a whole number" : "";
+    if (!field->allowed.empty()) expected += (expected.empty() ? "" : ", ") + field->allowed;
+    throw UsageError(fmt::format("{} takes {}; found {}", change.name(), expected, in_quotes(change.value)));
+  }
+  if (std::string_view(error.what()).find("unknown key") == std::string_view::npos)
+    throw UsageError(with_typed_name(plain_message(error.what()), change));
+  std::vector<std::string_view> keys;
+  for (const train::RecipeField& known : fields) keys.emplace_back(known.key);
+  const std::string_view nearest = nearest_word(change.key, keys);
+  throw UsageError(
+      fmt::format("{}: a recipe has no such key; {}", escaped(change.name()),
+                  nearest.empty() ? "heed train --help lists them" : fmt::format("did you mean {}?", nearest)));
+}
+
+// Says which options give the text. The library asks for keys of a recipe.
+void require_text(const train::Recipe& recipe) {
+  const bool source = !recipe.train_source.empty(), target = !recipe.train_target.empty();
+  if (recipe.task != "translation") {
+    if (!source) throw UsageError("no training text: give --train-source FILE, or a recipe with --config");
+  } else if (recipe.pairs.empty() && !source && !target) {
+    throw UsageError(
+        "no training text: give --pairs FILE, or --train-source and --train-target, or a recipe with --config");
+  } else if (recipe.pairs.empty() && source != target) {
+    throw UsageError(fmt::format("--train-source and --train-target go together; found only --train-{}",
+                                 source ? "source" : "target"));
+  }
+}
+
+std::vector<Change> changes_of(const TrainCommand& o, const Context& context) {
+  std::vector<Change> changes;
+  for (const std::string& assignment : o.set) {
+    const size_t equals = assignment.find('=');
+    if (equals == std::string::npos || equals == 0)
+      throw UsageError(fmt::format("--set takes key=value; found {}", in_quotes(assignment)));
+    changes.push_back({.key = assignment.substr(0, equals), .value = assignment.substr(equals + 1)});
+  }
+  for (const auto& [key, value] : o.keys) changes.push_back({.key = key, .value = value, .own_option = true});
+  if (context.seed) changes.push_back({.key = "seed", .value = std::to_string(*context.seed), .own_option = true});
+  // The task and the preset decide what the model's keys change, so they come first.
+  std::stable_partition(changes.begin(), changes.end(),
+                        [](const Change& change) { return change.key == "task" || change.key == "preset"; });
+  return changes;
+}
+
+train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& changes) {
   train::Recipe recipe;
   const auto recorded = std::filesystem::path(o.output) / "recipe.json";
   std::error_code ignored;
@@ -35,26 +104,26 @@ train::Recipe make_recipe(const TrainCommand& o, const Context& context) {
   } else {
     train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
   }
-  std::vector<std::pair<std::string, std::string>> changes;
-  for (const std::string& assignment : o.set) {
-    const size_t equals = assignment.find('=');
-    if (equals == std::string::npos || equals == 0)
-      throw UsageError(fmt::format("--set takes key=value; found {}", in_quotes(assignment)));
-    changes.emplace_back(assignment.substr(0, equals), assignment.substr(equals + 1));
-  }
-  changes.insert(changes.end(), o.keys.begin(), o.keys.end());
-  if (context.seed) changes.emplace_back("seed", std::to_string(*context.seed));
-  // The task and the preset decide what the model's keys change, so they come first.
-  std::stable_partition(changes.begin(), changes.end(),
-                        [](const auto& change) { return change.first == "task" || change.first == "preset"; });
-  for (const auto& [key, value] : changes) {
+  for (const Change& change : changes) {
     try {
-      train::set_option(recipe, key, value);
+      train::set_option(recipe, change.key, change.value);
     } catch (const Error& error) {
-      throw UsageError(error.what());
+      refuse(change, error);
     }
   }
   return recipe;
+}
+
+// Throws where keys do not go together, and names an option where one of them was given as an option.
+void check_recipe(const train::Recipe& recipe, const std::vector<Change>& changes) {
+  try {
+    train::validate(recipe);
+  } catch (const Error& error) {
+    const std::string text = plain_message(error.what());
+    for (const Change& change : changes)
+      if (text.starts_with(change.key + ": ")) throw UsageError(with_typed_name(text, change));
+    throw;
+  }
 }
 
 // A report on a line of its own.
@@ -93,12 +162,15 @@ int64_t last_update(const std::filesystem::path& folder, int64_t reported) {
 }
 
 int run_train(const TrainCommand& o, Context& context) {
-  const train::Recipe recipe = make_recipe(o, context);
+  const std::vector<Change> changes = changes_of(o, context);
+  const train::Recipe recipe = make_recipe(o, changes);
   if (o.print_recipe) {
     print_line(train::to_json(recipe));
     return kSuccess;
   }
   if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");
+  check_recipe(recipe, changes);
+  if (!o.resume) require_text(recipe);
   install_signal_handlers();
   std::optional<ProgressBar> bar;  // its length is known with the first report
   train::Progress last;
@@ -150,8 +222,9 @@ void add_train_command(Options& options) {
   options.flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
-    options.group(field.key.starts_with("model.") ? "Keys of the model (defaults of the preset \"small\")"
-                                                  : "Keys of the recipe");
+    options.group(field.key.starts_with("model.")
+                      ? "Keys of the model (defaults of the preset \"small\")"
+                      : "Keys of the recipe (in a recipe file, write _ for each -: max_updates = 800)");
     std::string name = "--" + field.key;
     std::replace(name.begin(), name.end(), '_', '-');  // --batch_tokens, as recipes write it, is understood too
     const Action set = [o, key = field.key](const std::string& value) { o->keys.emplace_back(key, value); };

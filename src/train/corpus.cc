@@ -45,15 +45,15 @@ std::string joined(std::span<const std::string> lines) {
 using Message = std::function<void(std::string_view)>;
 
 std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std::span<const std::string> lines,
-                                                      std::string_view what, const Message& message) {
+                                                      std::string_view who, const Message& message) {
   if (recipe.tokenizer == "characters") return text::train_characters(lines);
   if (recipe.tokenizer == "pieces") return text::train_pieces(lines);
   auto tokenizer = text::train_sentencepiece(
       lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed, .nearest = true});
   if (const int64_t found = tokenizer->vocabulary(); found != recipe.vocabulary) {
-    message("vocabulary of " + std::to_string(found) + " for the " + std::string(what) + ", " +
-            (found < recipe.vocabulary ? "the most that this text allows" : "which its characters need") +
-            ", instead of " + std::to_string(recipe.vocabulary));
+    message(std::string(who) + " a vocabulary of " + std::to_string(found) + ", " +
+            (found < recipe.vocabulary ? "the most that this text allows" : "the fewest that its characters need") +
+            "; " + std::to_string(recipe.vocabulary) + " was asked for");
   }
   return tokenizer;
 }
@@ -62,16 +62,16 @@ void train_tokenizers(const Recipe& recipe, const Text& train, const Message& me
   const bool translation = recipe.task == "translation";
   if (recipe.task == "language_model" && recipe.tokenizer == "characters") {
     const std::string text = joined(train.source);  // with its line ends
-    corpus.target = make_tokenizer(recipe, std::span(&text, 1), "text", message);
+    corpus.target = make_tokenizer(recipe, std::span(&text, 1), "the text gets", message);
   } else if (recipe.task == "language_model") {
-    corpus.target = make_tokenizer(recipe, train.source, "text", message);
+    corpus.target = make_tokenizer(recipe, train.source, "the text gets", message);
   } else if (translation && recipe.shared_vocabulary) {
     std::vector<std::string> both = train.source;
     both.insert(both.end(), train.target.begin(), train.target.end());
-    corpus.source = corpus.target = make_tokenizer(recipe, both, "source and target", message);
+    corpus.source = corpus.target = make_tokenizer(recipe, both, "source and target get", message);
   } else {
-    corpus.source = make_tokenizer(recipe, train.source, translation ? "source" : "text", message);
-    if (translation) corpus.target = make_tokenizer(recipe, train.target, "target", message);
+    corpus.source = make_tokenizer(recipe, train.source, translation ? "the source gets" : "the text gets", message);
+    if (translation) corpus.target = make_tokenizer(recipe, train.target, "the target gets", message);
   }
 }
 
@@ -150,7 +150,8 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     require(!train.source.empty(), "train", recipe.pairs, ": pairs to train on; found none outside valid_fraction");
   } else {
     require(!recipe.train_source.empty() && !recipe.train_target.empty(), "train",
-            "pairs, or train_source and train_target; found neither");
+            "pairs, or train_source and train_target; found ",
+            recipe.train_source.empty() && recipe.train_target.empty() ? "neither" : "one of the two texts");
     train = read_parallel(recipe.train_source, recipe.train_target);
   }
   if (!recipe.valid_source.empty()) valid = read_parallel(recipe.valid_source, recipe.valid_target);

@@ -1,6 +1,7 @@
 // The training loop: update, report, validate, save; and what is done at the end.
 #include <chrono>
 #include <cmath>
+#include <cstdio>
 
 #include "base/files.h"
 #include "heed/error.h"
@@ -142,7 +143,9 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
                {"parameters", model_->parameter_count()},
                {"training_batches", corpus_.train->batches(state_.epoch)}});
   if (recipe_.precision == "bf16" && !multiplies_bf16()) {
-    message("precision bf16 is f32 here: " + std::string(heed::to_string(active_isa())) + " does not multiply bf16");
+    const bool chosen = active_isa() != available_isas().back();  // HEED_ISA or set_isa() asked for a slower one
+    message((chosen ? "the instruction set " + std::string(heed::to_string(active_isa())) : "this processor") +
+            " cannot multiply bf16; training runs in f32");
   }
   constexpr int64_t kMegabyte = 1000 * 1000;
   message(counted(model_->parameter_count(), "parameter", "parameters") + ", " +
@@ -324,7 +327,9 @@ void Trainer::finish(Outcome outcome) {
     line["loss"] = valid.loss;
     line["perplexity"] = std::exp(valid.loss);
     if (valid.bleu) line["bleu"] = *valid.bleu;
-    message("validation loss of the model: " + io::json_text(valid.loss));
+    char loss[64];
+    std::snprintf(loss, sizeof loss, "%.4f", valid.loss);
+    message(std::string("validation loss of the model: ") + loss);
   }
   line["seconds"] = seconds();
   log_->write(line);
@@ -359,7 +364,7 @@ Outcome Trainer::run() {
 void require_unused(const fs::path& folder, const CheckpointStore& store) {
   const bool used = !store.empty() || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
   require(!used, "train", files::quoted(folder),
-          ": a folder without a model or a training; found one (continue it with resume, or name another folder)");
+          ": a folder without a model or a training; found one (go on with --resume, or name another folder)");
 }
 
 // A run that was killed before its first checkpoint begins again. One with a model has had checkpoints.

@@ -89,6 +89,10 @@ TEST(Training, FromTextToTranslations) {
     const Result r = run(with(corpus.train(model, "300"), "--json"));
     ASSERT_EQ(r.status, 0) << r.err;
     EXPECT_NE(r.err.find("validation"), std::string::npos) << r.err;
+    const std::string last = "validation loss of the model: ";
+    const size_t at = r.err.find(last);
+    ASSERT_NE(at, std::string::npos) << r.err;
+    EXPECT_EQ(r.err.find('\n', at) - at, last.size() + 6) << "four decimals: " << r.err.substr(at);
     EXPECT_EQ(r.err.find('\x1b'), std::string::npos) << "no terminal, no colours";
     const auto json = nlohmann::json::parse(r.out);
     EXPECT_EQ(json["outcome"], "finished");
@@ -213,10 +217,10 @@ TEST(Training, FromTextToTranslations) {
     EXPECT_EQ(r.status, 0) << r.err;
     EXPECT_EQ(run({"translate", mean}, {.input = "3 7\n"}).status, 0);
     EXPECT_EQ(run({"average", model, "--last", "99", "--output", mean + "2"}).status, 1);
-    EXPECT_NE(r.err.find("the mean of 2 models: "), std::string::npos) << r.err;
+    EXPECT_NE(r.err.find("wrote the mean of 2 models to " + mean + "\n"), std::string::npos) << r.err;
     const Result one = run({"average", model, "--output", mean + "3"});
     EXPECT_EQ(one.status, 0) << one.err;
-    EXPECT_EQ(one.err.find("1 models"), std::string::npos) << one.err;
+    EXPECT_EQ(one.err, "wrote a copy of one model to " + mean + "3\n");
     const auto json = nlohmann::json::parse(run({"info", model, "--json"}).out);
     EXPECT_EQ(json["config"]["width"], 32);
   }
