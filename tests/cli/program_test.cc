@@ -249,6 +249,7 @@ TEST(Program, AWrongConfigurationIsNamed) {
   const Result broken = run({"train", "--config", recipe, "--output", folder / "run"});
   EXPECT_TRUE(broken.err.starts_with("heed train: " + recipe + ": expected JSON; found parse error")) << broken.err;
   (void)folder.write("config.json", "{\"heads\": \"eight\"}");
+  (void)folder.write("model.safetensors", "");
   const std::string path = fs::path(file).parent_path();
   const Result key = run({"translate", path, "x"});
   EXPECT_EQ(key.err, "heed translate: " + file + ": key 'heads': expected a whole number; found 'eight'\n");
@@ -261,7 +262,9 @@ TEST(Program, AWrongEnvironmentIsNamed) {
   for (const std::string name : {"HEED_NUM_THREADS", "OMP_NUM_THREADS"}) {
     const Result threads = run({"info"}, {.environment = {"HEED_NUM_THREADS=", name + "=x"}});
     EXPECT_EQ(threads.status, 1);
-    EXPECT_EQ(threads.err, "heed info: " + name + ": expected a whole number from 1 to 1024; found 'x'\n");
+    // The runtime of OpenMP may complain of its own variable before.
+    EXPECT_TRUE(threads.err.ends_with("heed info: " + name + ": expected a whole number from 1 to 1024; found 'x'\n"))
+        << threads.err;
   }
 }
 
