@@ -116,7 +116,7 @@ void Options::refuse_unknown(const std::string& name, std::span<const std::strin
     for (const auto& option : at->options_)
       if (!option->positional()) names.push_back(option->name());
   }
-  if (parent_ == nullptr) names.push_back("--version");
+  if (parent_ == nullptr) names.emplace_back("--version");
   const std::string_view nearest = nearest_word(with_dashes(name), names);
   throw UsageError(fmt::format(
       "there is no option {}; {}", escaped(name),

@@ -127,7 +127,7 @@ inline bool update(const Tile& tile, const Block& block, float* scores, State& s
   };
   while (lane + 3 * kLanes <= width) lanes.template operator()<3>();
   while (lane + 2 * kLanes <= width) lanes.template operator()<2>();
-  while (lane < width) lanes.template operator()<1>();
+  while (lane < width) lanes.template operator()<1>();  // NOLINT: it moves `lane`
   return grew;
 }
 
