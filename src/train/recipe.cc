@@ -27,7 +27,7 @@ using io::Json;
 // Assigns one JSON value to a field of `recipe`. The message names `where` and the key.
 void assign(Recipe& recipe, const FieldEntry& field, const Json& value, std::string_view function,
             const std::string& where) {
-  const auto wrong = [&](std::string expected) {
+  const auto wrong = [&](const std::string& expected) {
     const std::string range = field.allowed.words.empty() ? field.allowed.text() : "";
     fail(function, where, field.key, ": ", expected, range.empty() ? "" : ", " + range, "; found ",
          io::json_text(value));
