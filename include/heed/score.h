@@ -193,7 +193,7 @@ HEED_INLINE void run(const F& function, const Block& block) {
 
 using Run = void (*)(const void*, const Block&);
 
-// GCC takes the instructions of independent numbers in turn only if it orders them before it hands out registers.
+// Interleaves the instructions of independent lanes: GCC does so only if it schedules before register allocation.
 #if defined(__GNUC__) && !defined(__clang__)
 #define HEED_IN_TURN , optimize("schedule-insns", "sched-pressure")
 #else

@@ -11,6 +11,9 @@ namespace {
 
 constexpr size_t kOnce = size_t{1} << 30;  // zlib counts in 32 bits
 
+}  // namespace
+
+// (Not in an unnamed namespace: ByteStream::Gzip has one.)
 class Inflater {
  public:
   explicit Inflater(int window_bits, std::string_view function) {
@@ -41,28 +44,91 @@ class Inflater {
   int status_ = Z_OK;
 };
 
-}  // namespace
-
 bool is_gzip(std::string_view bytes) {
   return bytes.size() >= 2 && static_cast<uint8_t>(bytes[0]) == 0x1f && static_cast<uint8_t>(bytes[1]) == 0x8b;
 }
 
-std::string gunzip(std::string_view bytes, int64_t limit, const std::string& name, std::string_view function) {
-  Inflater inflater(15 + 16, function);
-  std::string out;
-  std::string chunk(size_t{1} << 18, '\0');
-  while (true) {
-    const size_t got = inflater.step(bytes, chunk);
-    require(static_cast<int64_t>(got) <= limit - static_cast<int64_t>(out.size()), function, name, ": at most ", limit,
-            " bytes after decompression; there are more");
-    out.append(chunk, 0, got);
-    if (inflater.status() == Z_STREAM_END) {
-      if (!is_gzip(bytes)) return out;  // bytes after the last member are padding, as for gzip(1)
-      inflater.reset();
+struct ByteStream::Gzip {
+  explicit Gzip(std::string_view function) : inflater(15 + 16, function), input(size_t{1} << 18, '\0') {}
+  Inflater inflater;
+  std::string input;
+  std::string_view rest;  // of what was read into `input`
+  int64_t taken = 0;      // bytes of the file that were read into `input`
+  bool ended = false;
+};
+
+ByteStream::ByteStream(const Path& file, std::string_view function) : file_(file, function), function_(function) {
+  char start[2] = {};
+  if (file_.size() >= 2) file_.read_at(0, start, 2);
+  if (is_gzip({start, 2})) gzip_ = std::make_unique<Gzip>(function);
+}
+
+ByteStream::~ByteStream() = default;
+
+int64_t ByteStream::read(std::span<char> out) {
+  int64_t count = 0;
+  if (gzip_) {
+    count = read_gzip(out);
+  } else {
+    count = std::min<int64_t>(static_cast<int64_t>(out.size()), file_.size() - position_);
+    file_.read_at(position_, out.data(), count);
+  }
+  position_ += count;
+  return count;
+}
+
+int64_t ByteStream::read_gzip(std::span<char> out) {
+  // Text seldom shrinks below a tenth; a thousandth is where "zip bombs" begin.
+  const int64_t limit = (int64_t{1} << 28) + 200 * file_.size();
+  Gzip& gzip = *gzip_;
+  size_t count = 0;
+  const auto fill = [&] {
+    if (!gzip.rest.empty() || gzip.taken == file_.size()) return;
+    const int64_t bytes = std::min<int64_t>(static_cast<int64_t>(gzip.input.size()), file_.size() - gzip.taken);
+    file_.read_at(gzip.taken, gzip.input.data(), bytes);
+    gzip.taken += bytes;
+    gzip.rest = std::string_view(gzip.input).substr(0, static_cast<size_t>(bytes));
+  };
+  while (!gzip.ended && count < out.size()) {
+    fill();
+    const size_t got = gzip.inflater.step(gzip.rest, out.subspan(count));
+    count += got;
+    if (position_ + static_cast<int64_t>(count) > limit) {
+      file_.fail("at most " + std::to_string(limit) + " bytes after decompression; there are more");
+    }
+    if (gzip.inflater.status() == Z_STREAM_END) {
+      if (gzip.rest.size() == 1) {  // the two bytes that begin another member lie in two blocks
+        const char first = gzip.rest[0];
+        char second = 0;
+        if (gzip.taken < file_.size()) file_.read_at(gzip.taken, &second, 1);
+        const char both[2] = {first, second};
+        gzip.ended = gzip.taken == file_.size() || !is_gzip({both, 2});
+      } else {
+        fill();
+        gzip.ended = !is_gzip(gzip.rest);  // bytes after the last member are padding, as for gzip(1)
+      }
+      gzip.inflater.reset();
       continue;
     }
-    require(inflater.status() == Z_OK && (got > 0 || !bytes.empty()), function, name, ": a whole gzip file; ",
-            inflater.words());
+    const bool moved = got > 0 || !gzip.rest.empty() || gzip.taken < file_.size();
+    if (gzip.inflater.status() != Z_OK || !moved) file_.fail("a whole gzip file; " + gzip.inflater.words());
+  }
+  return static_cast<int64_t>(count);
+}
+
+void ByteStream::skip_to(int64_t position) {
+  if (position < position_) file_.fail("a later byte than " + std::to_string(position_) + " to go on at");
+  if (!gzip_) {
+    if (position > file_.size()) file_.fail("byte " + std::to_string(position) + " of the text; it is shorter");
+    position_ = position;
+    return;
+  }
+  std::string unused(size_t{1} << 18, '\0');
+  while (position_ < position) {
+    const auto wanted = std::min<int64_t>(position - position_, static_cast<int64_t>(unused.size()));
+    if (read(std::span(unused).first(static_cast<size_t>(wanted))) == 0) {
+      file_.fail("byte " + std::to_string(position) + " of the text; it is shorter");
+    }
   }
 }
 

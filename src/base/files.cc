@@ -221,6 +221,10 @@ uint32_t crc32(std::string_view bytes, uint32_t before) {
       ::crc32_z(before, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<z_size_t>(bytes.size())));
 }
 
+uint32_t crc32_of_both(uint32_t first, uint32_t second, int64_t second_bytes) {
+  return static_cast<uint32_t>(::crc32_combine(first, second, second_bytes));
+}
+
 Checksum checksum(const Path& file) {
   const InputFile input(file, "checksum");
   std::string chunk(static_cast<size_t>(std::min(kChunk, input.size())), '\0');

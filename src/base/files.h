@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -112,6 +113,8 @@ void sync_folder(const Path& folder, std::string_view function);
 
 // zlib's CRC-32: finds every single flipped bit and every burst up to 32 bits.
 [[nodiscard]] uint32_t crc32(std::string_view bytes, uint32_t before = 0);
+// The CRC-32 of two runs of bytes one after the other, from that of each and the length of the second.
+[[nodiscard]] uint32_t crc32_of_both(uint32_t first, uint32_t second, int64_t second_bytes);
 
 // Size and CRC-32 of a file, to be compared with what was written down when it was made.
 struct Checksum {
@@ -123,9 +126,32 @@ struct Checksum {
 [[nodiscard]] std::string to_string(const Checksum& checksum);  // "crc32:89abcdef:1234"
 
 [[nodiscard]] bool is_gzip(std::string_view bytes);
-// All members of a gzip file. Throws Error when damaged, or when more than `limit` bytes come out.
-[[nodiscard]] std::string gunzip(std::string_view bytes, int64_t limit, const std::string& name,
-                                 std::string_view function);
+// The contents of a file, of any size, one block after the other: of a gzip file, what all its members hold.
+class ByteStream {
+ public:
+  ByteStream(const Path& file, std::string_view function);
+  ~ByteStream();
+  ByteStream(const ByteStream&) = delete;
+  ByteStream& operator=(const ByteStream&) = delete;
+
+  [[nodiscard]] const InputFile& file() const { return file_; }
+  // Fills `out` as far as there is something; 0 bytes is the end. Throws Error where gzip data is damaged, or is larger
+  // than 200 times the file.
+  [[nodiscard]] int64_t read(std::span<char> out);
+  // Moves on to the byte `position` of the contents, which must not lie behind.
+  void skip_to(int64_t position);
+  [[nodiscard]] int64_t position() const { return position_; }
+
+ private:
+  [[nodiscard]] int64_t read_gzip(std::span<char> out);
+
+  InputFile file_;
+  std::string function_;
+  int64_t position_ = 0;
+  struct Gzip;
+  std::unique_ptr<Gzip> gzip_;  // none: a plain file
+};
+
 // Raw deflate data that must give exactly out.size() bytes.
 void inflate_exactly(std::string_view bytes, std::span<char> out, const std::string& name, std::string_view function);
 

@@ -9,6 +9,7 @@
 
 #include <csignal>
 
+#include "base/mapped_file.h"
 #include "base/scratch.h"
 
 namespace heed::files {
@@ -20,7 +21,7 @@ using test::Scratch;
 
 std::string gzipped(std::string_view text) {
   z_stream stream{};
-  EXPECT_EQ(deflateInit2(&stream, 9, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
+  EXPECT_EQ(deflateInit2(&stream, 5, Z_DEFLATED, 15 + 16, 9, Z_DEFAULT_STRATEGY), Z_OK);
   std::string out(text.size() + 100, '\0');
   stream.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(text.data()));
   stream.avail_in = static_cast<uInt>(text.size());
@@ -148,29 +149,85 @@ TEST(Checksum, IsZlibsAndSeesOneBit) {
   EXPECT_EQ(to_string(Checksum{.size = 9, .crc = 0xcbf43926u}), "crc32:cbf43926:9");
 }
 
-TEST(Gunzip, JoinsMembersAndHasALimit) {
+// Everything that a stream gives, `block` bytes at a time.
+std::string stream_of(const Path& file, size_t block = 1 << 16) {
+  ByteStream stream(file, "f");
+  std::string all, part(block, '\0');
+  while (const int64_t count = stream.read(part)) all.append(part, 0, static_cast<size_t>(count));
+  EXPECT_EQ(stream.position(), static_cast<int64_t>(all.size()));
+  return all;
+}
+
+TEST(ByteStream, GivesAPlainFileAndAllMembersOfAGzipFile) {
+  const Scratch scratch;
   const std::string one = gzipped("hello "), two = gzipped("world");
   EXPECT_TRUE(is_gzip(one));
   EXPECT_FALSE(is_gzip("hello"));
-  EXPECT_EQ(gunzip(one + two, 11, "x", "f"), "hello world");
-  expect_error([&] { (void)gunzip(one + two, 10, "x", "f"); }, "at most 10 bytes");
-  const std::string bomb = gzipped(std::string(10 << 20, '\0'));
-  expect_error([&] { (void)gunzip(bomb, 1 << 20, "x", "f"); }, "at most 1048576 bytes");
+  for (const size_t block : {1, 4, 1 << 16}) {
+    EXPECT_EQ(stream_of(scratch.file("f", "hello world"), block), "hello world");
+    EXPECT_EQ(stream_of(scratch.file("f", one + two), block), "hello world");
+    EXPECT_EQ(stream_of(scratch.file("f", one + "padding"), block), "hello ");
+    EXPECT_EQ(stream_of(scratch.file("f", ""), block), "");
+  }
+  std::string long_text;
+  for (int64_t i = 0; i < 300000; ++i) long_text += std::to_string(i * 7919 % 100003);
+  const std::string members = gzipped(long_text);  // more than one block of the file, the last one with its end
+  EXPECT_EQ(stream_of(scratch.file("f", members + members + two)), long_text + long_text + "world");
+  for (const int64_t begin : {int64_t{0}, int64_t{5}, int64_t{1} << 20}) {
+    for (const std::string& contents : {long_text, members}) {
+      ByteStream stream(scratch.file("f", contents), "f");
+      stream.skip_to(begin);
+      std::string part(10, '\0');
+      EXPECT_EQ(stream.read(part), 10);
+      EXPECT_EQ(part, long_text.substr(static_cast<size_t>(begin), 10));
+      expect_error([&] { stream.skip_to(begin); }, "a later byte");
+      expect_error([&] { stream.skip_to(int64_t{1} << 40); }, "it is shorter");
+    }
+  }
 }
 
-TEST(Gunzip, RefusesEveryPrefixAndNeverCrashesOnAFlippedBit) {
+TEST(ByteStream, HasALimit) {
+  const Scratch scratch;
+  const std::string member = gzipped(std::string(10 << 20, '\0'));
+  std::string bomb;
+  for (int i = 0; i < 38; ++i) bomb += member;
+  expect_error([&] { (void)stream_of(scratch.file("f", bomb)); }, "bytes after decompression; there are more");
+}
+
+TEST(ByteStream, RefusesEveryPrefixAndNeverCrashesOnAFlippedBit) {
+  const Scratch scratch;
   const std::string whole = gzipped("The quick brown fox jumps over the lazy dog, again and again and again.");
   for (size_t size = 2; size < whole.size(); ++size) {
-    expect_error([&] { (void)gunzip(whole.substr(0, size), 1000, "x", "f"); }, "a whole gzip file");
+    expect_error([&] { (void)stream_of(scratch.file("f", whole.substr(0, size))); }, "a whole gzip file");
   }
   for (size_t bit = 0; bit < 8 * whole.size(); ++bit) {
     std::string damaged = whole;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ (1 << (bit % 8)));
     try {
-      (void)gunzip(damaged, 1000, "x", "f");
+      (void)stream_of(scratch.file("f", damaged));
     } catch (const Error&) {
     }
   }
+}
+
+TEST(Checksum, OfTwoRunsIsThatOfBothTogether) {
+  EXPECT_EQ(crc32_of_both(crc32("12345"), crc32("6789"), 4), 0xcbf43926u);
+  EXPECT_EQ(crc32_of_both(crc32("123456789"), crc32(""), 0), 0xcbf43926u);
+}
+
+TEST(MappedFile, GivesTheBytesAndNoticesAnotherSize) {
+  const Scratch scratch;
+  const std::string bytes(100000, 'x');
+  const MappedFile mapped(scratch.file("f", bytes), "f");
+  EXPECT_EQ(mapped.bytes(), bytes);
+  mapped.release();
+  EXPECT_EQ(mapped.bytes(), bytes);
+  mapped.check();
+  std::filesystem::resize_file(scratch / "f", 50000);
+  expect_error([&] { mapped.check(); }, "a file that keeps its size, 100000 bytes, while it is read; found 50000");
+  EXPECT_EQ(MappedFile(scratch.file("e", ""), "f").bytes(), "");
+  expect_error([&] { MappedFile(scratch.path(), "f"); }, "found a folder");
+  expect_error([&] { MappedFile(scratch / "none", "f"); }, "No such file");
 }
 
 }  // namespace

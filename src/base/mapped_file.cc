@@ -1,0 +1,57 @@
+#include "base/mapped_file.h"
+
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <system_error>
+#include <utility>
+
+#include "base/files.h"
+#include "heed/error.h"
+
+namespace heed::files {
+
+MappedFile::MappedFile(std::filesystem::path file, std::string_view function)
+    : path_(std::move(file)), function_(function) {
+  const InputFile refuses_what_is_no_file(path_, function);
+  descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+  struct stat info {};
+  void* mapped = MAP_FAILED;
+  if (descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0) {
+    size_ = info.st_size;
+    if (size_ == 0) return;
+    mapped = ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor_, 0);
+  }
+  if (mapped == MAP_FAILED) {
+    const int error = errno;
+    if (descriptor_ >= 0) ::close(descriptor_);
+    fail("a file that can be mapped into memory; " + std::generic_category().message(error));
+  }
+  data_ = static_cast<const char*>(mapped);
+  // Sentences are read here and there: reading ahead would fetch what nobody asks for.
+  (void)::madvise(mapped, static_cast<size_t>(size_), MADV_RANDOM);
+}
+
+MappedFile::~MappedFile() {
+  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
+  if (descriptor_ >= 0) ::close(descriptor_);
+}
+
+void MappedFile::check() const {
+  struct stat info {};
+  if (::fstat(descriptor_, &info) != 0 || info.st_size != size_) {
+    fail("a file that keeps its size, " + std::to_string(size_) + " bytes, while it is read; found " +
+         std::to_string(info.st_size));
+  }
+}
+
+void MappedFile::release() const {
+  if (data_ != nullptr) (void)::madvise(const_cast<char*>(data_), static_cast<size_t>(size_), MADV_DONTNEED);
+}
+
+void MappedFile::fail(std::string_view what) const { heed::fail(function_, quoted(path_), ": ", what); }
+
+}  // namespace heed::files

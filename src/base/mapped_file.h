@@ -1,0 +1,41 @@
+// A file whose bytes are read through memory: the system fetches what is touched, and may drop it again.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <string_view>
+
+namespace heed::files {
+
+// A regular file, mapped for reading. It stays readable when its name is removed or given to another file. Where
+// another process makes it shorter, reading would end the program (SIGBUS): check() notices before.
+class MappedFile {
+ public:
+  // `function` is named in every message. Refuses what InputFile refuses.
+  MappedFile(std::filesystem::path file, std::string_view function);
+  ~MappedFile();
+  MappedFile(const MappedFile&) = delete;
+  MappedFile& operator=(const MappedFile&) = delete;
+
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+  [[nodiscard]] int64_t size() const { return size_; }
+  [[nodiscard]] std::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
+  // Throws Error where the file has another size than when it was opened.
+  void check() const;
+  // The pages that were read no longer count as memory of this process. They are fetched again when they are read.
+  void release() const;
+  [[noreturn]] void fail(std::string_view what) const;
+  void require(bool ok, std::string_view what) const {
+    if (!ok) fail(what);
+  }
+
+ private:
+  std::filesystem::path path_;
+  std::string function_;
+  int descriptor_ = -1;
+  int64_t size_ = 0;
+  const char* data_ = nullptr;
+};
+
+}  // namespace heed::files
