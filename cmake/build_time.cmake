@@ -1,6 +1,6 @@
 # What makes a first build quick: standard headers that are compiled once for all targets, and several files of a folder
-# compiled as one, because the headers take longer than the files. With ccache neither is the default. It keeps no file
-# that uses a precompiled header unless it is told to be sloppy, and it finds more of small files after a change.
+# compiled as one, because the headers take longer than the files. With ccache both are off: it does not keep files that
+# use a precompiled header, and after a change it can reuse more where each file is compiled by itself.
 if(HEED_CCACHE)
   set(first_build OFF)
 else()

@@ -34,6 +34,7 @@ endif()
 
 function(heed_folder name)
   file(GLOB_RECURSE sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/src/${name}/*.cc)
+  list(FILTER sources EXCLUDE REGEX "/plugin/")  # a plugin is a library of its own
   if(NOT sources)
     add_library(heed_${name} INTERFACE)
     target_link_libraries(heed_${name} INTERFACE ${ARGN})

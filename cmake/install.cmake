@@ -33,6 +33,9 @@ heed_install(heed)
 if(TARGET heed_program)
   install(TARGETS heed_program DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
+if(TARGET heed_mpi)  # what heed loads where mpirun has started it
+  install(TARGETS heed_mpi LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR}/heed)
+endif()
 if(TARGET heed_shared)  # beside a static heed, for the tests: cmake --install ... --component shared
   heed_install(heed_shared COMPONENT shared EXCLUDE_FROM_ALL)
 endif()

@@ -13,7 +13,7 @@ import sys
 
 RANKS = {
     "base": 0,
-    "tensor": 1, "kernels": 1,
+    "tensor": 1, "kernels": 1, "distributed": 1,
     "formats": 2, "ops": 2, "text": 2,
     "attention": 3,
     "autograd": 4,
@@ -29,8 +29,10 @@ RANKS = {
 FOLDER_OF_HEADER = {
     "cpu": "base", "error": "base", "export": "base", "lanes": "base", "memory": "base", "ops_options": "base",
     "tensor": "tensor",
+    "distributed": "distributed",
     "io": "formats", "ops": "ops", "text": "text",
     "attention": "attention", "attention_options": "attention", "attention_variants": "attention",
+    "distributed_attention": "attention",
     "kv_cache": "attention", "score": "attention",
     "autograd": "autograd", "nn": "nn", "models": "models", "generate": "generate", "inspect": "inspect",
     "train": "train", "pipelines": "pipelines",

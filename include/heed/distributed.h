@@ -1,0 +1,195 @@
+// Processes that work on one problem: ranks, and messages between them.
+//
+// A run has `size` ranks, numbered from 0. They are processes that `mpirun` or `srun` started (world()), threads of one
+// process (run_in_process(), for tests and for trying things out), or the one process there is (single()).
+//
+//   auto ranks = distributed::world();
+//   std::vector<std::string> hosts = ranks->gather_text(ranks->host(), 0);   // on rank 0: one a rank
+//
+// A message is bytes that another rank expects. No sum of floating-point numbers is ever left to the messages: MPI may
+// add in any order. What is added is sent whole and added by its receiver, in an order that the caller fixes.
+//
+// Each rank uses its Communicator from one thread at a time. All ranks call the functions for all (barrier, broadcast,
+// gather) in the same order.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/error.h"
+#include "heed/export.h"
+
+HEED_EXPORT_BEGIN
+namespace heed::distributed {
+
+// Another rank ended, or did not answer. The message names it and its host.
+class PeerError : public Error {
+ public:
+  PeerError(int rank, bool announced, const std::string& text) : Error(text), rank_(rank), announced_(announced) {}
+  [[nodiscard]] int rank() const { return rank_; }
+  // The rank has said itself why it ends: nobody else needs to.
+  [[nodiscard]] bool announced() const { return announced_; }
+
+ private:
+  int rank_;
+  bool announced_;
+};
+
+// Messages on different channels do not wait for each other. Those of one channel between two ranks arrive in order.
+enum class Channel : int { control = 1, gradients = 2, weights = 3, keys_values = 4, work = 5, failure = 6 };
+
+// One message on its way. Its memory must live until wait() has returned or done() was true.
+class Transfer {
+ public:
+  virtual ~Transfer() = default;
+
+ protected:
+  friend class Communicator;
+  [[nodiscard]] virtual bool poll() = 0;  // true once it is complete, and from then on
+  int peer_ = -1;
+};
+using TransferPtr = std::unique_ptr<Transfer>;
+
+class Communicator {
+ public:
+  virtual ~Communicator();
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  [[nodiscard]] int rank() const { return rank_; }
+  [[nodiscard]] int size() const { return size_; }
+  [[nodiscard]] const std::string& host(int rank) const { return places_[static_cast<size_t>(rank)].host; }
+  [[nodiscard]] const std::string& host() const { return host(rank_); }
+  [[nodiscard]] std::string name_of(int rank) const;     // "rank 1 (node3)", as messages write it
+  [[nodiscard]] virtual std::string engine() const = 0;  // "Open MPI v4.1.4 ...", "threads", "one process"
+
+  // Messages to and from another rank. The receiver must expect exactly as many bytes as are sent.
+  [[nodiscard]] TransferPtr start_send(std::span<const std::byte> bytes, int to, Channel channel);
+  [[nodiscard]] TransferPtr start_receive(std::span<std::byte> bytes, int from, Channel channel);
+  [[nodiscard]] bool done(Transfer& transfer);
+  // Returns when the message is complete. Throws PeerError where its peer has ended, has announced a failure, or was
+  // silent for longer than the timeout.
+  void wait(Transfer& transfer);
+  void send(std::span<const std::byte> bytes, int to, Channel channel) { wait(*start_send(bytes, to, channel)); }
+  void receive(std::span<std::byte> bytes, int from, Channel channel) { wait(*start_receive(bytes, from, channel)); }
+
+  // While it is alive, messages go on although this rank computes and waits for none. MPI moves them only when it is
+  // called, so a thread calls it now and then.
+  class ProgressScope {
+   public:
+    explicit ProgressScope(Communicator& ranks) : ranks_(ranks) { ranks_.keep_going(true); }
+    ~ProgressScope() { ranks_.keep_going(false); }
+    ProgressScope(const ProgressScope&) = delete;
+    ProgressScope& operator=(const ProgressScope&) = delete;
+
+   private:
+    Communicator& ranks_;
+  };
+
+  // For all ranks together.
+  void barrier();
+  void broadcast(std::span<std::byte> bytes, int root);
+  [[nodiscard]] std::string broadcast_text(const std::string& text,
+                                           int root);  // any length; `text` matters at the root
+  // The texts of all ranks, in their order, at the root; nothing elsewhere.
+  [[nodiscard]] std::vector<std::string> gather_text(const std::string& text, int root);
+  // all.size() is size() * mine.size(): what every rank gives, in the order of ranks, everywhere.
+  void all_gather(std::span<const std::byte> mine, std::span<std::byte> all);
+
+  // Called now and then while this rank waits: for whom, and for how many seconds so far.
+  void on_wait(std::function<void(int peer, double seconds)> f) { on_wait_ = std::move(f); }
+  // Whether another rank has announced that it ends.
+  [[nodiscard]] bool failure_announced();
+  // For a rank that can go on without another: a rank that has ended, announced or not, each one once. Nothing waits
+  // for it any more.
+  [[nodiscard]] std::optional<PeerError> lost_rank();
+  // For a rank that is done without another, which does not answer: nothing waits for it any more.
+  void give_up(int rank);
+  // Memory that a message may still read or write, kept as long as this object.
+  void keep(std::shared_ptr<const void> memory) { kept_.push_back(std::move(memory)); }
+  // Tells all other ranks that this one ends, and why. Their next wait throws PeerError with announced().
+  void announce_failure(std::string_view text);
+  // Ends the processes of all ranks. (Threads as ranks: their waits throw.)
+  [[noreturn]] virtual void abort(int status) = 0;
+
+  // How long a silent peer is waited for, in seconds. 0: for ever.
+  void set_timeout(double seconds) { timeout_ = seconds; }
+  [[nodiscard]] double timeout() const { return timeout_; }
+  [[nodiscard]] double seconds_waited() const { return waited_; }  // in wait() and the functions above
+  [[nodiscard]] int64_t bytes_sent() const { return sent_; }
+
+ protected:
+  Communicator(int rank, int size) : rank_(rank), size_(size), places_(static_cast<size_t>(size)) {}
+  // Exchanges the names of hosts and the numbers of processes. Called once, when messages can be sent.
+  void introduce(const std::string& host, int64_t process);
+  // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends.
+  void leave();
+  [[nodiscard]] bool gave_up() const { return gave_up_; }
+  [[nodiscard]] virtual TransferPtr begin_send(std::span<const std::byte> bytes, int to, int channel) = 0;
+  [[nodiscard]] virtual TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) = 0;
+
+  virtual void keep_going(bool /*on*/) {}
+
+ private:
+  struct Place {
+    std::string host;
+    int64_t process = 0;  // 0: not known
+    int64_t process_namespace = 0;
+  };
+  void look_for_failures();
+  [[nodiscard]] std::optional<PeerError> next_failure();
+  void check_peer(int peer, double silent) const;
+
+  int rank_, size_;
+  std::vector<Place> places_;
+  double timeout_ = 0;
+  std::function<void(int, double)> on_wait_;
+  double waited_ = 0;
+  int64_t sent_ = 0;
+  std::vector<TransferPtr> failure_receives_, failure_sends_;
+  std::vector<std::vector<std::byte>> failure_texts_;
+  std::vector<std::byte> own_failure_;
+  std::vector<std::shared_ptr<const void>> kept_;
+  bool gave_up_ = false;
+};
+
+// The one rank of a process that is alone.
+[[nodiscard]] std::unique_ptr<Communicator> single();
+
+// What started this process: with `mpirun -n 8` there are eight of them.
+struct Launch {
+  int rank = 0, size = 1;
+  std::string by;  // "mpirun", "srun"; empty: nothing that starts several
+};
+[[nodiscard]] Launch launch();
+
+// The ranks that mpirun or srun started, or single(). Throws Error where several were started and this heed was built
+// without MPI, or where MPI cannot be loaded: each process would work as if it were alone.
+[[nodiscard]] std::unique_ptr<Communicator> world();
+// What world() would use: "Open MPI v4.1.4", or why there is none.
+[[nodiscard]] std::string engine_found();
+
+// Calls f on `ranks` threads of this process, each with its own Communicator. The exception of the lowest rank that
+// failed by itself is thrown on. `delay`: seconds that every message takes, to see what a network does.
+void run_in_process(int ranks, const std::function<void(Communicator&)>& f, double delay = 0);
+
+// The bytes of numbers.
+template <class T>
+[[nodiscard]] std::span<const std::byte> bytes_of(std::span<const T> numbers) {
+  return std::as_bytes(numbers);
+}
+template <class T>
+[[nodiscard]] std::span<std::byte> writable_bytes_of(std::span<T> numbers) {
+  return std::as_writable_bytes(numbers);
+}
+
+}  // namespace heed::distributed
+HEED_EXPORT_END

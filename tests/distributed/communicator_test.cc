@@ -1,0 +1,212 @@
+// Ranks as threads: messages, the functions for all ranks, and what happens when a rank fails.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <numeric>
+#include <set>
+#include <thread>
+
+#include "base/message.h"
+#include "heed/distributed.h"
+
+namespace heed::distributed {
+namespace {
+
+template <class T>
+std::span<const std::byte> bytes(const std::vector<T>& numbers) {
+  return std::as_bytes(std::span(numbers));
+}
+template <class T>
+std::span<std::byte> writable(std::vector<T>& numbers) {
+  return std::as_writable_bytes(std::span(numbers));
+}
+
+class Ranks : public ::testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Counts, Ranks, ::testing::Values(1, 2, 3, 4, 5, 7, 8, 13));
+
+TEST_P(Ranks, AllGatherHasEveryPartInItsPlace) {
+  const int size = GetParam();
+  run_in_process(size, [&](Communicator& ranks) {
+    std::vector<int> mine = {ranks.rank() * 10, ranks.rank() * 10 + 1, -ranks.rank()};
+    std::vector<int> all(3 * static_cast<size_t>(size));
+    ranks.all_gather(bytes(mine), writable(all));
+    for (int r = 0; r < size; ++r) {
+      const auto at = static_cast<size_t>(3 * r);
+      ASSERT_EQ(all[at], r * 10);
+      ASSERT_EQ(all[at + 1], r * 10 + 1);
+      ASSERT_EQ(all[at + 2], -r);
+    }
+  });
+}
+
+TEST_P(Ranks, BroadcastFromEveryRoot) {
+  const int size = GetParam();
+  run_in_process(size, [&](Communicator& ranks) {
+    for (int root = 0; root < size; ++root) {
+      std::vector<double> numbers(5, ranks.rank() == root ? root + 0.5 : 0.0);
+      ranks.broadcast(writable(numbers), root);
+      for (const double number : numbers) ASSERT_EQ(number, root + 0.5);
+      const std::string text = ranks.rank() == root ? std::string(static_cast<size_t>(root) * 3, 'x') : "mine";
+      ASSERT_EQ(ranks.broadcast_text(text, root), std::string(static_cast<size_t>(root) * 3, 'x'));
+    }
+  });
+}
+
+TEST_P(Ranks, GatherTextToEveryRoot) {
+  const int size = GetParam();
+  run_in_process(size, [&](Communicator& ranks) {
+    for (int root = 0; root < size; ++root) {
+      const auto all = ranks.gather_text(std::string(static_cast<size_t>(ranks.rank()), 'a'), root);
+      if (ranks.rank() != root) {
+        ASSERT_TRUE(all.empty());
+        continue;
+      }
+      ASSERT_EQ(all.size(), static_cast<size_t>(size));
+      for (size_t r = 0; r < all.size(); ++r) ASSERT_EQ(all[r].size(), r);
+    }
+  });
+}
+
+TEST_P(Ranks, NobodyLeavesABarrierBeforeAllHaveArrived) {
+  const int size = GetParam();
+  std::atomic<int> arrived{0};
+  run_in_process(size, [&](Communicator& ranks) {
+    for (int round = 1; round <= 20; ++round) {
+      ++arrived;
+      ranks.barrier();
+      ASSERT_GE(arrived.load(), round * size);
+      ranks.barrier();
+    }
+  });
+}
+
+TEST(Messages, KeepTheirOrderAndTheirChannels) {
+  run_in_process(2, [](Communicator& ranks) {
+    if (ranks.rank() == 0) {
+      for (const int number : {1, 2, 3}) ranks.send(bytes(std::vector<int>{number}), 1, Channel::gradients);
+      ranks.send(bytes(std::vector<int>{9}), 1, Channel::weights);
+      return;
+    }
+    std::vector<int> weights(1), first(1), second(1), third(1);
+    ranks.receive(writable(weights), 0, Channel::weights);
+    const auto a = ranks.start_receive(writable(first), 0, Channel::gradients);
+    const auto b = ranks.start_receive(writable(second), 0, Channel::gradients);
+    const auto c = ranks.start_receive(writable(third), 0, Channel::gradients);
+    ranks.wait(*c);  // in the order they were begun, whichever is asked first
+    ranks.wait(*b);
+    ranks.wait(*a);
+    EXPECT_EQ(weights[0], 9);
+    EXPECT_EQ((std::vector<int>{first[0], second[0], third[0]}), (std::vector<int>{1, 2, 3}));
+  });
+}
+
+TEST(Messages, AreCounted) {
+  run_in_process(2, [](Communicator& ranks) {
+    const int64_t before = ranks.bytes_sent();
+    std::vector<float> numbers(1000);
+    if (ranks.rank() == 0) {
+      ranks.send(bytes(numbers), 1, Channel::weights);
+    } else {
+      ranks.receive(writable(numbers), 0, Channel::weights);
+    }
+    EXPECT_EQ(ranks.bytes_sent() - before, ranks.rank() == 0 ? 4000 : 0);
+  });
+}
+
+TEST(Messages, OfAnotherLengthAreErrors) {
+  const std::string text = heed::testing::message_of([] {
+    run_in_process(2, [](Communicator& ranks) {
+      std::vector<int> numbers(ranks.rank() == 0 ? 3 : 4);
+      if (ranks.rank() == 0) {
+        ranks.send(bytes(numbers), 1, Channel::weights);
+      } else {
+        ranks.receive(writable(numbers), 0, Channel::weights);
+      }
+    });
+  });
+  EXPECT_EQ(text, "[distributed] a message of 16 bytes; found 12");
+}
+
+TEST(Messages, GoToAnotherRank) {
+  const auto alone = single();
+  EXPECT_EQ(heed::testing::message_of([&] { alone->send({}, 0, Channel::work); }),
+            "[distributed] another rank, 0 to 0, to send to; found 0");
+  EXPECT_EQ(heed::testing::message_of([&] { (void)alone->start_receive({}, 1, Channel::work); }),
+            "[distributed] another rank, 0 to 0, to receive from; found 1");
+}
+
+TEST(Failures, AreToldToAllWhoWait) {
+  std::atomic<int> told{0};
+  const std::string text = heed::testing::message_of([&] {
+    run_in_process(4, [&](Communicator& ranks) {
+      if (ranks.rank() == 2) throw Error("[train] a disk with room; found none");
+      std::vector<int> never(1);
+      try {
+        ranks.receive(writable(never), 3 - ranks.rank(), Channel::weights);
+      } catch (const PeerError& error) {
+        EXPECT_TRUE(error.announced());
+        EXPECT_EQ(error.rank(), 2);
+        EXPECT_STREQ(error.what(),
+                     "[distributed] rank 2 (thread) to go on; it ended: [train] a disk with room; found none");
+        ++told;
+        throw;
+      }
+    });
+  });
+  EXPECT_EQ(text, "[train] a disk with room; found none");
+  EXPECT_EQ(told, 3);
+}
+
+TEST(Failures, ASilentPeerIsNamed) {
+  const std::string text = heed::testing::message_of([] {
+    run_in_process(2, [](Communicator& ranks) {
+      if (ranks.rank() == 1) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(500));
+        return;
+      }
+      ranks.set_timeout(0.2);
+      std::vector<int> never(1);
+      ranks.receive(writable(never), 1, Channel::weights);
+    });
+  });
+  EXPECT_EQ(text, "[distributed] an answer from rank 1 (thread) within 0.2 s; found none");
+}
+
+TEST(Failures, AnAbortEndsAll) {
+  EXPECT_THROW(run_in_process(3,
+                              [](Communicator& ranks) {
+                                if (ranks.rank() == 1) ranks.abort(1);
+                                ranks.barrier();
+                              }),
+               Error);
+}
+
+TEST(Delay, HoldsEveryMessageBack) {
+  const auto start = std::chrono::steady_clock::now();
+  run_in_process(
+      2, [](Communicator& ranks) { ranks.barrier(); }, 0.05);
+  EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
+}
+
+TEST(Launches, AreReadFromTheEnvironment) {
+  const std::set<std::string> names = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
+                                       "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};
+  for (const std::string& name : names) unsetenv(name.c_str());
+  EXPECT_EQ(launch().size, 1);
+  EXPECT_EQ(launch().by, "");
+  setenv("SLURM_PROCID", "3", 1);
+  EXPECT_EQ(launch().size, 1);  // the shell of a batch job
+  setenv("SLURM_STEP_NUM_TASKS", "4", 1);
+  EXPECT_EQ(launch().rank, 3);
+  EXPECT_EQ(launch().size, 4);
+  EXPECT_EQ(launch().by, "srun");
+  setenv("OMPI_COMM_WORLD_RANK", "x", 1);
+  setenv("OMPI_COMM_WORLD_SIZE", "2", 1);
+  EXPECT_EQ(launch().by, "srun");
+  setenv("OMPI_COMM_WORLD_RANK", "1", 1);
+  EXPECT_EQ(launch().by, "mpirun");
+  for (const std::string& name : names) unsetenv(name.c_str());
+}
+
+}  // namespace
+}  // namespace heed::distributed
