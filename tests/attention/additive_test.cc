@@ -2,6 +2,7 @@
 #include <functional>
 
 #include "attention/attention_case.h"
+#include "base/message.h"
 #include "heed/attention_variants.h"
 #include "heed/error.h"
 
@@ -208,19 +209,11 @@ TEST(AttentionAdditive, KeepsGarbageBehindABooleanMaskOut) {
 
 TEST(AttentionAdditive, SaysWhatItExpected) {
   const Fixture f(6, 3, 4, 5, false);
-  const auto message_of = [](const std::function<void()>& call) -> std::string {
-    try {
-      call();
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "no error";
-  };
-  EXPECT_EQ(message_of([&] { (void)attention_additive(f.q, f.k, f.v, Tensor::zeros({4})); }),
+  EXPECT_EQ(testing::message_of([&] { (void)attention_additive(f.q, f.k, f.v, Tensor::zeros({4})); }),
             "[attention_additive] weight (D) = (5) or (H, D) = (4, 5) in f32; found (4) in f32");
-  EXPECT_EQ(message_of([&] { (void)attention_additive(f.q, f.k, f.v, {}); }),
+  EXPECT_EQ(testing::message_of([&] { (void)attention_additive(f.q, f.k, f.v, {}); }),
             "[attention_additive] weight (D) = (5) or (H, D) = (4, 5) in f32; found none");
-  EXPECT_EQ(message_of([&] { (void)attention_additive(f.q, f.k, f.v, f.w, {.scale = 2.0f}); }),
+  EXPECT_EQ(testing::message_of([&] { (void)attention_additive(f.q, f.k, f.v, f.w, {.scale = 2.0f}); }),
             "[attention_additive] no scale (it belongs into weight); found one");
 }
 

@@ -30,7 +30,7 @@ TEST(AttentionErrors, SayWhatWasExpectedAndWhatWasFound) {
   EXPECT_CONTAINS(forward_error(kQuery, Tensor::zeros({2, 2, 6, 8}), kValue), "as many values as keys");
   EXPECT_CONTAINS(forward_error(kQuery, Tensor::zeros({2, 2, 7, 9}), kValue), "one head size");
   EXPECT_CONTAINS(forward_error(kQuery, Tensor::zeros({2, 3, 7, 8}), Tensor::zeros({2, 3, 7, 3})),
-               "a multiple of key/value heads; found 4 and 3");
+                  "a multiple of key/value heads; found 4 and 3");
 }
 
 TEST(AttentionErrors, OfOptions) {
@@ -41,28 +41,28 @@ TEST(AttentionErrors, OfOptions) {
   EXPECT_CONTAINS(option_error({.dropout = {.rate = std::nanf("")}}), "[0, 1)");
   EXPECT_CONTAINS(option_error({.mask = Tensor::zeros({5, 7})}), "a boolean mask (true = attends); found f32");
   EXPECT_CONTAINS(option_error({.mask = Tensor::zeros({5, 6}, DType::boolean)}),
-               "broadcasts to (B, H, L, S) = (2, 4, 5, 7); found (5, 6)");
+                  "broadcasts to (B, H, L, S) = (2, 4, 5, 7); found (5, 6)");
   EXPECT_CONTAINS(option_error({.bias = Tensor::zeros({1, 1, 1, 5, 7})}), "a bias");
   EXPECT_CONTAINS(option_error({.bias = Tensor::zeros({5, 7}, DType::f64)}), "a bias in f32; found f64");
   EXPECT_CONTAINS(option_error({.alibi_slopes = Tensor::zeros({2})}), "alibi_slopes of shape (H) = (4); found (2)");
   EXPECT_CONTAINS(option_error({.sinks = Tensor::zeros({4}, DType::f64)}), "sinks in f32");
   EXPECT_CONTAINS(option_error({.query_documents = Tensor::zeros({2, 5}, DType::i32)}), "or neither");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({2, 4, 5, 8})}}),
-               "an output of shape (2, 4, 5, 3) in f32; found (2, 4, 5, 8) in f32");
+                  "an output of shape (2, 4, 5, 3) in f32; found (2, 4, 5, 8) in f32");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({2, 4, 5, 3}, DType::f64)}}), "in f32; found");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({2, 4, 3, 5}).transpose(2, 3)}}),
-               "unit stride along its last axis and no strides of 0; found strides");
+                  "unit stride along its last axis and no strides of 0; found strides");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({5, 3}).expand({2, 4, 5, 3})}}), "strides of 0");
   const int32_t lengths[] = {7, 8};
   EXPECT_CONTAINS(option_error({.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2})}),
-               "key_lengths from 0 to S = 7; found 8 for sequence 1");
+                  "key_lengths from 0 to S = 7; found 8 for sequence 1");
 }
 
 TEST(AttentionErrors, NoOptionIsIgnored) {
   EXPECT_CONTAINS(option_error({.want = {.taps = {.map = {.largest = true}}}}), "as taps.map.largest is set");
   EXPECT_CONTAINS(option_error({.want = {.taps = {.row_scores = true}}}), "as taps.row_scores is set");
   EXPECT_CONTAINS(option_error({.score = score::RelativePosition{Tensor::zeros({4, 8}), 3}}),
-               "a table of shape (4, 7) for this score function and 4 heads; found (4, 8)");
+                  "a table of shape (4, 7) for this score function and 4 heads; found (4, 8)");
   EXPECT_CONTAINS(option_error({.score = score::RelativePosition{Tensor::zeros({2, 7}), 3}}), "found (2, 7)");
   EXPECT_CONTAINS(option_error({.score = score::Alibi{Tensor::zeros({5})}}), "a table of shape (4)");
   EXPECT_EQ(option_error({.score = score::RelativePosition{Tensor::zeros({4, 7}), 3}}), "");
@@ -75,23 +75,22 @@ TEST(AttentionErrors, OfBackward) {
     return message_of([&] { (void)attention_backward(d, kQuery, kKey, kValue, forward, {}, {.bias = bias}); });
   };
   EXPECT_EQ(error(d_output, r, false), "");
-  EXPECT_CONTAINS(error(Tensor::zeros({2, 4, 5, 4}), r, false),
-               "[attention_backward] d_output of shape (2, 4, 5, 3)");
+  EXPECT_CONTAINS(error(Tensor::zeros({2, 4, 5, 4}), r, false), "[attention_backward] d_output of shape (2, 4, 5, 3)");
   EXPECT_CONTAINS(error(d_output, attention(kQuery, kKey, kValue), false), "ask for it with want.logsumexp");
   EXPECT_CONTAINS(error(d_output, r, true), "a bias, as its gradient is wanted");
 }
 
 TEST(AttentionErrors, ReferenceAndPoolingCheckToo) {
   EXPECT_CONTAINS(message_of([] {
-                 (void)reference::attention(kQuery, kKey, Tensor::zeros({2, 2, 6, 3}));
-               }),
-               "[reference::attention] as many values as keys");
+                    (void)reference::attention(kQuery, kKey, Tensor::zeros({2, 2, 6, 3}));
+                  }),
+                  "[reference::attention] as many values as keys");
   EXPECT_CONTAINS(message_of([] { (void)alpha::gaussian(0); }), "a width above 0; found 0");
   EXPECT_CONTAINS(message_of([] {
-                 (void)attention_pooling(Tensor::zeros({1, 1}), Tensor::zeros({2, 1}), Tensor::zeros({2, 1}),
-                                         [](auto, auto) { return -1.0; });
-               }),
-               "a kernel that is 0 or more; found -1");
+                    (void)attention_pooling(Tensor::zeros({1, 1}), Tensor::zeros({2, 1}), Tensor::zeros({2, 1}),
+                                            [](auto, auto) { return -1.0; });
+                  }),
+                  "a kernel that is 0 or more; found -1");
   EXPECT_CONTAINS(message_of([] { (void)mask_from_blocked(Tensor::zeros({2})); }), "a boolean mask; found f32");
 }
 

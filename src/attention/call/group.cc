@@ -100,7 +100,11 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   }
   group.sequence = static_cast<uint32_t>(problem.sequence + b);
   group.first_head = static_cast<uint32_t>(first_head);
-  group.single_chunk = problem.keys <= kernels::kChunkKeys;
+  group.single_chunk = !problem.part && problem.keys <= kernels::kChunkKeys;
+  if (problem.part) {
+    group.first_query = problem.part->first_query;
+    group.first_key = problem.part->first_key;
+  }
   return group;
 }
 

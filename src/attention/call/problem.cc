@@ -32,18 +32,23 @@ void require_documents(std::string_view function, std::string_view name, const T
 
 }  // namespace
 
-int64_t AttentionProblem::key_length(int64_t b) const {
-  if (!options.key_lengths.defined()) return keys;
+int64_t AttentionProblem::whole_key_length(int64_t b) const {
+  if (!options.key_lengths.defined()) return part ? part->keys : keys;
   return options.key_lengths.data<int32_t>()[b * options.key_lengths.stride(0)];
 }
 
+int64_t AttentionProblem::key_length(int64_t b) const {
+  const int64_t length = whole_key_length(b);
+  return part ? std::clamp<int64_t>(length - part->first_key, 0, keys) : length;
+}
+
 int64_t AttentionProblem::offset(int64_t b) const {
-  const int64_t length = key_length(b);
-  return options.causal.enabled() ? bounded(options.causal.offset_for(queries, length)) : length - queries;
+  const int64_t length = whole_key_length(b), all_queries = part ? part->queries : queries;
+  return options.causal.enabled() ? bounded(options.causal.offset_for(all_queries, length)) : length - all_queries;
 }
 
 KeyRange AttentionProblem::unclamped_range(int64_t b) const {
-  const int64_t at = offset(b);
+  const int64_t at = offset(b) + (part ? part->first_query - part->first_key : 0);
   KeyRange range{-2 * kFar, 2 * kFar};
   if (options.window.left >= 0) range.begin = at - bounded(options.window.left);
   if (options.window.right >= 0) range.end = at + bounded(options.window.right) + 1;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -16,6 +17,12 @@ struct KeyRange {
   int64_t end = 0;
 };
 
+// Where a problem stands in a larger one, of which it has some queries and some keys.
+struct PartOfProblem {
+  int64_t queries = 0, keys = 0;  // of the larger one
+  int64_t first_query = 0, first_key = 0;
+};
+
 struct AttentionProblem {
   int64_t batch = 0;       // B
   int64_t sequence = 0;    // the number of its first sequence, for dropout
@@ -27,9 +34,10 @@ struct AttentionProblem {
   int64_t value_size = 0;  // Dv
   double scale = 1;
   AttentionOptions options;
-  Tensor additive;  // (H, D): the weights of additive scores; undefined: dot products
-  Tensor mask;      // expanded to (B, H, L, S), or undefined
-  Tensor bias;      // likewise
+  std::optional<PartOfProblem> part;  // where it is one: key_lengths and offset() are those of the larger problem
+  Tensor additive;                    // (H, D): the weights of additive scores; undefined: dot products
+  Tensor mask;                        // expanded to (B, H, L, S), or undefined
+  Tensor bias;                        // likewise
 
   // The score functions that are applied before the bias, in order, each with its table as dense f32 (or none); and the
   // same compiled for the instruction set in use.
@@ -44,7 +52,7 @@ struct AttentionProblem {
 
   [[nodiscard]] int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }  // query heads a key/value head
   [[nodiscard]] int64_t key_length(int64_t b) const;
-  // Query i stands at key position i + offset: for causal, window and ALiBi.
+  // Query i stands at key position i + offset: for causal, window and ALiBi. Both positions as in the larger problem.
   [[nodiscard]] int64_t offset(int64_t b) const;
   // The offset that score functions see: within +-2^30.
   [[nodiscard]] int64_t score_offset(int64_t b) const {
@@ -54,6 +62,10 @@ struct AttentionProblem {
   [[nodiscard]] KeyRange visible(int64_t b, int64_t i) const;
   // The keys of a query at position 0, before clamping; far outside where there is no bound.
   [[nodiscard]] KeyRange unclamped_range(int64_t b) const;
+
+ private:
+  // Of the larger problem, where this one is a part.
+  [[nodiscard]] int64_t whole_key_length(int64_t b) const;
 };
 
 // Throws Error, in the name of `function`, when shapes, dtypes or options do not fit. `dtype` is that of query, key,

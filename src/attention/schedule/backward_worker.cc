@@ -49,7 +49,7 @@ void BackwardWorker::run_tile(RowRange rows) {
   }
   if (d_query_rows_.convert()) gradients.d_query = d_query_rows_.buffer(rows);
   call_.engine->backward(group, operands_, gradients, rows.first, rows.count, scratch_.data());
-  if (d_query_rows_.convert()) d_query_rows_.write(rows);
+  if (d_query_rows_.convert() && gradients.parts.last) d_query_rows_.write(rows);
 }
 
 GradientRows::GradientRows(const Tensor& gradient, int64_t b, int64_t h, int64_t first, int64_t count, float* sums)

@@ -83,7 +83,7 @@ void ForwardWorker::run(int64_t n, int64_t tile, int64_t next) {
     outputs.prefetch = prefetch_.tile(n, output, columns, group.queries, rows, after);
   }
   engine.forward(group, operands_, outputs, rows.first, rows.count, scratch_.data());
-  if (convert_output) output_rows_.write(rows);
+  if (convert_output && outputs.parts.last) output_rows_.write(rows);
 }
 
 }  // namespace heed

@@ -238,7 +238,12 @@ template <class Unit>
 HWY_INLINE void backward_tile_with(const Tile& tile, const Unit& unit, const TileGradients& gradients,
                                    const BackwardScratch& w) {
   const AttentionGroup& group = tile.group;
-  if (gradients.d_query.data != nullptr) std::fill_n(w.d_query, tile.width * padded(group.size), 0.0f);
+  const int64_t d_query_floats = gradients.d_query.data != nullptr ? tile.width * padded(group.size) : 0;
+  if (gradients.parts.first) {
+    std::fill_n(w.d_query, d_query_floats, 0.0f);
+  } else {
+    std::copy_n(gradients.parts.sums, d_query_floats, w.d_query);
+  }
   float* score_rows[kTileQueries];
   if (gradients.d_scores.data != nullptr) {
     for (int64_t r = 0; r < tile.rows; ++r) {
@@ -294,7 +299,11 @@ HWY_INLINE void backward_tile_with(const Tile& tile, const Unit& unit, const Til
     if (turns != nullptr) turns->end(begin / kBlockKeys);
   }
   if (first < end) skip((end + kBlockKeys - 1) / kBlockKeys * kBlockKeys, gradients.key_end);
-  if (gradients.d_query.data != nullptr) write_query_gradient(tile, gradients, w);
+  if (!gradients.parts.last) {
+    std::copy_n(w.d_query, d_query_floats, gradients.parts.sums);
+  } else if (gradients.d_query.data != nullptr) {
+    write_query_gradient(tile, gradients, w);
+  }
 }
 
 }  // namespace

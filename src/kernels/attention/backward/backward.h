@@ -23,7 +23,7 @@ struct TileGradients {
   // Null where not wanted. d_key (S, padded(D)) and d_value (S, padded(Dv)) are added to, rows in order.
   float* d_key = nullptr;
   float* d_value = nullptr;
-  StridedRows<float> d_query;    // (G, L, D), unit column stride, written; needs the full range of keys
+  StridedRows<float> d_query;    // (G, L, D), unit column stride, written; needs all keys, in one call or in `parts`
   StridedRows<float> d_sink;     // (G, L): this row's part of the sink's gradient, written with d_query
   StridedRows<float> d_scores;   // (rows, key_end - key_begin) from the tile's first row, unit column stride, written
   double* d_table = nullptr;     // of the table of score function `table_stage`, added to, in an order of its own
@@ -32,7 +32,11 @@ struct TileGradients {
   int64_t key_begin = 0, key_end = 0;  // the keys to visit; key_begin a multiple of kBlockKeys
   KeyTurns* turns = nullptr;           // of d_key and d_value, with the full range of keys; null: the caller's alone
   Prefetch* prefetch = nullptr;        // as in the forward pass
+  TileParts parts;                     // of d_query
 };
+
+// Floats of TileParts::sums: the gradient of the tile's queries.
+[[nodiscard]] constexpr int64_t backward_sums_floats(int64_t size) { return kTileQueries * padded(size); }
 
 // Floats of scratch that one tile needs.
 [[nodiscard]] int64_t backward_scratch(const AttentionGroup& group);

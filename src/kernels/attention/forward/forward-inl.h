@@ -231,7 +231,11 @@ HWY_INLINE void forward_tile_with(const Tile& tile, const Unit& unit, const Tile
   State total, chunk;
   total.output = spare + kBlockKeys * tile.width;
   chunk.output = total.output + group.value_size * tile.width;
-  total.clear(tile.width);
+  if (outputs.parts.first) {
+    total.clear(tile.width);
+  } else {
+    load_state(tile, outputs.parts.sums, total);
+  }
 
   for_chunks(
       tile, total, chunk,
@@ -245,6 +249,7 @@ HWY_INLINE void forward_tile_with(const Tile& tile, const Unit& unit, const Tile
         unit.add_values(tile, block, partial, bits, scores, factors, grew, state);
       },
       [&](State& next) HWY_ATTR { merge(tile, next, total); });
+  if (!outputs.parts.last) return store_state(tile, total, outputs.parts.sums);
 
   HWY_ALIGN float factors[kTileQueries];
   finish(tile, outputs, total, factors);

@@ -16,7 +16,13 @@ struct TileOutputs {
   int64_t all_keys = 0;               // columns of weights and scores: beyond the attended length they get 0 and -inf
   float* kept = nullptr;              // where the tile leaves its scores, kept_scores_floats() of them; null: nowhere
   Prefetch* prefetch = nullptr;       // issued by the inner products; null: none
+  TileParts parts;                    // without `weights`, `scores` and `kept`
 };
+
+// Floats of TileParts::sums: the largest score and the sum of every row, whether there is an output, and the output.
+[[nodiscard]] constexpr int64_t forward_sums_floats(int64_t value_size) {
+  return 2 * kTileQueries + kStripe + kTileQueries * value_size;
+}
 
 // Floats in which a tile keeps all of its scores.
 [[nodiscard]] constexpr int64_t kept_scores_floats(int64_t keys) {

@@ -63,6 +63,24 @@ inline bool merge_sums(const Tile& tile, State& next, State& total, float* old_f
   return true;
 }
 
+// The state of a tile between the calls for two parts of its keys.
+inline void load_state(const Tile& tile, const float* sums, State& state) {
+  std::copy_n(sums, tile.width, state.largest);
+  std::copy_n(sums + kTileQueries, tile.width, state.sum);
+  state.empty = sums[2 * kTileQueries] != 0;
+  if (!state.empty) {
+    std::copy_n(sums + 2 * kTileQueries + kernels::kStripe, tile.group.value_size * tile.width, state.output);
+  }
+}
+inline void store_state(const Tile& tile, const State& state, float* sums) {
+  std::copy_n(state.largest, tile.width, sums);
+  std::copy_n(state.sum, tile.width, sums + kTileQueries);
+  sums[2 * kTileQueries] = state.empty ? 1.0f : 0.0f;
+  if (!state.empty) {
+    std::copy_n(state.output, tile.group.value_size * tile.width, sums + 2 * kTileQueries + kernels::kStripe);
+  }
+}
+
 // Clears the state and calls add(block, coverage, bits, state) for every block of keys [begin, end) in which some pair
 // is attended.
 template <class Add>

@@ -52,8 +52,8 @@ inline void apply_score_functions(const Tile& tile, const Block& block, float* s
   HWY_ALIGN int32_t head[kTileQueries], query[kTileQueries], key[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) {
     head[r] = static_cast<int32_t>(g.first_head) + static_cast<int32_t>(tile.head[r]);
-    query[r] = static_cast<int32_t>(tile.query[r]);
-    key[r] = static_cast<int32_t>(block.from);
+    query[r] = static_cast<int32_t>(g.first_query + tile.query[r]);
+    key[r] = static_cast<int32_t>(g.first_key + block.from);
   }
   score::Block b;
   b.scores = scores;
@@ -191,7 +191,8 @@ inline void find_kept(const Tile& tile, const Block& block, Bits& kept) {
     const uint64_t high = (uint64_t{g.sequence} << 32) | (g.first_head + static_cast<uint32_t>(tile.head[r]));
     uint64_t bits = 0;
     for (int64_t j = 0; j < block.count; j += 8) {
-      const uint64_t low = (static_cast<uint64_t>((block.from + j) / 8) << 32) | static_cast<uint32_t>(tile.query[r]);
+      const uint64_t low = (static_cast<uint64_t>((g.first_key + block.from + j) / 8) << 32) |
+                           static_cast<uint32_t>(g.first_query + tile.query[r]);
       const auto words = philox(g.dropout_seed, high, low);
       for (size_t n = 0; n < 8; ++n) {
         const uint32_t half = (n % 2 == 0) ? words[n / 2] & 0xFFFFu : words[n / 2] >> 16;
@@ -203,7 +204,7 @@ inline void find_kept(const Tile& tile, const Block& block, Bits& kept) {
 #else
   HWY_ALIGN uint32_t queries[kTileQueries], heads[kTileQueries];
   for (int64_t r = 0; r < tile.width; ++r) {
-    queries[r] = static_cast<uint32_t>(tile.query[r]);
+    queries[r] = static_cast<uint32_t>(g.first_query + tile.query[r]);
     heads[r] = g.first_head + static_cast<uint32_t>(tile.head[r]);
   }
   const auto threshold = hn::Set(kI, static_cast<int32_t>(g.dropout_threshold));
@@ -211,7 +212,7 @@ inline void find_kept(const Tile& tile, const Block& block, Bits& kept) {
     UV words[2] = {hn::Zero(kU), hn::Zero(kU)};
     for (int64_t j = 0; j < block.count; j += 8) {
       uint32_t k0 = static_cast<uint32_t>(g.dropout_seed), k1 = static_cast<uint32_t>(g.dropout_seed >> 32);
-      UV c[4] = {hn::Load(kU, queries + lane), hn::Set(kU, static_cast<uint32_t>((block.from + j) / 8)),
+      UV c[4] = {hn::Load(kU, queries + lane), hn::Set(kU, static_cast<uint32_t>((g.first_key + block.from + j) / 8)),
                  hn::Load(kU, heads + lane), hn::Set(kU, g.sequence)};
       for (int round = 0; round < 10; ++round) {
         UV a_high, a_low, b_high, b_low;

@@ -1,0 +1,32 @@
+// Layouts as the passes across ranks need them.
+#pragma once
+
+#include <span>
+
+#include "heed/distributed_attention.h"
+
+namespace heed::distributed {
+
+// The layout in which every block [begins[n], begins[n + 1]) lies on one rank: that of its first position in `layout`.
+// `begins` ascends from 0 to the length, both included.
+[[nodiscard]] SequenceLayout aligned(const SequenceLayout& layout, std::span<const int64_t> begins);
+
+// The runs of all ranks in the order of the positions.
+struct OwnedRun {
+  Run run;
+  int rank = 0;
+  int64_t first_row = 0;  // where it begins among the rows of its rank
+};
+[[nodiscard]] std::vector<OwnedRun> ordered_runs(const SequenceLayout& layout);
+
+// redistribute(), which adds the bytes sent to `sent`. Returns `rows` itself where the layouts are equal; an undefined
+// tensor stays one.
+[[nodiscard]] Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from,
+                                  const SequenceLayout& to, int64_t& sent);
+
+// The bytes of a contiguous tensor.
+[[nodiscard]] inline std::span<std::byte> bytes_of_tensor(const Tensor& tensor) {
+  return {static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())};
+}
+
+}  // namespace heed::distributed
