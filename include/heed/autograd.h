@@ -13,6 +13,7 @@
 #include <functional>
 #include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 #include "heed/attention.h"
@@ -93,6 +94,23 @@ class TrainingScope {
  private:
   void* before_;
   uint64_t seed_, step_, count_ = 0;
+};
+
+// While it is alive, backward() in this thread calls whole(i) as soon as it has added all it has to add to the gradient
+// of leaves[i]: then that gradient can be sent elsewhere while backward() goes on. The order is that of the tape.
+// Leaves that the loss does not depend on are not reported.
+class LeafGradientScope {
+ public:
+  LeafGradientScope(std::span<const Value> leaves, std::function<void(size_t)> whole);
+  ~LeafGradientScope();
+  LeafGradientScope(const LeafGradientScope&) = delete;
+  LeafGradientScope& operator=(const LeafGradientScope&) = delete;
+
+ private:
+  const void* before_;
+  std::function<void(size_t)> whole_;
+  std::vector<std::pair<const tape::Step*, size_t>> leaves_;  // sorted
+  friend struct tape::Graph;
 };
 
 // Elementwise. Shapes equal, or b's shape a suffix of a's (a bias, positions).

@@ -5,6 +5,7 @@
 #include "heed/error.h"             // the one exception type
 #include "heed/cpu.h"               // the machine, its kernels, threads
 #include "heed/memory.h"            // memory held by tensors
+#include "heed/distributed.h"       // ranks of many processes, and messages between them
 #include "heed/tensor.h"            // typed, strided views of shared memory
 #include "heed/io.h"                // safetensors, .npy, .npz
 #include "heed/text.h"              // tokenizers
@@ -12,6 +13,7 @@
 #include "heed/attention.h"         // attention and its gradient
 #include "heed/attention_variants.h"// ragged batches, additive attention, kernel regression
 #include "heed/kv_cache.h"          // keys and values kept for decoding
+#include "heed/distributed_attention.h"  // attention over a sequence of which each rank holds a part
 #include "heed/autograd.h"          // values that know their gradients
 #include "heed/nn.h"                // modules with named parameters
 #include "heed/models.h"            // encoder-decoder, decoder-only, encoder-only

@@ -229,8 +229,12 @@ struct LinearCrossEntropyResult {
 
 // ---- Reductions, optimizer, copies ----
 
-[[nodiscard]] double sum(const Tensor& x);                   // in double, fixed order
-[[nodiscard]] double mean(const Tensor& x);                  // NaN for an empty tensor
+[[nodiscard]] double sum(const Tensor& x);   // in double, fixed order
+[[nodiscard]] double mean(const Tensor& x);  // NaN for an empty tensor
+// The sums of squares of blocks of norm_block() elements of a contiguous x, in double. Added up in order for each
+// tensor, and then over the tensors, they give norm() squared, to the bit, whoever computes which blocks.
+[[nodiscard]] std::vector<double> block_squares(const Tensor& x);
+[[nodiscard]] int64_t norm_block();
 [[nodiscard]] double norm(std::span<const Tensor> tensors);  // Euclidean, of all elements together; in double
 
 // One update of a parameter and its two moments, in one pass. All four contiguous and of one shape.

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/distributed.h"
 #include "heed/export.h"
 #include "heed/generate.h"
 #include "heed/models.h"
@@ -76,10 +77,12 @@ struct Recipe {
   std::string pairs;  // or one TSV of source <tab> target [<tab> anything]
   double valid_fraction =
       0;  // of `pairs` or of a language model's text, held back from the end (text) or by hash (pairs)
+  std::string token_cache;  // a folder for the tokens of a text that is larger than memory; empty: they are in memory
   std::string tokenizer = "sentencepiece";  // "sentencepiece", "characters", "pieces"
   bool bpe = false;
   int64_t vocabulary = 8000;  // each side; or of both with shared_vocabulary
   bool shared_vocabulary = false;
+  int64_t vocabulary_lines = 2'000'000;   // sentencepiece: of a longer text the seed draws so many to train on
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
   double subword_sampling = 0;          // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
   int64_t subword_sampling_epochs = 0;  // epochs that draw; later ones read the most probable segmentation; 0: all
@@ -91,10 +94,12 @@ struct Recipe {
   AdamOptions adam;
   Schedule schedule{.warmup = -1};
   float label_smoothing = 0.1f;
-  float consistency = 0;          // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
-  int64_t consistency_from = 0;   // R-Drop begins after so many updates
-  double clip_norm = 0;           // 0: off
-  int64_t accumulate = 1;         // batches an update
+  float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
+  int64_t consistency_from = 0;  // R-Drop begins after so many updates
+  double clip_norm = 0;          // 0: off
+  int64_t accumulate = 1;        // batches an update
+  int64_t shards = 1;  // parts of each batch whose gradients are computed alone, so by as many processes at most
+  int64_t compare_every = 50;     // updates between comparisons of the weights and a gradient among processes; 0: never
   std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
   int64_t batch_tokens = 0;  // max(source, target) tokens a batch, padding included; 0: 4,096, or what suits the data
   int64_t batch_sentences = 0;  // or this many sentences (language model: windows of `context`); 0: by tokens
@@ -139,6 +144,10 @@ struct Progress {
   double gradient_norm = 0;
   double tokens_per_second = 0;  // target tokens
   double seconds = 0;            // since the start of training, earlier runs included
+  // Several processes, since the last report: the share of the time that this one waited for others, and the bytes that
+  // it sent them in each update.
+  double waiting = 0;
+  double bytes_an_update = 0;
   std::optional<double> valid_loss,
       valid_bleu;  // set in the report of a validation; loss without smoothing, nats a token
   bool best = false;
@@ -169,8 +178,16 @@ struct Callbacks {
 //
 // The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and
 // `end`.
+//
+// Where all ranks of `ranks` call it, they train one model together: each computes the gradients of some of the
+// recipe's shards. The model, the log's losses and every checkpoint have the bits of one process with the same recipe,
+// and any number of ranks up to recipe.shards can go on from any checkpoint. All ranks must see `folder`; rank 0 writes
+// it, and only its callbacks are called (but every rank's `stop` stops all). Throws PeerError where a rank is lost, and
+// Error on all ranks where recipes, texts, weights or gradients differ.
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
+[[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
+                            const Callbacks& callbacks, distributed::Communicator& ranks);
 
 struct AverageOptions {
   DType dtype = DType::f32;  // of the weights written: f16 or bf16 take half the size and are computed with in f32
@@ -194,6 +211,9 @@ struct EvaluateOptions {
   int64_t batch_tokens = 4096;
   int64_t context = 0;  // language models: the stream is cut into windows of this length; 0: the model's max_length
   uint64_t seed = 1;    // masked language models: which tokens are masked
+  // Ranks that share the work: all of them call the function, with the same model and text, and get the same bits as
+  // one alone.
+  distributed::Communicator* ranks = nullptr;
 };
 // Translation: ids without begin and end, sources[i] and targets[i] are a pair.
 [[nodiscard]] Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,

@@ -2,6 +2,7 @@
 #include "autograd/tape.h"
 
 #include <algorithm>
+#include <unordered_map>
 #include <utility>
 
 #include "heed/error.h"
@@ -11,6 +12,7 @@ namespace {
 
 thread_local bool recording_enabled = true;
 thread_local uint64_t last_sequence = 0;
+thread_local const LeafGradientScope* leaf_gradients = nullptr;
 
 const Tensor& undefined_tensor() {
   static const Tensor tensor;
@@ -80,6 +82,30 @@ struct Retire {
   }
 };
 
+// Counts how many steps will still add to the gradient of each leaf, where somebody wants to know.
+class LeafCount {
+ public:
+  explicit LeafCount(const std::vector<std::shared_ptr<Step>>& steps) {
+    if (leaf_gradients == nullptr) return;
+    for (const auto& step : steps) {
+      for (const auto& input : step->inputs) {
+        if (input != nullptr && input->leaf) ++left_[input.get()];
+      }
+    }
+  }
+  void after(const Step& step) {
+    if (left_.empty()) return;
+    for (const auto& input : step.inputs) {
+      if (input == nullptr || !input->leaf || --left_[input.get()] > 0) continue;
+      input->slot.complete();
+      Graph::report(*leaf_gradients, input.get());
+    }
+  }
+
+ private:
+  std::unordered_map<const Step*, int64_t> left_;
+};
+
 void run(const std::shared_ptr<Step>& root, float seed) {
   std::vector<std::shared_ptr<Step>> steps = reachable(root);
   for (const auto& step : steps) {
@@ -95,6 +121,7 @@ void run(const std::shared_ptr<Step>& root, float seed) {
     source.inputs = {root};
     Gradients(source, false).give(0, Tensor::full(root->shape, seed));
   }
+  LeafCount leaves(steps);
   for (auto& step : steps) {
     if (!step->leaf && step->slot.gradient.defined()) {
       step->slot.complete();
@@ -103,6 +130,7 @@ void run(const std::shared_ptr<Step>& root, float seed) {
       Gradients gradients(*step, step->slot.owned);
       step->backward(d_output, gradients);
     }
+    leaves.after(*step);
     retire(*step);
     step.reset();
   }
@@ -121,6 +149,11 @@ bool recording(std::initializer_list<const Value*> inputs) {
 bool recording(const std::vector<Value>& inputs) {
   return recording_enabled &&
          std::any_of(inputs.begin(), inputs.end(), [](const Value& v) { return v.requires_grad(); });
+}
+
+void Graph::report(const LeafGradientScope& scope, const Step* leaf) {
+  const auto found = std::lower_bound(scope.leaves_.begin(), scope.leaves_.end(), std::pair(leaf, size_t{0}));
+  if (found != scope.leaves_.end() && found->first == leaf) scope.whole_(found->second);
 }
 
 Value Graph::value(Tensor data, std::shared_ptr<Step> step) {
@@ -236,5 +269,17 @@ Value Value::record(Tensor data, const std::vector<Value>& inputs,
 NoGradScope::NoGradScope() : before_(std::exchange(recording_enabled, false)) {}
 NoGradScope::~NoGradScope() { recording_enabled = before_; }
 bool grad_enabled() { return recording_enabled; }
+
+LeafGradientScope::LeafGradientScope(std::span<const Value> leaves, std::function<void(size_t)> whole)
+    : before_(leaf_gradients), whole_(std::move(whole)) {
+  for (size_t i = 0; i < leaves.size(); ++i) {
+    const auto& step = tape::Graph::step(leaves[i]);
+    require(step != nullptr && step->leaf, "leaf_gradients", "leaves that require a gradient; found another value");
+    leaves_.emplace_back(step.get(), i);
+  }
+  std::sort(leaves_.begin(), leaves_.end());
+  leaf_gradients = this;
+}
+LeafGradientScope::~LeafGradientScope() { leaf_gradients = static_cast<const LeafGradientScope*>(before_); }
 
 }  // namespace heed

@@ -93,6 +93,8 @@ class Gradients {
 struct Graph {
   [[nodiscard]] static const std::shared_ptr<Step>& step(const Value& value) { return value.step_; }
   [[nodiscard]] static Value value(Tensor data, std::shared_ptr<Step> step);
+  // Calls the scope's function, if the leaf is one of its leaves.
+  static void report(const LeafGradientScope& scope, const Step* leaf);
 };
 
 // True where a value made from `inputs` would be recorded. Forward functions ask before they save anything.

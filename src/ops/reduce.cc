@@ -16,6 +16,15 @@ double sum(const Tensor& x_tensor) {
 
 double mean(const Tensor& x) { return sum(x) / static_cast<double>(x.numel()); }
 
+int64_t norm_block() { return kernels::kSumBlock; }
+
+std::vector<double> block_squares(const Tensor& x) {
+  require_dense(x, "block_squares", "x");
+  std::vector<double> sums(static_cast<size_t>((x.numel() + kernels::kSumBlock - 1) / kernels::kSumBlock));
+  if (!sums.empty()) kernels::block_sums_of_squares(x.data<float>(), x.numel(), sums.data());
+  return sums;
+}
+
 double norm(std::span<const Tensor> tensors) {
   double squares = 0;
   for (const Tensor& tensor : tensors) {

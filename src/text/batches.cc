@@ -8,9 +8,11 @@
 
 namespace heed::text {
 
-std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream) {
-  std::vector<int64_t> order(static_cast<size_t>(count));
-  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<int64_t>(i);
+namespace {
+
+template <class Index>
+void shuffled(std::span<Index> order, uint64_t seed, uint64_t stream) {
+  for (size_t i = 0; i < order.size(); ++i) order[i] = static_cast<Index>(i);
   // Fisher-Yates. The pick is the high half of 64 random bits times i + 1: its bias is below 2^-32.
   for (size_t i = order.size(); i-- > 1;) {
     const auto words = philox(seed, stream, i);
@@ -18,8 +20,17 @@ std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream) 
     const auto pick = static_cast<size_t>((static_cast<unsigned __int128>(bits) * (i + 1)) >> 64);
     std::swap(order[i], order[pick]);
   }
+}
+
+}  // namespace
+
+std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream) {
+  std::vector<int64_t> order(static_cast<size_t>(count));
+  shuffled(std::span(order), seed, stream);
   return order;
 }
+
+void permutation(std::span<uint32_t> order, uint64_t seed, uint64_t stream) { shuffled(order, seed, stream); }
 
 std::vector<std::vector<int64_t>> batches_by_tokens(std::span<const int64_t> lengths, int64_t max_tokens,
                                                     int64_t max_sentences, uint64_t seed, int64_t epoch) {

@@ -1,39 +1,79 @@
 // Lines of text files, plain or gzip.
-#include "base/files.h"
+#include "text/line_reader.h"
+
+#include <algorithm>
+
 #include "heed/error.h"
 #include "heed/text.h"
 
 namespace heed::text {
 namespace {
 
-constexpr int64_t kMaxText = int64_t{1} << 36;
+constexpr size_t kBlock = size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
 
-std::vector<std::string> read_lines(const std::filesystem::path& file) {
-  std::string contents = files::read_all(file, kMaxText, "read_lines");
-  const std::string name = files::quoted(file);
-  if (files::is_gzip(contents)) {
-    // Text seldom shrinks below a tenth; a thousandth is where "zip bombs" begin.
-    const int64_t limit = (int64_t{1} << 28) + 200 * static_cast<int64_t>(contents.size());
-    contents = files::gunzip(contents, limit, name, "read_lines");
+LineReader::LineReader(const std::filesystem::path& file, int64_t longest, std::string_view function)
+    : stream_(file, function), name_(files::quoted(file)), function_(function), longest_(longest) {
+  while (buffer_.size() < kByteOrderMark.size() && fill()) {
   }
-  std::string_view rest = contents;
-  if (rest.starts_with(kByteOrderMark)) rest.remove_prefix(kByteOrderMark.size());
-  require(!rest.empty(), "read_lines", name, ": at least one line; the file is empty");
+  if (buffer_.starts_with(kByteOrderMark)) at_ = kByteOrderMark.size();
+  require(at_ < buffer_.size() || fill(), function_, name_, ": at least one line; the file is empty");
+}
 
-  std::vector<std::string> lines;
-  while (!rest.empty()) {
-    const size_t end = std::min(rest.find('\n'), rest.size());
-    std::string_view line = rest.substr(0, end);
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-    if (line.ends_with('\r')) line.remove_suffix(1);
-    const size_t valid = valid_utf8_prefix(line);
-    require(valid == line.size(), "read_lines", name, ", line ", lines.size() + 1, ": UTF-8; byte ", valid + 1,
-            " of the line is not");
-    lines.emplace_back(line);
+// Another block behind what is left of the buffer.
+bool LineReader::fill() {
+  buffer_.erase(0, at_);
+  at_ = 0;
+  const size_t kept = buffer_.size();
+  buffer_.resize(kept + kBlock);
+  const int64_t got = stream_.read(std::span(buffer_).subspan(kept));
+  buffer_.resize(kept + static_cast<size_t>(got));
+  return got > 0;
+}
+
+bool LineReader::next(std::string_view& line) {
+  size_t end = buffer_.find('\n', at_);
+  while (end == std::string::npos) {
+    const size_t seen = buffer_.size() - at_;
+    require(static_cast<int64_t>(seen) <= longest_, function_, name_, ", line ", lines_ + 1, ": lines of at most ",
+            longest_, " bytes; found a longer one");
+    if (!fill()) {
+      if (buffer_.empty()) return false;
+      end = buffer_.size();
+      break;
+    }
+    end = buffer_.find('\n', seen);
   }
+  line = std::string_view(buffer_).substr(at_, end - at_);
+  at_ = std::min(end + 1, buffer_.size());
+  if (line.ends_with('\r')) line.remove_suffix(1);
+  require(static_cast<int64_t>(line.size()) <= longest_, function_, name_, ", line ", lines_ + 1, ": lines of at most ",
+          longest_, " bytes; found one of ", line.size());
+  const size_t valid = valid_utf8_prefix(line);
+  require(valid == line.size(), function_, name_, ", line ", lines_ + 1, ": UTF-8; byte ", valid + 1,
+          " of the line is not");
+  ++lines_;
+  return true;
+}
+
+void LineReader::skip_to(int64_t position, int64_t lines) {
+  const int64_t ahead = position - this->position();
+  if (ahead >= 0 && ahead <= static_cast<int64_t>(buffer_.size() - at_)) {
+    at_ += static_cast<size_t>(ahead);
+  } else {
+    buffer_.clear();
+    at_ = 0;
+    stream_.skip_to(position);
+  }
+  lines_ = lines;
+}
+
+std::vector<std::string> read_lines(const std::filesystem::path& file) {
+  LineReader reader(file);
+  std::vector<std::string> lines;
+  for (std::string_view line; reader.next(line);) lines.emplace_back(line);
   return lines;
 }
 

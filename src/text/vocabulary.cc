@@ -7,13 +7,13 @@
 // In tokens \n, \r and \\ stand for a line feed, a carriage return and a backslash.
 #include <algorithm>
 #include <charconv>
-#include <map>
 #include <unordered_map>
 
 #include "base/files.h"
 #include "heed/error.h"
 #include "text/tokenizers.h"
 #include "text/utf8.h"
+#include "text/vocabulary.h"
 
 namespace heed::text {
 namespace {
@@ -158,35 +158,35 @@ std::shared_ptr<const Tokenizer> vocabulary_tokenizer(std::vector<std::string> t
   return std::make_shared<VocabularyTokenizer>(std::move(tokens), special, characters);
 }
 
-std::shared_ptr<const Tokenizer> train_characters(std::span<const std::string> lines) {
-  std::map<std::string, int64_t, std::less<>> seen;  // UTF-8 sorts by code point
-  for (std::string_view line : lines) {
-    require_utf8(line, "train_characters");
-    while (!line.empty()) {
-      const size_t size = code_point_size(line);
-      const std::string_view character = line.substr(0, size);
-      if (!seen.contains(character)) seen.emplace(character, 0);
-      line.remove_prefix(size);
-    }
+void CharacterVocabulary::add(std::string_view text) {
+  require_utf8(text, "train_characters");
+  while (!text.empty()) {
+    const size_t size = code_point_size(text);
+    const std::string_view character = text.substr(0, size);
+    if (!seen_.contains(character)) seen_.emplace(character);
+    text.remove_prefix(size);
   }
-  require(!seen.empty(), "train_characters", "text to train on; found none");
+}
+
+std::shared_ptr<const Tokenizer> CharacterVocabulary::tokenizer() const {
+  require(!seen_.empty(), "train_characters", "text to train on; found none");
   std::vector<std::string> tokens = special_tokens();
-  for (const auto& [character, ignored] : seen) tokens.push_back(character);
+  tokens.insert(tokens.end(), seen_.begin(), seen_.end());
   return vocabulary_tokenizer(std::move(tokens), SpecialIds{}, true);
 }
 
-std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines, int64_t minimum) {
-  std::unordered_map<std::string, int64_t> counts;
-  for (std::string_view line : lines) {
-    require_utf8(line, "train_pieces");
-    while (!line.empty()) {
-      const size_t size = std::min(line.find(' '), line.size());
-      if (size > 0) ++counts[std::string(line.substr(0, size))];
-      line.remove_prefix(std::min(size + 1, line.size()));
-    }
+void PieceVocabulary::add(std::string_view text) {
+  require_utf8(text, "train_pieces");
+  while (!text.empty()) {
+    const size_t size = std::min(text.find(' '), text.size());
+    if (size > 0) ++counts_[std::string(text.substr(0, size))];
+    text.remove_prefix(std::min(size + 1, text.size()));
   }
+}
+
+std::shared_ptr<const Tokenizer> PieceVocabulary::tokenizer(int64_t minimum) const {
   std::vector<std::pair<std::string, int64_t>> sorted;
-  for (auto& [piece, count] : counts) {
+  for (const auto& [piece, count] : counts_) {
     if (count >= minimum) sorted.emplace_back(piece, count);
   }
   require(!sorted.empty(), "train_pieces", "pieces that are seen at least ", minimum, " times; found none");
@@ -196,6 +196,18 @@ std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines
   std::vector<std::string> tokens = special_tokens();
   for (auto& [piece, count] : sorted) tokens.push_back(std::move(piece));
   return vocabulary_tokenizer(std::move(tokens), SpecialIds{}, false);
+}
+
+std::shared_ptr<const Tokenizer> train_characters(std::span<const std::string> lines) {
+  CharacterVocabulary vocabulary;
+  for (const std::string& line : lines) vocabulary.add(line);
+  return vocabulary.tokenizer();
+}
+
+std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines, int64_t minimum) {
+  PieceVocabulary vocabulary;
+  for (const std::string& line : lines) vocabulary.add(line);
+  return vocabulary.tokenizer(minimum);
 }
 
 std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file) {

@@ -1,9 +1,8 @@
 // Adam and AdamW: the moments of every parameter; the arithmetic is ops::adam_step.
-#include <map>
-
 #include "heed/error.h"
 #include "heed/ops.h"
 #include "heed/train.h"
+#include "train/moments.h"
 
 namespace heed::train {
 
@@ -56,19 +55,10 @@ std::vector<std::pair<std::string, Tensor>> Adam::state() const {
 }
 
 void Adam::restore(const std::vector<std::pair<std::string, Tensor>>& state, int64_t steps) {
-  require(steps >= 0, "adam", "a number of steps, 0 or more; found ", steps);
-  std::map<std::string_view, const Tensor*> found;
-  for (const auto& [name, tensor] : state) found.emplace(name, &tensor);
-  const auto take = [&](const std::string& name, const Tensor& into) {
-    const auto it = found.find(name);
-    require(it != found.end(), "adam", "the moment ", name, "; found none");
-    require(it->second->shape() == into.shape() && it->second->dtype() == DType::f32, "adam", name, " of shape ",
-            into.shape(), " and f32; found ", it->second->shape(), " and ", it->second->dtype());
-    into.copy_from(*it->second);
-  };
+  const Moments found(state, steps);
   for (const Slot& slot : slots_) {
-    take("first." + slot.name, slot.first);
-    take("second." + slot.name, slot.second);
+    slot.first.copy_from(found.at("first." + slot.name, slot.first.shape()));
+    slot.second.copy_from(found.at("second." + slot.name, slot.second.shape()));
   }
   steps_ = steps;
 }

@@ -138,6 +138,12 @@ CheckpointStore::CheckpointStore(fs::path run_folder, Message message)
   }
 }
 
+CheckpointStore CheckpointStore::of_other_process(const fs::path& run_folder) {
+  CheckpointStore store;
+  store.folder_ = run_folder / "checkpoints";
+  return store;
+}
+
 fs::path CheckpointStore::path_of(int64_t update) const { return folder_ / step_name(update); }
 
 std::vector<int64_t> CheckpointStore::updates() const {
@@ -265,6 +271,13 @@ FolderLock::FolderLock(const fs::path& folder) {
     fail("train", files::quoted(folder), ": a folder that no other process trains in; ",
          error == EWOULDBLOCK ? "found one at work" : std::generic_category().message(error));
   }
+}
+
+void FolderLock::write(const std::string& text) const {
+  const bool written = ::ftruncate(descriptor_, 0) == 0 &&
+                       ::pwrite(descriptor_, text.data(), text.size(), 0) == static_cast<ssize_t>(text.size()) &&
+                       ::fsync(descriptor_) == 0;
+  require(written, "train", "a lock file that can be written; ", std::generic_category().message(errno));
 }
 
 FolderLock::~FolderLock() { ::close(descriptor_); }

@@ -45,6 +45,8 @@ class CheckpointStore {
   using Message = std::function<void(std::string_view)>;
   // Removes what an interrupted run left half written or half removed.
   CheckpointStore(std::filesystem::path run_folder, Message message);
+  // The store of another process, to load from.
+  [[nodiscard]] static CheckpointStore of_other_process(const std::filesystem::path& run_folder);
 
   [[nodiscard]] bool empty() const { return updates().empty(); }
   // The newest one that is complete and whole. A damaged one is renamed to damaged-*, with a message.
@@ -59,8 +61,11 @@ class CheckpointStore {
   [[nodiscard]] std::filesystem::path path_of(int64_t update) const;
   [[nodiscard]] std::vector<int64_t> updates() const;  // ascending
 
- private:
+  // Throws Error unless it is complete and whole.
   [[nodiscard]] LoadedCheckpoint load(int64_t update) const;
+
+ private:
+  CheckpointStore() = default;
   void remove(int64_t update) const;
   std::filesystem::path folder_;  // .../checkpoints
   Message message_;
@@ -73,6 +78,8 @@ class FolderLock {
   ~FolderLock();
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
+  // For other processes of the same training, which look for it.
+  void write(const std::string& text) const;
 
  private:
   int descriptor_ = -1;

@@ -3,10 +3,16 @@
 
 #include <algorithm>
 #include <map>
+#include <optional>
+#include <utility>
 
 #include "base/threads.h"
 #include "heed/error.h"
 #include "train/defaults.h"
+#include "train/mapped_data.h"
+#include "train/token_cache.h"
+#include "train/training_text.h"
+#include "train/vocabulary_trainer.h"
 
 namespace heed::train {
 
@@ -23,16 +29,6 @@ Text read_parallel(const std::string& source, const std::string& target) {
   return text;
 }
 
-// Source and target of one line of `pairs`.
-std::pair<std::string, std::string> split_pair(const std::string& line, const std::filesystem::path& file,
-                                               size_t number) {
-  const size_t first = line.find('\t');
-  require(first != std::string::npos, "read_pairs", file.string(), ", line ", number,
-          ": source <tab> target; found no tab");
-  const size_t second = std::min(line.find('\t', first + 1), line.size());
-  return {line.substr(0, first), line.substr(first + 1, second - first - 1)};
-}
-
 std::string joined(std::span<const std::string> lines) {
   std::string text;
   for (const std::string& line : lines) {
@@ -44,35 +40,13 @@ std::string joined(std::span<const std::string> lines) {
 
 using Message = std::function<void(std::string_view)>;
 
-std::shared_ptr<const text::Tokenizer> make_tokenizer(const Recipe& recipe, std::span<const std::string> lines,
-                                                      std::string_view who, const Message& message) {
-  if (recipe.tokenizer == "characters") return text::train_characters(lines);
-  if (recipe.tokenizer == "pieces") return text::train_pieces(lines);
-  auto tokenizer = text::train_sentencepiece(
-      lines, {.vocabulary = recipe.vocabulary, .bpe = recipe.bpe, .seed = recipe.seed, .nearest = true});
-  if (const int64_t found = tokenizer->vocabulary(); found != recipe.vocabulary) {
-    message(std::string(who) + " a vocabulary of " + std::to_string(found) + ", " +
-            (found < recipe.vocabulary ? "the most that this text allows" : "the fewest that its characters need") +
-            "; " + std::to_string(recipe.vocabulary) + " was asked for");
-  }
-  return tokenizer;
-}
-
 void train_tokenizers(const Recipe& recipe, const Text& train, const Message& message, Corpus& corpus) {
-  const bool translation = recipe.task == "translation";
-  if (recipe.task == "language_model" && recipe.tokenizer == "characters") {
-    const std::string text = joined(train.source);  // with its line ends
-    corpus.target = make_tokenizer(recipe, std::span(&text, 1), "the text gets", message);
-  } else if (recipe.task == "language_model") {
-    corpus.target = make_tokenizer(recipe, train.source, "the text gets", message);
-  } else if (translation && recipe.shared_vocabulary) {
-    std::vector<std::string> both = train.source;
-    both.insert(both.end(), train.target.begin(), train.target.end());
-    corpus.source = corpus.target = make_tokenizer(recipe, both, "source and target get", message);
-  } else {
-    corpus.source = make_tokenizer(recipe, train.source, translation ? "the source gets" : "the text gets", message);
-    if (translation) corpus.target = make_tokenizer(recipe, train.target, "the target gets", message);
-  }
+  VocabularyTrainer trainer(recipe, message);
+  for (size_t i = 0; i < train.source.size(); ++i) trainer.add(0, static_cast<int64_t>(i), train.source[i]);
+  for (size_t i = 0; i < train.target.size(); ++i) trainer.add(1, static_cast<int64_t>(i), train.target[i]);
+  const VocabularyTrainer::Tokenizers made = trainer.train();
+  corpus.source = made.source;
+  corpus.target = made.target;
 }
 
 // Indices of the pairs whose two sides have 1 to `longest` tokens.
@@ -126,52 +100,80 @@ void prepare_bleu(const Recipe& recipe, const Text& valid, Corpus& corpus) {
   }
 }
 
-void report_left_out(size_t count, std::string_view what, int64_t longest, const Message& message) {
-  if (count == 0) return;
-  message(std::to_string(count) + " " + std::string(what) + " left out: empty, or longer than " +
-          std::to_string(longest));
+// Training tokens that lie in recipe.token_cache; nothing where there is no such folder.
+std::optional<PreparedText> prepared(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
+                                     const Message& message, const CorpusOptions& options, Corpus& corpus) {
+  if (recipe.token_cache.empty()) return std::nullopt;
+  std::optional<PreparedText> found = prepare_tokens(recipe, folder, continued, message, options);
+  corpus.source = found->source;
+  corpus.target = found->target;
+  return found;
+}
+
+// What is said and asked about sentences that were tokenised, wherever they lie.
+void report_sentences(int64_t kept, int64_t all, std::string_view what, int64_t longest, const Message& message) {
+  const int64_t left_out = all - kept;
+  if (left_out > 0) {
+    message(std::to_string(left_out) + " " + std::string(what) + " left out: empty, or longer than " +
+            std::to_string(longest));
+  }
+  require(kept > 0, "train", what, " that are neither empty nor longer than ", longest, "; found none of ", all);
+}
+
+// The training part goes to `train`, but where there are `tokens` of it already.
+void read_pairs_of(const Recipe& recipe, const std::optional<PreparedText>& tokens, Text& train, Text& valid,
+                   Corpus& corpus) {
+  const auto lines = tokens ? tokens->held_back : text::read_lines(recipe.pairs);
+  for (size_t i = 0; i < lines.size(); ++i) {
+    const auto [source, target] = split_pair(lines[i], recipe.pairs, static_cast<int64_t>(i) + 1);
+    const bool held_back = tokens.has_value() || is_held_back(source, recipe.valid_fraction);
+    if (held_back) corpus.held_back.push_back(lines[i]);
+    Text& part = held_back ? valid : train;
+    part.source.emplace_back(source);
+    part.target.emplace_back(target);
+  }
+  require(tokens || !train.source.empty(), "train", recipe.pairs,
+          ": pairs to train on; found none outside valid_fraction");
 }
 
 void load_translation(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message,
-                      Corpus& corpus) {
+                      const CorpusOptions& options, Corpus& corpus) {
   Text train, valid;
   if (!recipe.pairs.empty()) {
     require(recipe.train_source.empty() && recipe.train_target.empty(), "train",
             "either pairs or train_source and train_target; found both");
-    const auto lines = text::read_lines(recipe.pairs);
-    for (size_t i = 0; i < lines.size(); ++i) {
-      auto [source, target] = split_pair(lines[i], recipe.pairs, i + 1);
-      const bool held_back = is_held_back(source, recipe.valid_fraction);
-      if (held_back) corpus.held_back.push_back(lines[i]);
-      Text& part = held_back ? valid : train;
-      part.source.push_back(std::move(source));
-      part.target.push_back(std::move(target));
-    }
-    require(!train.source.empty(), "train", recipe.pairs, ": pairs to train on; found none outside valid_fraction");
   } else {
     require(!recipe.train_source.empty() && !recipe.train_target.empty(), "train",
             "pairs, or train_source and train_target; found ",
             recipe.train_source.empty() && recipe.train_target.empty() ? "neither" : "one of the two texts");
+  }
+  const std::optional<PreparedText> tokens = prepared(recipe, folder, continued, message, options, corpus);
+  if (!recipe.pairs.empty()) {
+    read_pairs_of(recipe, tokens, train, valid, corpus);
+  } else if (!tokens) {
     train = read_parallel(recipe.train_source, recipe.train_target);
   }
   if (!recipe.valid_source.empty()) valid = read_parallel(recipe.valid_source, recipe.valid_target);
 
-  if (continued) {
+  if (tokens) {
+    // they came with their tokenizers
+  } else if (continued) {
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
     corpus.target = recipe.shared_vocabulary ? corpus.source : text::Tokenizer::load(folder, text::Side::target);
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
+  const auto limits = [&](int64_t tokens_of_all, uint64_t seed) -> BatchLimits {
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens_of_all);
+    return {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed};
+  };
   const auto encode_pairs = [&](Text& text, int64_t longest, std::string_view what, uint64_t seed, double sampling) {
     auto sources = encode_all(*corpus.source, text.source);
     auto targets = encode_all(*corpus.target, text.target);
     const auto kept = usable(sources, targets, longest);
-    report_left_out(sources.size() - kept.size(), what, longest, message);
-    require(!kept.empty(), "train", "pairs that are neither empty nor longer than ", longest, "; found none of ",
-            text.source.size());
-    int64_t tokens = 0;
-    for (const size_t i : kept) tokens += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
-    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
+    report_sentences(std::ssize(kept), std::ssize(sources), what, longest, message);
+    int64_t all = 0;
+    for (const size_t i : kept) all += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
     Resegmentation resegmentation;
     if (sampling > 0) {
       resegmentation = {.source = corpus.source->sampler(sampling),
@@ -181,88 +183,122 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
                         .longest = longest,
                         .epochs = recipe.subword_sampling_epochs};
     }
-    return parallel_data(
-        chosen(sources, kept), chosen(targets, kept), corpus.source->special(), corpus.target->special(),
-        {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed}, std::move(resegmentation));
+    return parallel_data(chosen(sources, kept), chosen(targets, kept), corpus.source->special(),
+                         corpus.target->special(), limits(all, seed), std::move(resegmentation));
   };
   const int64_t room = recipe.model.max_length - 1;  // for </s>
-  corpus.train = encode_pairs(train, std::min(recipe.max_tokens_per_sentence, room), "training pairs", recipe.seed,
-                              recipe.subword_sampling);
+  const int64_t longest = std::min(recipe.max_tokens_per_sentence, room);
+  if (tokens) {
+    const TokenCounts& counts = tokens->tokens->counts();
+    report_sentences(counts.sentences, counts.lines, "training pairs", longest, message);
+    corpus.train = parallel_data(mapped_sentences(tokens->tokens, 2), corpus.source->special(),
+                                 corpus.target->special(), limits(counts.longer_sides + counts.sentences, recipe.seed));
+  } else {
+    corpus.train = encode_pairs(train, longest, "training pairs", recipe.seed, recipe.subword_sampling);
+  }
   if (!valid.source.empty()) {
     corpus.valid = encode_pairs(valid, room, "validation pairs", 0, 0);
     if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, corpus);
   }
 }
 
-void load_language_model(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
-                         const Message& message, Corpus& corpus) {
-  Text train{text::read_lines(recipe.train_source), {}}, valid;
-  const bool characters = recipe.tokenizer == "characters";
+// The training part of one text goes to train.source, but where there are `tokens` of it already.
+void read_text(const Recipe& recipe, const std::optional<PreparedText>& tokens, bool splits_lines, Text& train,
+               Text& valid) {
+  if (!tokens) train.source = text::read_lines(recipe.train_source);
   if (!recipe.valid_source.empty()) {
     valid.source = text::read_lines(recipe.valid_source);
-  } else if (!characters && recipe.valid_fraction > 0) {
+  } else if (tokens) {
+    valid.source = tokens->held_back;
+  } else if (splits_lines && recipe.valid_fraction > 0) {
     const auto keep = static_cast<size_t>((1.0 - recipe.valid_fraction) * static_cast<double>(train.source.size()));
     require(keep > 0, "train", recipe.train_source, ": lines outside valid_fraction; found none of ",
             train.source.size());
     valid.source.assign(train.source.begin() + static_cast<int64_t>(keep), train.source.end());
     train.source.resize(keep);
   }
-  if (continued) {
+}
+
+void load_language_model(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
+                         const Message& message, const CorpusOptions& options, Corpus& corpus) {
+  const std::optional<PreparedText> tokens = prepared(recipe, folder, continued, message, options, corpus);
+  const bool characters = recipe.tokenizer == "characters";
+  Text train, valid;
+  read_text(recipe, tokens, !characters, train, valid);
+  if (tokens) {
+    // they came with their tokenizer
+  } else if (continued) {
     corpus.target = text::Tokenizer::load(folder, text::Side::target);
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
-  Ids stream = stream_of(train.source, *corpus.target);
-  Ids held_back;
+  Ids in_memory = tokens ? Ids() : stream_of(train.source, *corpus.target);
+  const int64_t all = tokens ? tokens->tokens->counts().tokens : std::ssize(in_memory);
+  // Of characters the tokens are split, and not the lines.
+  const bool splits = characters && recipe.valid_source.empty() && recipe.valid_fraction > 0;
+  const int64_t keep = splits ? static_cast<int64_t>((1.0 - recipe.valid_fraction) * static_cast<double>(all)) : all;
+  std::shared_ptr<const Stream> stream, held_back;
   if (!valid.source.empty()) {
-    held_back = stream_of(valid.source, *corpus.target);
-  } else if (characters && recipe.valid_fraction > 0) {  // split between characters
-    const auto keep = static_cast<size_t>((1.0 - recipe.valid_fraction) * static_cast<double>(stream.size()));
-    held_back.assign(stream.begin() + static_cast<int64_t>(keep), stream.end());
-    stream.resize(keep);
+    held_back = stream_in_memory(stream_of(valid.source, *corpus.target));
+  } else if (keep < all) {
+    held_back = tokens ? mapped_stream(tokens->tokens, keep, all)
+                       : stream_in_memory(Ids(in_memory.begin() + keep, in_memory.end()));
+  }
+  if (tokens) {
+    stream = mapped_stream(tokens->tokens, 0, keep);
+  } else {
+    in_memory.resize(static_cast<size_t>(keep));
+    stream = stream_in_memory(std::move(in_memory));
   }
   const int32_t padding = corpus.target->special().padding;
-  if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(static_cast<int64_t>(stream.size()));
+  if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(keep);
   const BatchLimits limits{.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = recipe.seed};
   corpus.train = stream_data(std::move(stream), Windows::random, recipe.context, padding, limits);
-  if (!held_back.empty()) {
+  if (held_back && held_back->size() > 0) {
     corpus.valid = stream_data(std::move(held_back), Windows::consecutive, recipe.context, padding,
                                {.tokens = std::max<int64_t>(corpus.batch_tokens, recipe.context)});
   }
 }
 
 void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message,
-                 Corpus& corpus) {
-  Text train{text::read_lines(recipe.train_source), {}}, valid;
-  if (!recipe.valid_source.empty()) {
-    valid.source = text::read_lines(recipe.valid_source);
-  } else if (recipe.valid_fraction > 0) {
-    const auto keep = static_cast<size_t>((1.0 - recipe.valid_fraction) * static_cast<double>(train.source.size()));
-    valid.source.assign(train.source.begin() + static_cast<int64_t>(keep), train.source.end());
-    train.source.resize(keep);
-  }
-  if (continued) {
+                 const CorpusOptions& options, Corpus& corpus) {
+  const std::optional<PreparedText> tokens = prepared(recipe, folder, continued, message, options, corpus);
+  Text train, valid;
+  read_text(recipe, tokens, true, train, valid);
+  if (tokens) {
+    // they came with their tokenizer
+  } else if (continued) {
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
   const int64_t vocabulary = corpus.source->vocabulary();
   corpus.mask_id = static_cast<int32_t>(vocabulary);
-  const auto encode = [&](const Text& text, int64_t longest, std::string_view what, uint64_t seed) {
-    auto sentences = encode_all(*corpus.source, text.source);
-    const auto kept = usable(sentences, sentences, longest);
-    report_left_out(sentences.size() - kept.size(), what, longest, message);
-    require(!kept.empty(), "train", "sentences that are neither empty nor longer than ", longest, "; found none of ",
-            text.source.size());
-    int64_t tokens = 0;
-    for (const size_t i : kept) tokens += static_cast<int64_t>(sentences[i].size()) + 2;
-    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
-    return masked_data(chosen(sentences, kept), corpus.source->special(),
+  const auto data_of = [&](std::shared_ptr<const Sentences> sentences, int64_t all, uint64_t seed) {
+    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(all + 2 * sentences->count());
+    return masked_data(std::move(sentences), corpus.source->special(),
                        {.mask_id = corpus.mask_id, .vocabulary = vocabulary},
                        {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
   };
+  const auto encode = [&](const Text& text, int64_t longest, std::string_view what, uint64_t seed) {
+    auto sentences = encode_all(*corpus.source, text.source);
+    const auto kept = usable(sentences, sentences, longest);
+    report_sentences(std::ssize(kept), std::ssize(sentences), what, longest, message);
+    int64_t all = 0;
+    for (const size_t i : kept) all += std::ssize(sentences[i]);
+    std::vector<std::vector<Ids>> sides;
+    sides.push_back(chosen(sentences, kept));
+    return data_of(sentences_in_memory(std::move(sides)), all, seed);
+  };
   const int64_t room = recipe.model.max_length - 2;  // for <s> and </s>
-  corpus.train = encode(train, std::min(recipe.max_tokens_per_sentence, room), "training sentences", recipe.seed);
+  const int64_t longest = std::min(recipe.max_tokens_per_sentence, room);
+  if (tokens) {
+    const TokenCounts& counts = tokens->tokens->counts();
+    report_sentences(counts.sentences, counts.lines, "training sentences", longest, message);
+    corpus.train = data_of(mapped_sentences(tokens->tokens, 1), counts.tokens, recipe.seed);
+  } else {
+    corpus.train = encode(train, longest, "training sentences", recipe.seed);
+  }
   if (!valid.source.empty()) corpus.valid = encode(valid, room, "validation sentences", 0);
 }
 
@@ -306,13 +342,13 @@ Pairs read_pairs(const std::filesystem::path& tsv) {
   Pairs pairs;
   std::map<std::string, size_t> places;
   for (size_t i = 0; i < lines.size(); ++i) {
-    auto [source, target] = split_pair(lines[i], tsv, i + 1);
+    const auto [source, target] = split_pair(lines[i], tsv, static_cast<int64_t>(i) + 1);
     const auto [place, is_new] = places.emplace(source, pairs.sources.size());
     if (is_new) {
-      pairs.sources.push_back(std::move(source));
+      pairs.sources.emplace_back(source);
       pairs.targets.emplace_back();
     }
-    pairs.targets[place->second].push_back(std::move(target));
+    pairs.targets[place->second].emplace_back(target);
   }
   return pairs;
 }
@@ -328,17 +364,18 @@ void fill_vocabulary(models::Config& config, const Corpus& corpus) {
   config.mask_id = corpus.mask_id;
 }
 
-Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message) {
+Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued, const Message& message,
+                   const CorpusOptions& options) {
   Corpus corpus;
   corpus.batch_tokens = recipe.batch_tokens;
   if (recipe.task == "translation") {
-    load_translation(recipe, folder, continued, message, corpus);
+    load_translation(recipe, folder, continued, message, options, corpus);
   } else {
     require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
     if (recipe.task == "language_model") {
-      load_language_model(recipe, folder, continued, message, corpus);
+      load_language_model(recipe, folder, continued, message, options, corpus);
     } else {
-      load_masked(recipe, folder, continued, message, corpus);
+      load_masked(recipe, folder, continued, message, options, corpus);
     }
   }
   const uint32_t sums[2] = {corpus.train->checksum(), corpus.valid ? corpus.valid->checksum() : 0};

@@ -1,6 +1,7 @@
 // From a recipe's files to tokenizers and data sets.
 #pragma once
 
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -8,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/distributed.h"
 #include "heed/train.h"
 #include "train/data.h"
 
@@ -26,9 +28,17 @@ struct Corpus {
   int64_t batch_tokens = 0;  // the recipe's, or where it leaves them open those that suit the text
 };
 
-// Tokenizers are loaded from `folder` where `continued`, and trained on the training text otherwise. Writes nothing.
+struct CorpusOptions {
+  distributed::Communicator* ranks = nullptr;  // several share the work of token_cache
+  const std::atomic<bool>* stop = nullptr;     // set: making the tokens ends with an Error, and keeps what is done
+  int64_t part_bytes = int64_t{64} << 20;      // of text, in a part of token_cache
+};
+
+// Tokenizers are loaded from `folder` where `continued`, and trained on the training text otherwise. Writes nothing but
+// recipe.token_cache.
 [[nodiscard]] Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bool continued,
-                                 const std::function<void(std::string_view)>& message);
+                                 const std::function<void(std::string_view)>& message,
+                                 const CorpusOptions& options = {});
 
 // Whether a sentence belongs to the held-back part: by a hash of its letters and digits in lower case, so that no
 // wording of it is on both sides whatever its case, spaces and (ASCII) punctuation.

@@ -4,84 +4,61 @@
 #include <algorithm>
 #include <utility>
 
-#include "base/files.h"
 #include "base/philox.h"
 #include "base/threads.h"
 #include "heed/error.h"
-#include "text/batches.h"
+#include "text/batch_order.h"
 
 namespace heed::train {
 
 namespace {
 
-uint32_t checksum_of(const Ids& ids, uint32_t before) {
-  return files::crc32({reinterpret_cast<const char*>(ids.data()), ids.size() * sizeof(int32_t)}, before);
+text::BatchOrder::Limits order_limits(const BatchLimits& limits) {
+  return {.tokens = limits.tokens, .sentences = limits.sentences, .seed = limits.seed};
 }
 
-// The batches of one epoch. They are made when the epoch is first asked for, and kept until another one is.
-class Order {
- public:
-  explicit Order(const BatchLimits& limits) : limits_(limits) {}
-
-  // `lengths` is called once an epoch.
-  template <class Lengths>
-  const std::vector<std::vector<int64_t>>& of(int64_t epoch, const Lengths& lengths) {
-    if (epoch != epoch_) {
-      const std::vector<int64_t> all = lengths();
-      int64_t tokens = limits_.tokens;
-      for (const int64_t length : all) tokens = std::max(tokens, length);  // a long sentence is a batch of its own
-      batches_ = text::batches_by_tokens(all, tokens, limits_.sentences, limits_.seed, epoch);
-      epoch_ = epoch;
-    }
-    return batches_;
-  }
-
- private:
-  BatchLimits limits_;
-  int64_t epoch_ = -1;
-  std::vector<std::vector<int64_t>> batches_;
-};
-
-Ids with(std::initializer_list<int32_t> before, const Ids& ids, std::initializer_list<int32_t> after) {
-  Ids all;
-  all.reserve(before.size() + ids.size() + after.size());
-  all.insert(all.end(), before);
-  all.insert(all.end(), ids.begin(), ids.end());
+// The ids of one sentence between two others.
+Ids with(std::initializer_list<int32_t> before, const Sentences& sentences, int64_t row, int side,
+         std::initializer_list<int32_t> after) {
+  Ids all = before;
+  sentences.append(row, side, all);
   all.insert(all.end(), after);
   return all;
 }
 
 class ParallelData : public DataSet {
  public:
-  ParallelData(std::vector<Ids> sources, std::vector<Ids> targets, text::SpecialIds source_special,
-               text::SpecialIds target_special, const BatchLimits& limits, Resegmentation resegmentation)
-      : sources_(std::move(sources)),
-        targets_(std::move(targets)),
+  ParallelData(std::shared_ptr<const Sentences> pairs, text::SpecialIds source_special, text::SpecialIds target_special,
+               const BatchLimits& limits, Resegmentation resegmentation)
+      : best_(std::move(pairs)),
+        current_(best_),
         source_special_(source_special),
         target_special_(target_special),
         resegmentation_(std::move(resegmentation)),
         seed_(limits.seed),
-        order_(limits) {
-    require(sources_.size() == targets_.size(), "train", "as many targets as sources; found ", sources_.size(), " and ",
-            targets_.size());
-    require(!resegmentation_.source || (resegmentation_.source_lines.size() == sources_.size() &&
-                                        resegmentation_.target_lines.size() == sources_.size()),
+        order_(
+            best_->count(), [this](int64_t first, std::span<int64_t> out) { lengths(first, out); },
+            order_limits(limits)) {
+    require(!resegmentation_.source || (static_cast<int64_t>(resegmentation_.source_lines.size()) == best_->count() &&
+                                        static_cast<int64_t>(resegmentation_.target_lines.size()) == best_->count()),
             "train", "the text of each pair; found other numbers of lines and pairs");
   }
 
-  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(rows_of(epoch).size()); }
+  int64_t batches(int64_t epoch) override {
+    begin(epoch);
+    return order_.batches(epoch);
+  }
 
   Batch batch(int64_t epoch, int64_t index) override {
-    const auto& rows = rows_of(epoch)[static_cast<size_t>(index)];
-    const std::vector<Ids>& sources = draws(epoch) ? drawn_sources_ : sources_;
-    const std::vector<Ids>& targets = draws(epoch) ? drawn_targets_ : targets_;
+    begin(epoch);
+    const std::vector<int64_t> rows = order_.batch(epoch, index);
     std::vector<Ids> source, input, output;
     Batch batch;
     for (const int64_t row : rows) {
-      const auto i = static_cast<size_t>(row);
-      source.push_back(with({}, sources[i], {source_special_.end}));
-      input.push_back(with({target_special_.begin}, targets[i], {}));
-      output.push_back(with({}, targets[i], {target_special_.end}));
+      source.push_back(with({}, *current_, row, 0, {source_special_.end}));
+      input.push_back(with({target_special_.begin}, *current_, row, 1, {}));
+      output.emplace_back(input.back().begin() + 1, input.back().end());
+      output.back().push_back(target_special_.end);
       batch.tokens += static_cast<int64_t>(output.back().size());
     }
     text::Padded padded = text::pad(source, source_special_.padding);
@@ -94,15 +71,22 @@ class ParallelData : public DataSet {
     return batch;
   }
 
-  uint32_t checksum() const override { return train::checksum_of(targets_, train::checksum_of(sources_)); }
+  uint32_t checksum() const override { return best_->checksum(); }
 
  private:
-  const std::vector<std::vector<int64_t>>& rows_of(int64_t epoch) {
-    return order_.of(epoch, [&] {
-      if (!draws(epoch)) return lengths(sources_, targets_);
-      draw(epoch);
-      return lengths(drawn_sources_, drawn_targets_);
-    });
+  void lengths(int64_t first, std::span<int64_t> out) const {
+    current_->lengths(first, out);
+    for (int64_t& length : out) ++length;
+  }
+
+  void begin(int64_t epoch) {
+    if (epoch == epoch_) return;
+    if (draws(epoch)) {
+      current_ = draw(epoch);
+    } else {
+      current_ = best_;
+    }
+    epoch_ = epoch;
   }
 
   // Whether this epoch reads segmentations that are drawn.
@@ -110,52 +94,48 @@ class ParallelData : public DataSet {
     return resegmentation_.source && (resegmentation_.epochs == 0 || epoch < resegmentation_.epochs);
   }
 
-  static std::vector<int64_t> lengths(const std::vector<Ids>& sources, const std::vector<Ids>& targets) {
-    std::vector<int64_t> lengths(sources.size());
-    for (size_t i = 0; i < lengths.size(); ++i) {
-      lengths[i] = static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
-    }
-    return lengths;
-  }
-
-  void draw(int64_t epoch) {
-    drawn_sources_.resize(sources_.size());
-    drawn_targets_.resize(targets_.size());
-    draw_side(*resegmentation_.source, resegmentation_.source_lines, sources_, epoch, 0, drawn_sources_);
-    draw_side(*resegmentation_.target, resegmentation_.target_lines, targets_, epoch, 1, drawn_targets_);
+  std::shared_ptr<const Sentences> draw(int64_t epoch) const {
+    return sentences_in_memory({draw_side(*resegmentation_.source, resegmentation_.source_lines, epoch, 0),
+                                draw_side(*resegmentation_.target, resegmentation_.target_lines, epoch, 1)});
   }
 
   // A line's segmentation depends on the seed, the epoch, the side and the line's number. Batches and threads do not
   // change it.
-  void draw_side(const text::SubwordSampler& sampler, const std::vector<std::string>& lines,
-                 const std::vector<Ids>& best, int64_t epoch, uint64_t side, std::vector<Ids>& drawn) const {
+  std::vector<Ids> draw_side(const text::SubwordSampler& sampler, const std::vector<std::string>& lines, int64_t epoch,
+                             int side) const {
     constexpr uint64_t kSubwords = 0x5355'4257'4F52'4453;  // so that dropout and the order of the data use other keys
-    const auto words = philox(seed_ ^ kSubwords, static_cast<uint64_t>(epoch), side);
+    const auto words = philox(seed_ ^ kSubwords, static_cast<uint64_t>(epoch), static_cast<uint64_t>(side));
     const uint64_t key = (uint64_t{words[0]} << 32) | words[1];
+    std::vector<Ids> drawn(lines.size());
     parallel_for(static_cast<int64_t>(lines.size()), 256, [&](int64_t begin, int64_t end) {
       for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
         drawn[i] = sampler.encode(lines[i], key, i);
-        if (static_cast<int64_t>(drawn[i].size()) > resegmentation_.longest) drawn[i] = best[i];
+        if (static_cast<int64_t>(drawn[i].size()) <= resegmentation_.longest) continue;
+        drawn[i].clear();
+        best_->append(static_cast<int64_t>(i), side, drawn[i]);
       }
     });
+    return drawn;
   }
 
-  std::vector<Ids> sources_, targets_;
+  std::shared_ptr<const Sentences> best_;     // with the most probable segmentations
+  std::shared_ptr<const Sentences> current_;  // of this epoch
   text::SpecialIds source_special_, target_special_;
   Resegmentation resegmentation_;
   uint64_t seed_;
-  std::vector<Ids> drawn_sources_, drawn_targets_;  // of the same epoch as order_
-  Order order_;
+  int64_t epoch_ = -1;
+  text::BatchOrder order_;
 };
 
 class StreamData : public DataSet {
  public:
-  StreamData(Ids stream, Windows windows, int64_t context, int32_t padding_id, const BatchLimits& limits)
+  StreamData(std::shared_ptr<const Stream> stream, Windows windows, int64_t context, int32_t padding_id,
+             const BatchLimits& limits)
       : stream_(std::move(stream)), windows_(windows), context_(context), padding_id_(padding_id), seed_(limits.seed) {
-    predicted_ = static_cast<int64_t>(stream_.size()) - 1;
-    require(predicted_ >= 1, "train", "a text of two tokens or more; found ", stream_.size());
+    predicted_ = stream_->size() - 1;
+    require(predicted_ >= 1, "train", "a text of two tokens or more; found ", stream_->size());
     require(windows == Windows::consecutive || predicted_ >= context, "train", "a text of more than ", context,
-            " tokens (one window); found ", stream_.size());
+            " tokens (one window); found ", stream_->size());
     rows_ = limits.sentences > 0 ? limits.sentences : std::max<int64_t>(1, limits.tokens / context);
   }
 
@@ -187,10 +167,11 @@ class StreamData : public DataSet {
     Batch batch;
     batch.input = Tensor::empty({rows, length}, DType::i32);
     batch.output = Tensor::empty({rows, length}, DType::i32);
+    Ids window(static_cast<size_t>(length + 1));
     for (int64_t row = 0; row < rows; ++row) {
-      const int32_t* first = stream_.data() + starts[static_cast<size_t>(row)];
-      std::copy_n(first, length, batch.input.data<int32_t>() + row * length);
-      std::copy_n(first + 1, length, batch.output.data<int32_t>() + row * length);
+      stream_->read(starts[static_cast<size_t>(row)], window);
+      std::copy_n(window.begin(), length, batch.input.data<int32_t>() + row * length);
+      std::copy_n(window.begin() + 1, length, batch.output.data<int32_t>() + row * length);
     }
     batch.padding_id = padding_id_;
     batch.tokens = rows * length;
@@ -198,10 +179,10 @@ class StreamData : public DataSet {
     return batch;
   }
 
-  uint32_t checksum() const override { return checksum_of(stream_, 0); }
+  uint32_t checksum() const override { return stream_->checksum(); }
 
  private:
-  Ids stream_;
+  std::shared_ptr<const Stream> stream_;
   Windows windows_;
   int64_t context_;
   int32_t padding_id_;
@@ -212,20 +193,24 @@ class StreamData : public DataSet {
 
 class MaskedData : public DataSet {
  public:
-  MaskedData(std::vector<Ids> sentences, text::SpecialIds special, const MaskedOptions& options,
+  MaskedData(std::shared_ptr<const Sentences> sentences, text::SpecialIds special, const MaskedOptions& options,
              const BatchLimits& limits)
-      : sentences_(std::move(sentences)), special_(special), options_(options), seed_(limits.seed), order_(limits) {
-    for (const Ids& ids : sentences_) require(!ids.empty(), "train", "sentences that are not empty; found one");
-  }
+      : sentences_(std::move(sentences)),
+        special_(special),
+        options_(options),
+        seed_(limits.seed),
+        order_(
+            sentences_->count(), [this](int64_t first, std::span<int64_t> out) { lengths(first, out); },
+            order_limits(limits)) {}
 
-  int64_t batches(int64_t epoch) override { return static_cast<int64_t>(rows_of(epoch).size()); }
+  int64_t batches(int64_t epoch) override { return order_.batches(epoch); }
 
   Batch batch(int64_t epoch, int64_t index) override {
-    const auto& rows = rows_of(epoch)[static_cast<size_t>(index)];
+    const std::vector<int64_t> rows = order_.batch(epoch, index);
     std::vector<Ids> inputs, outputs;
     Batch batch;
     for (const int64_t row : rows) {
-      Ids input = with({special_.begin}, sentences_[static_cast<size_t>(row)], {special_.end});
+      Ids input = with({special_.begin}, *sentences_, row, 0, {special_.end});
       Ids output(input.size(), special_.padding);
       batch.tokens += mask(epoch, row, input, output);
       inputs.push_back(std::move(input));
@@ -240,15 +225,15 @@ class MaskedData : public DataSet {
     return batch;
   }
 
-  uint32_t checksum() const override { return train::checksum_of(sentences_); }
+  uint32_t checksum() const override { return sentences_->checksum(); }
 
  private:
-  const std::vector<std::vector<int64_t>>& rows_of(int64_t epoch) {
-    return order_.of(epoch, [&] {
-      std::vector<int64_t> lengths(sentences_.size());
-      for (size_t i = 0; i < lengths.size(); ++i) lengths[i] = static_cast<int64_t>(sentences_[i].size()) + 2;
-      return lengths;
-    });
+  void lengths(int64_t first, std::span<int64_t> out) const {
+    sentences_->lengths(first, out);
+    for (size_t i = 0; i < out.size(); ++i) {
+      require(out[i] > 0, "train", "sentences that are not empty; sentence ", first + static_cast<int64_t>(i), " is");
+      out[i] += 2;
+    }
   }
 
   // Whether a token is masked depends on its place in the text and on the epoch. Batches do not change it.
@@ -281,42 +266,55 @@ class MaskedData : public DataSet {
     return masked;
   }
 
-  std::vector<Ids> sentences_;
+  std::shared_ptr<const Sentences> sentences_;
   text::SpecialIds special_;
   MaskedOptions options_;
   uint64_t seed_;
-  Order order_;
+  text::BatchOrder order_;
 };
 
 }  // namespace
 
-uint32_t checksum_of(const std::vector<Ids>& sequences, uint32_t start) {
-  uint32_t sum = start;
-  for (const Ids& ids : sequences) {
-    const auto size = static_cast<int32_t>(ids.size());  // so that moving a boundary is noticed
-    sum = checksum_of(ids, files::crc32({reinterpret_cast<const char*>(&size), sizeof size}, sum));
-  }
-  return sum;
+std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs, text::SpecialIds source_special,
+                                       text::SpecialIds target_special, const BatchLimits& limits,
+                                       Resegmentation resegmentation) {
+  return std::make_unique<ParallelData>(std::move(pairs), source_special, target_special, limits,
+                                        std::move(resegmentation));
 }
 
 std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
                                        text::SpecialIds source_special, text::SpecialIds target_special,
                                        const BatchLimits& limits, Resegmentation resegmentation) {
-  return std::make_unique<ParallelData>(std::move(sources), std::move(targets), source_special, target_special, limits,
-                                        std::move(resegmentation));
+  std::vector<std::vector<Ids>> sides;
+  sides.push_back(std::move(sources));
+  sides.push_back(std::move(targets));
+  return parallel_data(sentences_in_memory(std::move(sides)), source_special, target_special, limits,
+                       std::move(resegmentation));
+}
+
+std::unique_ptr<DataSet> stream_data(std::shared_ptr<const Stream> stream, Windows windows, int64_t context,
+                                     int32_t padding_id, const BatchLimits& limits) {
+  return std::make_unique<StreamData>(std::move(stream), windows, context, padding_id, limits);
 }
 
 std::unique_ptr<DataSet> stream_data(Ids stream, Windows windows, int64_t context, int32_t padding_id,
                                      const BatchLimits& limits) {
-  return std::make_unique<StreamData>(std::move(stream), windows, context, padding_id, limits);
+  return stream_data(stream_in_memory(std::move(stream)), windows, context, padding_id, limits);
 }
 
-std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special, const MaskedOptions& options,
-                                     const BatchLimits& limits) {
+std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, text::SpecialIds special,
+                                     const MaskedOptions& options, const BatchLimits& limits) {
   require(options.mask_id >= 0 && options.vocabulary > 4, "train",
           "a mask id and a vocabulary for masked language models; found ", options.mask_id, " and ",
           options.vocabulary);
   return std::make_unique<MaskedData>(std::move(sentences), special, options, limits);
+}
+
+std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special, const MaskedOptions& options,
+                                     const BatchLimits& limits) {
+  std::vector<std::vector<Ids>> sides;
+  sides.push_back(std::move(sentences));
+  return masked_data(sentences_in_memory(std::move(sides)), special, options, limits);
 }
 
 }  // namespace heed::train

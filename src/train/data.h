@@ -8,10 +8,9 @@
 
 #include "heed/tensor.h"
 #include "heed/text.h"
+#include "train/sentences.h"
 
 namespace heed::train {
-
-using text::Ids;
 
 struct Batch {
   Tensor source;          // (B, S) i32; translation: ids </s>; masked: <s> ids </s> with some masked
@@ -51,12 +50,17 @@ struct Resegmentation {
 [[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
                                                      text::SpecialIds source_special, text::SpecialIds target_special,
                                                      const BatchLimits& limits, Resegmentation resegmentation = {});
+[[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs,
+                                                     text::SpecialIds source_special, text::SpecialIds target_special,
+                                                     const BatchLimits& limits, Resegmentation resegmentation = {});
 
 // Windows of `context` tokens of one long stream, each predicting its next token: at random places, or one after the
 // other so that each token but the first is predicted once.
 enum class Windows { random, consecutive };
 [[nodiscard]] std::unique_ptr<DataSet> stream_data(Ids stream, Windows windows, int64_t context, int32_t padding_id,
                                                    const BatchLimits& limits);
+[[nodiscard]] std::unique_ptr<DataSet> stream_data(std::shared_ptr<const Stream> stream, Windows windows,
+                                                   int64_t context, int32_t padding_id, const BatchLimits& limits);
 
 // Devlin et al. 2019: 15 % of the tokens are to be predicted, of which 80 % are replaced by mask_id, 10 % by a random
 // token and 10 % left alone. Drawn anew in each epoch; at least one a sentence.
@@ -66,7 +70,7 @@ struct MaskedOptions {
 };
 [[nodiscard]] std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special,
                                                    const MaskedOptions& options, const BatchLimits& limits);
-
-[[nodiscard]] uint32_t checksum_of(const std::vector<Ids>& sequences, uint32_t start = 0);
+[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, text::SpecialIds special,
+                                                   const MaskedOptions& options, const BatchLimits& limits);
 
 }  // namespace heed::train

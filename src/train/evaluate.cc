@@ -11,8 +11,8 @@ namespace heed::train {
 
 namespace {
 
-Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left_out) {
-  const MeanLoss mean = mean_loss(model, data);
+Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left_out, const EvaluateOptions& options) {
+  const MeanLoss mean = options.ranks != nullptr ? mean_loss(model, data, *options.ranks) : mean_loss(model, data);
   return {.loss = mean.loss,
           .perplexity = std::exp(mean.loss),
           .tokens = mean.tokens,
@@ -46,7 +46,7 @@ Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids>
   const auto special = special_of(model.config());
   const auto data = parallel_data(std::move(kept_sources), std::move(kept_targets), special, special,
                                   {.tokens = options.batch_tokens, .seed = 0});
-  return evaluation_of(model, *data, left_out);
+  return evaluation_of(model, *data, left_out, options);
 }
 
 Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, const EvaluateOptions& options) {
@@ -56,7 +56,7 @@ Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, c
   const auto data =
       stream_data(Ids(stream.begin(), stream.end()), Windows::consecutive, context,
                   static_cast<int32_t>(model.config().padding_id), {.tokens = std::max(options.batch_tokens, context)});
-  return evaluation_of(model, *data, 0);
+  return evaluation_of(model, *data, 0, options);
 }
 
 Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences, const EvaluateOptions& options) {
@@ -72,7 +72,7 @@ Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> senten
   const auto data = masked_data(std::move(kept), special_of(config),
                                 {.mask_id = static_cast<int32_t>(config.mask_id), .vocabulary = config.mask_id},
                                 {.tokens = options.batch_tokens, .seed = options.seed});
-  return evaluation_of(model, *data, left_out);
+  return evaluation_of(model, *data, left_out, options);
 }
 
 Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,

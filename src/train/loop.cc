@@ -2,8 +2,10 @@
 #include <chrono>
 #include <cmath>
 #include <cstdio>
+#include <random>
 
 #include "base/files.h"
+#include "distributed/agreement.h"
 #include "heed/error.h"
 #include "heed/train.h"
 #include "train/average.h"
@@ -12,10 +14,10 @@
 #include "train/defaults.h"
 #include "train/ema.h"
 #include "train/log.h"
-#include "train/objective.h"
 #include "train/recipe_fields.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/updater.h"
 #include "train/validation.h"
 
 namespace heed::train {
@@ -41,10 +43,13 @@ double seconds_since(Clock::time_point start) { return std::chrono::duration<dou
 class Trainer {
  public:
   Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded, CheckpointStore& store,
-          const Callbacks& callbacks);
+          const Callbacks& callbacks, distributed::Communicator& ranks);
   Outcome run();
 
  private:
+  void load_text(bool continued);
+  void write_beginning(const models::Config& config, bool continued);
+  void announce();
   void restore(const LoadedCheckpoint& loaded);
   void update();
   void report();
@@ -64,42 +69,57 @@ class Trainer {
   [[nodiscard]] int64_t kept() const { return std::max(recipe_.keep_last, recipe_.average_last); }
   [[nodiscard]] double seconds() const { return earlier_seconds_ + seconds_since(started_); }
   [[nodiscard]] int64_t checkpoint_bytes() const;
+  // Of several processes only rank 0 speaks and writes.
+  [[nodiscard]] bool leads() const { return ranks_.rank() == 0; }
   void message(const std::string& text) const {
-    if (callbacks_.message) callbacks_.message(text);
+    if (leads() && callbacks_.message) callbacks_.message(text);
   }
   void show(const Progress& progress) const {
-    if (callbacks_.progress) callbacks_.progress(progress);
+    if (leads() && callbacks_.progress) callbacks_.progress(progress);
   }
+  void log(const Json& line) {
+    if (log_) log_->write(line);
+  }
+  void save_model() {
+    if (!leads()) return;
+    const AverageScope averaged(*average_);
+    models::save(*model_, folder_);
+  }
+  [[nodiscard]] bool asked_to_stop() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
 
   Recipe recipe_;
   fs::path folder_;
   CheckpointStore& store_;
   const Callbacks& callbacks_;
+  distributed::Communicator& ranks_;
   Clock::time_point started_ = Clock::now();
   double earlier_seconds_ = 0;
 
   Corpus corpus_;
   std::unique_ptr<models::Model> model_;
   NamedParameters parameters_;
-  std::unique_ptr<Adam> adam_;
+  std::unique_ptr<Updater> updater_;
   std::unique_ptr<MovingAverage> average_;
-  std::unique_ptr<Log> log_;
+  std::unique_ptr<Log> log_;  // of rank 0
   TrainingState state_;
 
   bool epoch_ended_ = false;
+  bool stop_ = false;         // a process was asked to stop
   double learning_rate_ = 0;  // of the last update, for the report
   double gradient_norm_ = 0;
   int64_t rate_tokens_ = 0;  // since the last report of this run, for tokens/s
   double rate_seconds_ = 0;
+  double rate_waited_ = 0;
+  int64_t rate_bytes_ = 0, rate_updates_ = 0;
 };
 
 Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
-                 CheckpointStore& store, const Callbacks& callbacks)
-    : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks) {
+                 CheckpointStore& store, const Callbacks& callbacks, distributed::Communicator& ranks)
+    : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks), ranks_(ranks) {
   const bool continued = loaded.has_value();
   recipe_.model = model_of(recipe);
   if (continued) recipe_ = with_recorded(recipe_, loaded->state.recipe);
-  corpus_ = load_corpus(recipe_, folder_, continued, [this](std::string_view text) { message(std::string(text)); });
+  load_text(continued);
   const int64_t batches = corpus_.train->batches(0);
   const CompleteRecipe all =
       complete(recipe_, {.updates_an_epoch = (batches + recipe_.accumulate - 1) / recipe_.accumulate,
@@ -110,7 +130,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   fill_vocabulary(config, corpus_);
   model_ = models::create(config, recipe_.seed);
   parameters_ = model_->named_parameters();
-  adam_ = std::make_unique<Adam>(parameters_, recipe_.adam);
+  updater_ = make_updater(recipe_, *model_, ranks_);
   if (continued) restore(*loaded);
   average_ = std::make_unique<MovingAverage>(parameters_, recipe_.ema);
   if (continued && average_->active()) {
@@ -119,9 +139,36 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   }
   loaded.reset();
 
+  state_.data_checksum = corpus_.checksum;
+  state_.recipe = to_json(recipe_);
+  if (leads()) write_beginning(config, continued);
+  announce();
+}
+
+// Rank 0 makes the tokenizers; the others read what it has written. Of a token cache all make their parts together.
+void Trainer::load_text(bool continued) {
+  const bool together = !recipe_.token_cache.empty();
+  const auto load = [&](bool tokenizers_are_there) {
+    corpus_ = load_corpus(recipe_, folder_, tokenizers_are_there,
+                          [this](std::string_view text) { message(std::string(text)); },
+                          {.ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
+  };
+  if (leads() || together) load(continued);
+  if (leads()) {
+    if (!continued && corpus_.source) corpus_.source->save(folder_, text::Side::source);
+    if (!continued && corpus_.target) corpus_.target->save(folder_, text::Side::target);
+  }
+  // Training a vocabulary may take longer than a rank is waited for elsewhere.
+  const double timeout = ranks_.timeout();
+  ranks_.set_timeout(0);
+  ranks_.barrier();
+  ranks_.set_timeout(timeout);
+  if (!leads() && !together) load(true);
+  distributed::require_agreement(ranks_, "training and validation text", corpus_.checksum);
+}
+
+void Trainer::write_beginning(const models::Config& config, bool continued) {
   if (!continued) {
-    if (corpus_.source) corpus_.source->save(folder_, text::Side::source);
-    if (corpus_.target) corpus_.target->save(folder_, text::Side::target);
     files::write_atomically(folder_ / "config.json", models::to_json(config), "train");
     if (!corpus_.held_back.empty()) {
       std::string lines;
@@ -131,17 +178,18 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   }
   files::write_atomically(folder_ / "recipe.json", to_json(recipe_), "train");
   log_ = std::make_unique<Log>(folder_ / "log.jsonl", continued ? state_.update : -1);
-  state_.data_checksum = corpus_.checksum;
-  state_.recipe = to_json(recipe_);
 
   // Room for the last n checkpoints, the best one, the one being written and the model, minus those on disk already.
   const auto there = static_cast<int64_t>(store_.updates().size());
   require_space(folder_, checkpoint_bytes() * std::max<int64_t>(2, kept() + 3 - there));
-  log_->write({{"type", "start"},
-               {"update", state_.update},
-               {"task", recipe_.task},
-               {"parameters", model_->parameter_count()},
-               {"training_batches", corpus_.train->batches(state_.epoch)}});
+  log({{"type", "start"},
+       {"update", state_.update},
+       {"task", recipe_.task},
+       {"parameters", model_->parameter_count()},
+       {"training_batches", corpus_.train->batches(state_.epoch)}});
+}
+
+void Trainer::announce() {
   if (recipe_.precision == "bf16" && !multiplies_bf16()) {
     const bool chosen = active_isa() != available_isas().back();  // HEED_ISA or set_isa() asked for a slower one
     message((chosen ? "the instruction set " + std::string(heed::to_string(active_isa())) : "this processor") +
@@ -167,7 +215,7 @@ void Trainer::restore(const LoadedCheckpoint& loaded) {
   require(loaded.state.data_checksum == corpus_.checksum, "train", where,
           ": the training and validation text that this run was begun with; found other text");
   copy_into(parameters_, loaded.model, "", where);
-  adam_->restore({loaded.optimizer.begin(), loaded.optimizer.end()}, loaded.state.adam_steps);
+  updater_->restore({loaded.optimizer.begin(), loaded.optimizer.end()}, loaded.state.adam_steps);
   state_ = loaded.state;
   earlier_seconds_ = state_.seconds;
   message("continuing after update " + std::to_string(state_.update));
@@ -175,39 +223,35 @@ void Trainer::restore(const LoadedCheckpoint& loaded) {
 
 void Trainer::update() {
   const auto start = Clock::now();
+  const double waited = ranks_.seconds_waited();
+  const int64_t sent = ranks_.bytes_sent();
   const int64_t number = state_.update + 1;
   const int64_t batches = corpus_.train->batches(state_.epoch);
-  double loss_sum_now = 0;
-  int64_t tokens = 0;
+  std::vector<Batch> data;
   for (int64_t k = 0; k < recipe_.accumulate && state_.position < batches; ++k) {
-    Batch batch = corpus_.train->batch(state_.epoch, state_.position++);
-    const bool paired = recipe_.consistency > 0 && number > recipe_.consistency_from;
-    if (paired) batch = twice(batch);
-    const TrainingScope training(recipe_.seed, static_cast<uint64_t>(number * recipe_.accumulate + k));
-    const ops::MatmulPrecisionScope precision(ops::parse_precision(recipe_.precision));
-    const Value loss = loss_sum(*model_, batch, {recipe_.label_smoothing, paired ? recipe_.consistency : 0.0f});
-    loss_sum_now += static_cast<double>(loss.item());
-    tokens += batch.tokens;
-    require(std::isfinite(loss_sum_now), "train", "a finite loss; found ", loss_sum_now, " in update ", number,
-            " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
-    loss.backward();
+    data.push_back(corpus_.train->batch(state_.epoch, state_.position++));
   }
+  const UpdateResult result = updater_->gradients(number, data, asked_to_stop());
   // Gradients are those of the sum of the losses. The update uses the mean over all its target tokens.
-  gradient_norm_ = adam_->gradient_norm() / static_cast<double>(tokens);
+  gradient_norm_ = result.gradient_norm;
   require(std::isfinite(gradient_norm_), "train", "a finite gradient; its norm is ", gradient_norm_, " in update ",
           number, " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
-  double scale = 1.0 / static_cast<double>(tokens);
+  double scale = 1.0 / static_cast<double>(result.tokens);
   if (recipe_.clip_norm > 0 && gradient_norm_ > recipe_.clip_norm) scale *= recipe_.clip_norm / gradient_norm_;
   learning_rate_ = recipe_.schedule.at(number);
-  adam_->step(static_cast<float>(learning_rate_), static_cast<float>(scale));
+  updater_->step(static_cast<float>(learning_rate_), static_cast<float>(scale));
   average_->update(number);
+  stop_ = result.stop;
 
   state_.update = number;
-  state_.adam_steps = adam_->steps();
-  state_.loss_sum += loss_sum_now;
-  state_.loss_tokens += tokens;
-  rate_tokens_ += tokens;
+  state_.adam_steps = updater_->steps();
+  state_.loss_sum += result.loss_sum;
+  state_.loss_tokens += result.tokens;
+  rate_tokens_ += result.tokens;
   rate_seconds_ += seconds_since(start);
+  rate_waited_ += ranks_.seconds_waited() - waited;
+  rate_bytes_ += ranks_.bytes_sent() - sent;
+  ++rate_updates_;
   epoch_ended_ = state_.position >= batches;
   if (epoch_ended_) {
     state_.position = 0;
@@ -225,22 +269,27 @@ void Trainer::report() {
       .gradient_norm = gradient_norm_,
       .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
       .seconds = seconds(),
+      .waiting = rate_seconds_ > 0 ? rate_waited_ / rate_seconds_ : 0.0,
+      .bytes_an_update =
+          rate_updates_ > 0 ? static_cast<double>(rate_bytes_) / static_cast<double>(rate_updates_) : 0.0,
       .valid_loss = std::nullopt,
       .valid_bleu = std::nullopt,
       .best = false};
-  log_->write({{"type", "train"},
-               {"update", progress.update},
-               {"epoch", progress.epoch},
-               {"loss", progress.loss},
-               {"learning_rate", progress.learning_rate},
-               {"gradient_norm", progress.gradient_norm},
-               {"tokens_per_second", progress.tokens_per_second},
-               {"seconds", progress.seconds}});
+  log({{"type", "train"},
+       {"update", progress.update},
+       {"epoch", progress.epoch},
+       {"loss", progress.loss},
+       {"learning_rate", progress.learning_rate},
+       {"gradient_norm", progress.gradient_norm},
+       {"tokens_per_second", progress.tokens_per_second},
+       {"seconds", progress.seconds}});
   show(progress);
   state_.loss_sum = 0;
   state_.loss_tokens = 0;
   rate_tokens_ = 0;
   rate_seconds_ = 0;
+  rate_waited_ = 0;
+  rate_bytes_ = rate_updates_ = 0;
 }
 
 bool Trainer::at_boundary() const {
@@ -254,7 +303,7 @@ void Trainer::boundary() {
     Validation valid;
     {
       const AverageScope averaged(*average_);
-      valid = validate_model(*model_, corpus_, recipe_);
+      valid = validate_model(*model_, corpus_, recipe_, ranks_);
     }
     const double value = recipe_.best_by == "bleu" ? valid.bleu.value_or(0.0) : valid.loss;
     require(std::isfinite(value), "train", "a finite validation loss; found ", value, " after update ", state_.update);
@@ -269,7 +318,7 @@ void Trainer::boundary() {
     if (valid.bleu) line["bleu"] = *valid.bleu;
     line["best"] = best;
     line["seconds"] = seconds();
-    log_->write(line);
+    log(line);
     show({.update = state_.update,
           .epoch = state_.epoch,
           .max_updates = recipe_.max_updates,
@@ -278,23 +327,24 @@ void Trainer::boundary() {
           .gradient_norm = gradient_norm_,
           .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
           .seconds = seconds(),
+          .waiting = 0,
+          .bytes_an_update = 0,
           .valid_loss = valid.loss,
           .valid_bleu = valid.bleu,
           .best = best});
   }
   if (best) state_.best_update = state_.update;
   save_checkpoint(true);
-  if (best) {
-    const AverageScope averaged(*average_);
-    models::save(*model_, folder_);
-  }
+  if (best) save_model();
 }
 
 void Trainer::save_checkpoint(bool scheduled) {
   state_.scheduled = scheduled;
   state_.seconds = seconds();
   io::Tensors optimizer;
-  for (auto& [name, tensor] : adam_->state()) optimizer.emplace(name, tensor);
+  const auto moments = updater_->state();
+  if (!leads()) return;
+  for (const auto& [name, tensor] : moments) optimizer.emplace(name, tensor);
   if (average_->active()) {
     for (const auto& [name, parameter] : parameters_) optimizer.emplace("weights." + name, parameter.data());
   }
@@ -306,6 +356,7 @@ void Trainer::save_checkpoint(bool scheduled) {
 }
 
 void Trainer::finish(Outcome outcome) {
+  ranks_.barrier();  // rank 0 has written the last checkpoint
   if (recipe_.average_last > 0) {
     std::vector<fs::path> files;
     for (const fs::path& checkpoint : store_.last_scheduled(recipe_.average_last)) {
@@ -318,12 +369,12 @@ void Trainer::finish(Outcome outcome) {
     copy_into(parameters_, store_.load_model(state_.best_update), "", store_.path_of(state_.best_update).string());
     message("the model is that of update " + std::to_string(state_.best_update));
   }
-  models::save(*model_, folder_);
+  if (leads()) models::save(*model_, folder_);
   Json line = {{"type", "end"},
                {"update", state_.update},
                {"outcome", outcome == Outcome::finished ? "finished" : "stopped_early"}};
   if (corpus_.valid) {
-    const Validation valid = validate_model(*model_, corpus_, recipe_);
+    const Validation valid = validate_model(*model_, corpus_, recipe_, ranks_);
     line["loss"] = valid.loss;
     line["perplexity"] = std::exp(valid.loss);
     if (valid.bleu) line["bleu"] = *valid.bleu;
@@ -332,7 +383,7 @@ void Trainer::finish(Outcome outcome) {
     message(std::string("validation loss of the model: ") + loss);
   }
   line["seconds"] = seconds();
-  log_->write(line);
+  log(line);
 }
 
 Outcome Trainer::run() {
@@ -347,12 +398,10 @@ Outcome Trainer::run() {
       save_checkpoint(true);
       saved = true;
     }
-    if (callbacks_.stop != nullptr && callbacks_.stop->load() && !out_of_updates() && !out_of_patience()) {
+    // Several processes stop together, after the update in which they heard of it.
+    if ((ranks_.size() > 1 ? stop_ : asked_to_stop()) && !out_of_updates() && !out_of_patience()) {
       if (!saved) save_checkpoint(false);
-      if (state_.best_update < 0) {  // no validation has chosen a model yet: save the present one
-        const AverageScope averaged(*average_);
-        models::save(*model_, folder_);
-      }
+      if (state_.best_update < 0) save_model();  // no validation has chosen a model yet: save the present one
       return Outcome::interrupted;
     }
   }
@@ -363,8 +412,13 @@ Outcome Trainer::run() {
 
 void require_unused(const fs::path& folder, const CheckpointStore& store) {
   const bool used = !store.empty() || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
-  require(!used, "train", files::quoted(folder),
-          ": a folder without a model or a training; found one (go on with --resume, or name another folder)");
+  require(!used, "train", files::quoted(folder), ": a folder without a model or a training; found one");
+}
+
+// Something that no other run writes: other processes know the folder by it.
+std::string mark_of_this_run() {
+  std::random_device random;
+  return "training " + std::to_string(random()) + "-" + std::to_string(random()) + "\n";
 }
 
 // A run that was killed before its first checkpoint begins again. One with a model has had checkpoints.
@@ -376,26 +430,61 @@ void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
   if (callbacks.message) callbacks.message("no checkpoint was written before: training begins again");
 }
 
-}  // namespace
-
-Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {
-  validate(recipe);
+// Everything that only the leading process does to the folder.
+Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
+             distributed::Communicator& ranks) {
   if (resume) require_begun(folder);
   const RunFolder made(folder);
   try {
     const FolderLock lock(folder);
+    const std::string mark = ranks.size() > 1 ? mark_of_this_run() : "";  // one process leaves no mark
+    lock.write(mark);
     CheckpointStore store(folder, [&](std::string_view text) {
       if (callbacks.message) callbacks.message(text);
     });
     if (!resume) require_unused(folder, store);
+    distributed::require_one_folder(ranks, folder / ".lock", mark);
     auto loaded = resume ? store.load_newest() : std::nullopt;
+    int64_t update = loaded ? loaded->state.update : -1;
+    ranks.broadcast(std::as_writable_bytes(std::span(&update, 1)), 0);
     if (resume && !loaded) require_only_begun(folder, callbacks);
-    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks);
+    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks);
     return trainer.run();
   } catch (...) {
     if (!resume) made.take_back();
     throw;
   }
+}
+
+Outcome follow(const Recipe& recipe, const fs::path& folder, const Callbacks& callbacks,
+               distributed::Communicator& ranks) {
+  distributed::require_one_folder(ranks, folder / ".lock", "");
+  CheckpointStore store = CheckpointStore::of_other_process(folder);
+  int64_t update = -1;
+  ranks.broadcast(std::as_writable_bytes(std::span(&update, 1)), 0);
+  std::optional<LoadedCheckpoint> loaded;
+  if (update >= 0) loaded = store.load(update);
+  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks);
+  return trainer.run();
+}
+
+}  // namespace
+
+Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
+              distributed::Communicator& ranks) {
+  validate(recipe);
+  require(ranks.size() <= recipe.shards, "train",
+          "as many shards as processes, or more; found shards = ", recipe.shards, " and ", ranks.size(), " processes");
+  distributed::require_agreement(ranks, "version of heed", distributed::hash_of(HEED_VERSION));
+  distributed::require_agreement(ranks, "recipe", distributed::hash_of(to_json(recipe)));
+  if (recipe.precision == "bf16") {
+    distributed::require_agreement(ranks, "way to multiply bf16", multiplies_bf16() ? 1 : 0);
+  }
+  return ranks.rank() == 0 ? lead(recipe, folder, resume, callbacks, ranks) : follow(recipe, folder, callbacks, ranks);
+}
+
+Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {
+  return train(recipe, folder, resume, callbacks, *distributed::single());
 }
 
 }  // namespace heed::train

@@ -39,15 +39,30 @@ Batch twice(const Batch& batch) {
   return both;
 }
 
-MeanLoss mean_loss(const models::Model& model, DataSet& data) {
+MeanLoss mean_loss(const models::Model& model, DataSet& data) { return mean_loss(model, data, *distributed::single()); }
+
+MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks) {
   const NoGradScope no_grad;
+  struct OfBatch {
+    double loss = 0;
+    int64_t tokens = 0, sentences = 0;
+  };
+  const int64_t batches = data.batches(0), size = ranks.size();
+  const int64_t most = (batches + size - 1) / size;
+  std::vector<OfBatch> mine(static_cast<size_t>(most)), all(static_cast<size_t>(most * size));
+  for (int64_t i = ranks.rank(); i < batches; i += size) {
+    const Batch batch = data.batch(0, i);
+    mine[static_cast<size_t>(i / size)] = {static_cast<double>(loss_sum(model, batch, {}).item()), batch.tokens,
+                                           batch.sentences};
+  }
+  ranks.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
   MeanLoss mean;
   double sum = 0;
-  for (int64_t i = 0; i < data.batches(0); ++i) {
-    const Batch batch = data.batch(0, i);
-    sum += static_cast<double>(loss_sum(model, batch, {}).item());
-    mean.tokens += batch.tokens;
-    mean.sentences += batch.sentences;
+  for (int64_t i = 0; i < batches; ++i) {  // in the order of batches, whoever computed them
+    const OfBatch& one = all[static_cast<size_t>(i % size * most + i / size)];
+    sum += one.loss;
+    mean.tokens += one.tokens;
+    mean.sentences += one.sentences;
   }
   mean.loss = mean.tokens > 0 ? sum / static_cast<double>(mean.tokens) : 0.0;
   return mean;

@@ -1,6 +1,7 @@
 // The loss of a batch under any of the three architectures.
 #pragma once
 
+#include "heed/distributed.h"
 #include "heed/models.h"
 #include "train/data.h"
 
@@ -24,5 +25,7 @@ struct MeanLoss {
   int64_t sentences = 0;
 };
 [[nodiscard]] MeanLoss mean_loss(const models::Model& model, DataSet& data);
+// Each rank computes some of the batches; all get the same bits as one rank would.
+[[nodiscard]] MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks);
 
 }  // namespace heed::train

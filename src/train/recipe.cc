@@ -284,6 +284,9 @@ void validate(const Recipe& recipe) {
       recipe.subword_sampling, ", ", recipe.task, " and ", recipe.bpe ? "bpe" : recipe.tokenizer);
   require(recipe.subword_sampling > 0 || recipe.subword_sampling_epochs == 0, "recipe",
           "subword_sampling_epochs: 0 unless subword_sampling is more than 0; found ", recipe.subword_sampling_epochs);
+  require(
+      recipe.token_cache.empty() || recipe.subword_sampling == 0, "recipe",
+      "token_cache: empty where subword_sampling is more than 0, because each epoch cuts the text anew; found both");
   require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
 }
 

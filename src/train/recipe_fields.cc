@@ -35,6 +35,9 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(valid_fraction), FieldUse::fixed, kBelowOne,
      "Share of the training text that is held back for validation: of pairs by a hash of the source sentence, of other "
      "text its end."},
+    {HEED_FIELD(token_cache), FieldUse::path, kAnything,
+     "A folder for the tokens of the training text, which are then read from there and need not fit into memory. It is "
+     "filled once, and used again by later runs on this text. The batches are the same. Empty: tokens are in memory."},
     {HEED_FIELD(tokenizer), FieldUse::fixed, words("sentencepiece, characters, pieces"),
      "How text becomes tokens: subwords trained on the text, single characters, or text that is already cut at "
      "spaces."},
@@ -43,6 +46,9 @@ constexpr FieldEntry kFields[] = {
      "sentencepiece: tokens of each side, or of both where the vocabulary is shared. Where the text does not allow "
      "that many or that few, the nearest number that it allows."},
     {HEED_FIELD(shared_vocabulary), FieldUse::fixed, kAnything, "One vocabulary for source and target."},
+    {HEED_FIELD(vocabulary_lines), FieldUse::fixed, between(1, 2'000'000),
+     "sentencepiece: lines that the vocabulary is trained on. Of a longer text the seed draws so many. Training takes "
+     "about 30 times their size in memory."},
     {HEED_FIELD(max_tokens_per_sentence), FieldUse::fixed, kPositive, "Longer sentences are left out of training."},
     {HEED_FIELD(subword_sampling), FieldUse::fixed, between(0, 100),
      "Subword regularisation: each epoch draws segmentations anew with p^alpha; this is alpha, and a smaller one cuts "
@@ -75,6 +81,11 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(consistency_from), FieldUse::fixed, at_least(0), "Updates before consistency begins."},
     {HEED_FIELD(clip_norm), FieldUse::fixed, between(0, 1e30), "Largest norm of the gradient. 0: no limit."},
     {HEED_FIELD(accumulate), FieldUse::fixed, kPositive, "Batches an update."},
+    {HEED_FIELD(shards), FieldUse::fixed, between(1, 1 << 20),
+     "Parts of each batch whose gradients are computed one by one and added in a fixed order, so that up to this many "
+     "processes (mpirun) can share the work and get the same bits."},
+    {HEED_FIELD(compare_every), FieldUse::free, at_least(0),
+     "Several processes: updates between comparisons of their weights and of a gradient that all compute. 0: never."},
     {HEED_FIELD(precision), FieldUse::fixed, words("f32, bf16"),
      "Number format of matrix products while training: bf16 where the processor multiplies it, f32 elsewhere."},
     {HEED_FIELD(batch_tokens), FieldUse::fixed, at_least(0),

@@ -10,23 +10,51 @@ namespace heed::train {
 
 namespace {
 
-double bleu_of(const models::Transformer& model, const Corpus& corpus, const Recipe& recipe) {
-  const auto found = generate::translate(
-      model, corpus.bleu_sources,
-      {.search = {.beam = recipe.valid_beam, .max_length = std::min<int64_t>(256, model.config().max_length - 1)}});
-  std::vector<std::string> system;
-  system.reserve(found.size());
-  for (const auto& hypotheses : found) system.push_back(corpus.target->decode(hypotheses.front().ids));
-  return bleu(system, corpus.references, {.tokenize = recipe.valid_tokenize}).score;
+double bleu_of(const models::Transformer& model, const Corpus& corpus, const Recipe& recipe,
+               distributed::Communicator& ranks) {
+  // Every P-th sentence: they have about the same lengths for each rank.
+  const auto size = static_cast<size_t>(ranks.size());
+  std::vector<Ids> mine;
+  for (auto i = static_cast<size_t>(ranks.rank()); i < corpus.bleu_sources.size(); i += size) {
+    mine.push_back(corpus.bleu_sources[i]);
+  }
+  std::string lines;  // one a sentence: tokenizers decode to text without line ends
+  if (!mine.empty()) {
+    const auto found = generate::translate(
+        model, mine,
+        {.search = {.beam = recipe.valid_beam, .max_length = std::min<int64_t>(256, model.config().max_length - 1)}});
+    for (const auto& hypotheses : found) {
+      std::string line = corpus.target->decode(hypotheses.front().ids);
+      std::replace(line.begin(), line.end(), '\n', ' ');
+      lines += line + "\n";
+    }
+  }
+  const std::vector<std::string> all = ranks.gather_text(lines, 0);
+  double score = 0;
+  if (ranks.rank() == 0) {
+    std::vector<std::string> system(corpus.bleu_sources.size());
+    for (size_t rank = 0; rank < size; ++rank) {
+      size_t begin = 0;
+      for (size_t i = rank; i < system.size(); i += size) {
+        const size_t end = all[rank].find('\n', begin);
+        system[i] = all[rank].substr(begin, end - begin);
+        begin = end + 1;
+      }
+    }
+    score = bleu(system, corpus.references, {.tokenize = recipe.valid_tokenize}).score;
+  }
+  ranks.broadcast(std::as_writable_bytes(std::span(&score, 1)), 0);
+  return score;
 }
 
 }  // namespace
 
-Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe) {
-  Validation result{.loss = mean_loss(model, *corpus.valid).loss, .bleu = std::nullopt};
+Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
+                          distributed::Communicator& ranks) {
+  Validation result{.loss = mean_loss(model, *corpus.valid, ranks).loss, .bleu = std::nullopt};
   const auto* transformer = dynamic_cast<const models::Transformer*>(&model);
   if (transformer != nullptr && recipe.valid_beam > 0 && !corpus.bleu_sources.empty()) {
-    result.bleu = bleu_of(*transformer, corpus, recipe);
+    result.bleu = bleu_of(*transformer, corpus, recipe, ranks);
   }
   return result;
 }

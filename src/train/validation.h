@@ -3,6 +3,7 @@
 
 #include <optional>
 
+#include "heed/distributed.h"
 #include "train/corpus.h"
 
 namespace heed::train {
@@ -12,7 +13,8 @@ struct Validation {
   std::optional<double> bleu;
 };
 
-// Needs `corpus.valid`.
-[[nodiscard]] Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe);
+// Needs `corpus.valid`. The ranks share the work; all get the result, which has the bits of one rank's.
+[[nodiscard]] Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
+                                        distributed::Communicator& ranks);
 
 }  // namespace heed::train

@@ -223,7 +223,7 @@ void product_by_packed_panels(const Gemm& g, bool transposed) {
 
 // A product with at most two tiles of rows, as decoding makes them: the time goes into reading B.
 template <class Step>
-void product_of_few(const Gemm& g, bool transposed) {
+void decode_product(const Gemm& g, bool transposed) {
   Gemm rest = g;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   if (Step::kCount == 1 && g.m <= kMostUnpackedRows && g.b_row == 1) {
@@ -303,7 +303,7 @@ template <class Step>
 void run_product(const Gemm& g) {
   const bool transposed = g.a_column != 1 && g.a_row == 1;
   if (g.m <= 2 * Step::kRows) {
-    product_of_few<Step>(g, transposed);
+    decode_product<Step>(g, transposed);
     return;
   }
   // Where C is small, as in the gradient of a weight, it is cheaper to read it again than packed B from beyond L2.

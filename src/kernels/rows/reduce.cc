@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-constexpr int64_t kBlock = 16384;  // elements summed by one thread in one go
+constexpr int64_t kBlock = kernels::kSumBlock;  // elements summed by one thread in one go
 
 // to[j] = sum of rows [begin, end); the lanes run over columns, each a chain over the rows.
 HWY_INLINE void sum_rows(const float* x, int64_t begin, int64_t end, int64_t columns, int64_t stride, float* to) {
@@ -103,19 +103,26 @@ HWY_INLINE double sum_block(const float* x, int64_t count) {
 }
 
 template <bool kSquares>
-double sum_blocks(const float* x, int64_t count) {
+void sum_each_block(const float* x, int64_t count, double* partials) {
   const int64_t blocks = (count + kBlock - 1) / kBlock;
-  const Buffer<double> partials(std::max<int64_t>(1, blocks));
   parallel_for(blocks, 2, [&](int64_t begin, int64_t end) {
     for (int64_t b = begin; b < end; ++b) {
       partials[b] = sum_block<kSquares>(x + b * kBlock, std::min(kBlock, count - b * kBlock));
     }
   });
+}
+
+template <bool kSquares>
+double sum_blocks(const float* x, int64_t count) {
+  const int64_t blocks = (count + kBlock - 1) / kBlock;
+  const Buffer<double> partials(std::max<int64_t>(1, blocks));
+  sum_each_block<kSquares>(x, count, partials.data());
   double total = 0;
   for (int64_t b = 0; b < blocks; ++b) total += partials[b];
   return total;
 }
 
+void run_block_sums_of_squares(const float* x, int64_t count, double* out) { sum_each_block<true>(x, count, out); }
 double run_sum(const float* x, int64_t count) { return sum_blocks<false>(x, count); }
 double run_sum_of_squares(const float* x, int64_t count) { return sum_blocks<true>(x, count); }
 
@@ -130,6 +137,7 @@ HWY_EXPORT(run_add_column_sums);
 HWY_EXPORT(run_add_partials);
 HWY_EXPORT(run_sum);
 HWY_EXPORT(run_sum_of_squares);
+HWY_EXPORT(run_block_sums_of_squares);
 
 void add_column_sums(const float* x, int64_t rows, int64_t columns, int64_t stride, float factor, float* out) {
   dispatch_ready();
@@ -143,6 +151,11 @@ double sum(const float* x, int64_t count) {
   dispatch_ready();
   return HWY_DYNAMIC_DISPATCH(run_sum)(x, count);
 }
+void block_sums_of_squares(const float* x, int64_t count, double* out) {
+  dispatch_ready();
+  HWY_DYNAMIC_DISPATCH(run_block_sums_of_squares)(x, count, out);
+}
+
 double sum_of_squares(const float* x, int64_t count) {
   dispatch_ready();
   return HWY_DYNAMIC_DISPATCH(run_sum_of_squares)(x, count);

@@ -16,4 +16,9 @@ void add_partials(const float* partials, int64_t blocks, int64_t columns, float 
 [[nodiscard]] double sum(const float* x, int64_t count);
 [[nodiscard]] double sum_of_squares(const float* x, int64_t count);
 
+// sum_of_squares() adds up blocks of this many elements, and then the blocks in order.
+inline constexpr int64_t kSumBlock = 16384;
+// out[b] = the sum of squares of block b. Added up in order they give sum_of_squares(), to the bit.
+void block_sums_of_squares(const float* x, int64_t count, double* out);
+
 }  // namespace heed::kernels
