@@ -7,6 +7,7 @@
 #   make compare   build BASE=<commit> and this tree, and compare their benchmarks (ROUNDS=9 LINES="matmul decode:i8")
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
+#   make kills     kill random processes of trainings 200 times; all must end with the same bits (KILLS=20 for fewer)
 #   make portable  build without any special kernel and run the tests of that path
 #   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
@@ -22,7 +23,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench compare soak sanitize portable neon format tidy packages build-packages clean
+.PHONY: all demo test examples results bench compare soak kills sanitize portable neon format tidy packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -71,6 +72,12 @@ compare: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
 	cmake --build $(BUILD) -j $(JOBS) --target heed_program
 	@tools/compare_benchmarks.py --base "$(BASE)" --now $(BUILD)/bin/heed --rounds "$(ROUNDS)" --jobs $(JOBS) $(LINES)
+
+KILLS ?= 200
+kills: packages
+	$(CONFIGURE) -B $(BUILD) >/dev/null
+	cmake --build $(BUILD) -j $(JOBS) --target heed_program heed_mpi
+	tests/distributed/mpirun_test.py $(BUILD)/bin/heed --only kills --kills $(KILLS)
 
 CASES ?= 100000
 soak: packages

@@ -74,6 +74,8 @@ struct TranslatorOptions {
   generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
   int64_t batch_tokens = 4096;        // source tokens in a batch, padding and beam included
   KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
+  // Texts that are translated before the first one is delivered. Few are soon done; many share batches.
+  int64_t first_group = 16;
   TextOptions text = {};
   std::function<void(int64_t done)> progress = {};  // texts translated so far, some of them not yet delivered
 };
@@ -100,6 +102,9 @@ class Translator {
   // options.search.stop() ended the work.
   int64_t translate(std::span<const std::string> texts, const TranslatorOptions& options,
                     const std::function<void(int64_t text, std::vector<Translation> translations)>& deliver) const;
+
+  // The most texts that are translated together with these options.
+  [[nodiscard]] static int64_t largest_group(const TranslatorOptions& options);
 
   // Who attends to whom while the model writes the target of `source`. Throws Error for an empty source.
   [[nodiscard]] inspect::Record record(std::string_view source, const RecordOptions& options = {}) const;

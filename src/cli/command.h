@@ -15,6 +15,8 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
+#include <vector>
 
 #include "cli/console.h"
 #include "cli/numbers.h"
@@ -27,7 +29,8 @@ struct Context {
   std::optional<int64_t> threads;
   std::optional<uint64_t> seed;
   bool quiet = false;
-  bool json = false;  // results as JSON, where the command has them
+  bool json = false;               // results as JSON, where the command has them
+  std::vector<std::string> words;  // of the command line, without the program's name
 };
 
 // The commands, each in a file of its own.

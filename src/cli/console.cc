@@ -22,10 +22,11 @@ namespace {
 std::atomic<bool> g_stop{false};
 std::atomic<int> g_signal{0};
 static_assert(std::atomic<bool>::is_always_lock_free && std::atomic<int>::is_always_lock_free);
+std::atomic<bool> g_others_too{false};
 std::string g_command = "heed";
 
 extern "C" void on_signal(int number) {
-  if (g_stop.load()) _exit(128 + number);  // the second signal: leave at once
+  if (g_stop.load() && !g_others_too.load()) _exit(128 + number);  // the second signal: leave at once
   g_signal.store(number);
   g_stop.store(true);
 }
@@ -107,7 +108,8 @@ bool use_colour() {
          (terminal == nullptr || std::string_view(terminal) != "dumb");
 }
 
-void install_signal_handlers() {
+void install_signal_handlers(bool one_of_several) {
+  g_others_too.store(one_of_several);
   struct sigaction action = {};
   action.sa_handler = on_signal;
   sigemptyset(&action.sa_mask);

@@ -55,8 +55,9 @@ void complain(std::string_view text);
 [[nodiscard]] bool stderr_is_terminal();
 [[nodiscard]] bool use_colour();  // a terminal, and NO_COLOR is not set
 
-// The handlers of SIGINT and SIGTERM only set a flag; a second signal leaves at once.
-void install_signal_handlers();
+// The handlers of SIGINT and SIGTERM only set a flag; a second signal leaves at once. Not so one of several processes:
+// Ctrl-C reaches it from the terminal and once more from mpirun, which ends it anyway if it takes long.
+void install_signal_handlers(bool one_of_several = false);
 [[nodiscard]] const std::atomic<bool>& stop_requested();
 // 130 or 143 once a signal has come.
 [[nodiscard]] int interrupted_status();

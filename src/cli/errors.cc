@@ -82,6 +82,7 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
     return command == "heed train" ? "free some space; --resume goes on from the last checkpoint" : "free some space";
   if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
     return "name another folder with --output";
+  if (says("a folder without a model or a training")) return "go on with --resume, or name another folder";
   if (says("tokens that the model reads") && (command == "heed translate" || command == "heed inspect"))
     return "--too-long cut reads the beginning";
   if (says("found a decoder-only model")) return "heed generate continues text with it";

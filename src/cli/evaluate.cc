@@ -1,10 +1,13 @@
 // heed evaluate: loss and perplexity of a model, and BLEU of its translations or of any others.
 #include <fmt/core.h>
 
+#include "base/files.h"
 #include "cli/command.h"
 #include "cli/json.h"
-#include "cli/progress.h"
+#include "cli/line_job.h"
+#include "cli/ranks.h"
 #include "cli/warnings.h"
+#include "distributed/agreement.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
 #include "heed/train.h"
@@ -18,6 +21,7 @@ struct EvaluateCommand {
   train::BleuOptions bleu;
   train::EvaluateOptions loss;
   TranslatorOptions translate;
+  LineOptions lines;
   bool no_bleu = false, undo_pieces = false;
 };
 
@@ -107,18 +111,30 @@ train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
   return train::bleu(system, references, o.bleu);
 }
 
+// On rank 0; the others help.
 std::vector<std::string> translate_all(const EvaluateCommand& o, const Translator& translator, const TestSet& set,
                                        const Context& context) {
-  ProgressBar bar(static_cast<int64_t>(set.sources.size()), context.quiet);
-  TextWarnings warnings([](int64_t line) { return fmt::format("source line {}", line + 1); });
-  TranslatorOptions options = o.translate;
-  options.text = warnings.options(TooLong::cut);
-  options.progress = [&](int64_t done) { bar.update(done, "sentences"); };
-  std::vector<std::string> system;
-  translator.translate(set.sources, options, [&](int64_t, const std::vector<Translation>& translations) {
-    system.push_back(one_line(translations[0].text));
-  });
-  return system;
+  LineJob job{.unit = "sentences", .too_long = TooLong::cut, .largest = Translator::largest_group(o.translate)};
+  job.work = [&](const pipelines::LineBatch& batch, const std::function<void(std::string)>& hand_over) {
+    TranslatorOptions options = o.translate;
+    options.first_group = job.largest;
+    options.text = batch.text;
+    options.search.stop = batch.stop;
+    options.progress = batch.on_done;
+    translator.translate(batch.lines, options, [&](int64_t, const std::vector<Translation>& translations) {
+      hand_over(one_line(translations[0].text));
+    });
+  };
+  const auto name = [](int64_t line) { return fmt::format("source line {}", line + 1); };
+  return run_lines(job, set.sources, name, o.lines, context);
+}
+
+// Files that ranks have read must be the same everywhere.
+void require_same_text(const std::string& what, std::span<const std::vector<std::string>* const> texts) {
+  uint32_t sum = 0;
+  for (const auto* lines : texts)
+    for (const std::string& line : *lines) sum = files::crc32("\n", files::crc32(line, sum));
+  distributed::require_agreement(ranks(), what, sum);
 }
 
 void evaluate_translation(const EvaluateCommand& o, Context& context) {
@@ -127,8 +143,12 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
   const Translator translator = Translator::load(o.model);
   const text::Tokenizer &source = translator.source_tokenizer(), &target = translator.target_tokenizer();
   const TestSet set = read_test_set(o);
+  require_same_work(translator.model(), {&source, &target}, o.lines, context);
+  std::vector<const std::vector<std::string>*> texts = {&set.sources};
+  for (const auto& references : set.references) texts.push_back(&references);
+  require_same_text("test set", texts);
   const std::string& file = o.pairs.empty() ? o.source : o.pairs;
-  warn_of_unknown(source, set.sources, escaped(file));
+  if (leads()) warn_of_unknown(source, set.sources, escaped(file));
   Report report;
   std::vector<text::Ids> sources, targets;
   for (const auto& references : set.references)
@@ -137,9 +157,12 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
       sources.push_back(source.encode(set.sources[i]));
       targets.push_back(target.encode(references[i]));
     }
-  report.add_loss(train::evaluate(translator.model(), sources, targets, o.loss));
+  train::EvaluateOptions loss = o.loss;
+  loss.ranks = &ranks();
+  report.add_loss(train::evaluate(translator.model(), sources, targets, loss));
   if (!o.no_bleu) {
     std::vector<std::string> system = translate_all(o, translator, set, context);
+    if (!leads()) return;
     if (!o.output.empty()) {
       std::string lines;
       for (const std::string& line : system) lines += line + "\n";
@@ -147,6 +170,7 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
     }
     report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces"));
   }
+  if (!leads()) return;
   if (o.output == "-") {
     report.write_beside(context);
   } else {
@@ -173,12 +197,17 @@ void evaluate_text(const EvaluateCommand& o, Context& context) {
     throw UsageError("an encoder-decoder needs --source and --target, or --pairs; found --text");
   const bool decodes = architecture == models::Architecture::decoder_only;
   const auto tokenizer = text::Tokenizer::load(o.model, decodes ? text::Side::target : text::Side::source);
-  warn_of_unknown(*tokenizer, text::read_lines(o.text), escaped(o.text));
+  require_same_work(*model, {tokenizer.get()}, o.lines, context);
+  const std::vector<std::string> lines = text::read_lines(o.text);
+  const std::vector<std::string>* const texts[] = {&lines};
+  require_same_text("text", texts);
+  if (leads()) warn_of_unknown(*tokenizer, lines, escaped(o.text));
   train::EvaluateOptions loss = o.loss;
+  loss.ranks = &ranks();
   if (context.seed) loss.seed = *context.seed;
   Report report;
   report.add_loss(train::evaluate(*model, o.model, o.text, {}, loss));
-  report.write(context);
+  if (leads()) report.write(context);
 }
 
 int run_evaluate(const EvaluateCommand& o, Context& context) {
@@ -189,7 +218,7 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
   if (!o.output.empty() && (!o.hypotheses.empty() || !o.text.empty() || o.no_bleu))
     throw UsageError("--output is for a model's translations; with --hypotheses, --text or --no-bleu there are none");
   if (!o.hypotheses.empty()) {
-    evaluate_hypotheses(o, context);
+    if (leads()) evaluate_hypotheses(o, context);  // there is no work to share
   } else if (!o.text.empty()) {
     evaluate_text(o, context);
   } else {
@@ -220,12 +249,14 @@ void add_evaluate_command(Options& options) {
   options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
   options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has").range(0);
+  add_peer_timeout(options, o->lines);
   options.footer(
       "Examples:\n"
       "  heed evaluate runs/en-de --source test.en --target test.de --lowercase\n"
       "  heed evaluate demo/en-zh --pairs heldout.tsv --tokenize zh\n"
       "  heed evaluate --hypotheses out.de --target test.de\n"
-      "  heed evaluate runs/shakespeare --text valid.txt\n");
+      "  heed evaluate runs/shakespeare --text valid.txt\n"
+      "  mpirun -n 4 heed evaluate runs/en-de --source test.en --target test.de\n");
   options.has_json();
   options.on_run([o](Context& c) { return run_evaluate(*o, c); });
 }

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/json.h"
 #include "heed/cpu.h"
+#include "heed/distributed.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/models.h"
@@ -49,6 +50,7 @@ std::string machine_json() {
   object.add("processor", cpu.model).add("cores", cpu.cores).add("threads", num_threads());
   object.add("l1_bytes", cpu.l1_bytes).add("l2_bytes", cpu.l2_bytes).add("l3_bytes", cpu.l3_bytes);
   object.add("features", cpu.features).add("kernels", to_string(active_isa()));
+  object.add("processes", distributed::engine_found());
   return object.add("kernels_available", kernel_names()).add("versions", libraries).text() + "\n";
 }
 
@@ -70,6 +72,7 @@ std::string machine_text() {
   row("features", words_of_list(cpu.features, " "));
   row("kernels", fmt::format("{} (available: {}; HEED_ISA chooses)", to_string(active_isa()),
                              words_of_list(kernel_names(), ", ")));
+  row("processes", distributed::engine_found());
   std::vector<std::string> libraries;
   for (const auto& [name, version] : versions()) libraries.push_back(name + " " + version);
   row("versions", words_of_list(libraries, ", "));

@@ -70,13 +70,13 @@ std::optional<std::string> InputLines::take_line() {
   return line;
 }
 
-std::vector<std::string> InputLines::next(size_t most) {
+std::vector<std::string> InputLines::next(size_t most, bool wait) {
   std::vector<std::string> lines;
   while (lines.size() < most && !stop_requested().load()) {
     if (auto line = take_line()) {
       lines.push_back(std::move(*line));
-    } else if (!fill(lines.empty())) {
-      if (!lines.empty() || ended_) {
+    } else if (!fill(wait && lines.empty())) {
+      if (!lines.empty() || ended_ || !wait) {
         if (auto last = take_line()) {
           lines.push_back(std::move(*last));
           continue;

@@ -16,9 +16,12 @@ class InputLines {
   InputLines(const InputLines&) = delete;
   InputLines& operator=(const InputLines&) = delete;
 
-  // Waits for one line, then takes the lines that have come already, `most` at most. Empty at the end of the input and
-  // when a signal has come. Without their ends ("\n", "\r\n"); a byte order mark at the very beginning is dropped.
-  [[nodiscard]] std::vector<std::string> next(size_t most);
+  // Waits for one line, unless `wait` is false, then takes the lines that have come already, `most` at most. Empty at
+  // the end of the input and when a signal has come. Without their ends ("\n", "\r\n"); a byte order mark at the very
+  // beginning is dropped.
+  [[nodiscard]] std::vector<std::string> next(size_t most, bool wait = true);
+  // All lines have been taken.
+  [[nodiscard]] bool ended() const { return ended_ && begin_ == buffer_.size(); }
   // Somebody types the lines.
   [[nodiscard]] bool is_terminal() const;
   // "standard input" or the file's name.

@@ -8,6 +8,7 @@
 
 #include "cli/command.h"
 #include "cli/errors.h"
+#include "cli/ranks.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 
@@ -88,8 +89,9 @@ int run(int argc, char** argv) {
       "  heed help train\n");
   for (const Command& command : kCommands) command.add(program.subcommand(command.name, command.help));
 
+  context.words = words_of(argc, argv);
   const Options::Parsed parsed =
-      program.parse(words_of(argc, argv), [](const Options& command) { set_command_name(command.full_name()); });
+      program.parse(context.words, [](const Options& command) { set_command_name(command.full_name()); });
   if (parsed.wants_help || parsed.wants_version) {
     print(parsed.wants_help ? parsed.command->help() : std::string("heed ") + HEED_VERSION + "\n");
     return kSuccess;
@@ -103,12 +105,16 @@ int run(int argc, char** argv) {
   if (context.json && !parsed.command->writes_json()) throw UsageError("--json: this command has no results in JSON");
   if (context.threads) set_num_threads(static_cast<int>(*context.threads));
   check_environment();
+  if (parsed.command->works_in_ranks()) {
+    share_cores(context.threads);
+  } else {
+    require_one_process();
+  }
   return parsed.command->run(context);
 }
 
-int fail(int status, const std::string& text, std::string_view hint = {}) {
-  complain(hint.empty() ? text : fmt::format("{} ({})", text, hint));
-  return status;
+int fail(int status, const std::string& text, std::string_view hint = {}, bool peer_has_spoken = false) {
+  return end_with(status, hint.empty() ? text : fmt::format("{} ({})", text, hint), peer_has_spoken);
 }
 
 int guarded_main(int argc, char** argv) {
@@ -120,6 +126,8 @@ int guarded_main(int argc, char** argv) {
     return fail(kUsage, plain_message(error.what()));
   } catch (const BrokenPipe&) {
     return kBrokenPipe;
+  } catch (const distributed::PeerError& error) {
+    return fail(kFailure, plain_message(error.what()), way_to_go_on(), error.announced());
   } catch (const Error& error) {
     return fail(kFailure, plain_message(error.what()), hint_for(command_name(), error.what()));
   } catch (const std::bad_alloc&) {

@@ -115,6 +115,7 @@ class Options {
   void footer(std::string text) { footer_ = std::move(text); }
   void also_called(std::string name) { other_name_ = std::move(name); }  // another name, which the help does not list
   void accept_anything() { accepts_anything_ = true; }  // of a command that only says why it cannot run
+  void shares_work() { shares_work_ = true; }           // several processes can run it together
   void has_json() { has_json_ = true; }                 // --json changes what the command writes
   void on_run(std::function<int(Context&)> run) { run_ = std::move(run); }
   Options& subcommand(std::string name, std::string help);
@@ -129,6 +130,7 @@ class Options {
 
   [[nodiscard]] std::string help() const;
   [[nodiscard]] std::string full_name() const;  // "heed bench attention"
+  [[nodiscard]] bool works_in_ranks() const { return shares_work_; }
   [[nodiscard]] bool writes_json() const { return has_json_; }
   [[nodiscard]] int run(Context& context) const { return run_(context); }
 
@@ -146,7 +148,7 @@ class Options {
   std::vector<std::unique_ptr<Option>> options_;
   std::vector<std::unique_ptr<Options>> commands_;
   std::function<int(Context&)> run_;
-  bool has_json_ = false, accepts_anything_ = false;
+  bool shares_work_ = false, has_json_ = false, accepts_anything_ = false;
 };
 
 }  // namespace heed::cli

@@ -52,7 +52,7 @@ void ProgressBar::update(int64_t done, std::string_view details) {
     first_ = done;
     started_ = time;
   }
-  if (g_drawn && time - last_drawn_ < 0.1 && done < total_) return;  // ten times a second is enough
+  if (g_drawn && time - last_drawn_ < 0.1 && (done < total_ || total_ == 0)) return;  // ten times a second is enough
   last_drawn_ = time;
   const int64_t since = done - first_;
   const double left = since > 0 && total_ > done

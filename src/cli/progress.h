@@ -16,6 +16,8 @@ class ProgressBar {
   ProgressBar& operator=(const ProgressBar&) = delete;
 
   [[nodiscard]] bool shown() const { return shown_; }
+  // Another total: 0 while it is not known.
+  void set_total(int64_t total) { total_ = total; }
   // [#####.....] 1,200/8,000  <details>  3:04 left. The time left comes from the progress since the first call.
   void update(int64_t done, std::string_view details = {});
 

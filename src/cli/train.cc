@@ -11,6 +11,7 @@
 #include "cli/errors.h"
 #include "cli/json.h"
 #include "cli/progress.h"
+#include "cli/ranks.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/train.h"
@@ -22,6 +23,7 @@ struct TrainCommand {
   std::string config, output, data;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> keys;  // given as options of their own
+  double peer_timeout = 300;
   bool resume = false;
   bool print_recipe = false;
 };
@@ -128,9 +130,11 @@ void check_recipe(const train::Recipe& recipe, const std::vector<Change>& change
 
 // A report on a line of its own.
 std::string train_text(const train::Progress& p) {
-  return fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
-                     with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
-                     with_commas(static_cast<int64_t>(p.tokens_per_second)));
+  std::string text = fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
+                                 with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
+                                 with_commas(static_cast<int64_t>(p.tokens_per_second)));
+  if (several_processes()) text += fmt::format("  waiting {:.0f} %  sent {:.1f} MB an update", 100 * p.waiting, p.bytes_an_update / 1e6);
+  return text;
 }
 
 std::string valid_text(const train::Progress& p) {
@@ -171,7 +175,7 @@ int run_train(const TrainCommand& o, Context& context) {
   if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");
   check_recipe(recipe, changes);
   if (!o.resume) require_text(recipe);
-  install_signal_handlers();
+  install_signal_handlers(several_processes());
   std::optional<ProgressBar> bar;  // its length is known with the first report
   train::Progress last;
   train::Callbacks callbacks;
@@ -190,11 +194,17 @@ int run_train(const TrainCommand& o, Context& context) {
       message(context, train_text(p));
     }
   };
-  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks);
+  const std::string resume_command = mpirun_command(fmt::format("heed train --output {} --resume", o.output));
+  if (several_processes()) {
+    set_way_to_go_on(resume_command);
+    ranks().set_timeout(o.peer_timeout);
+  }
+  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks, ranks());
   if (outcome == train::Outcome::interrupted) {
-    message(context, fmt::format("interrupted, and saved; go on with: heed train --output {} --resume", o.output));
+    if (leads()) message(context, "interrupted, and saved; go on with: " + resume_command);
     return interrupted_status();
   }
+  if (!leads()) return kSuccess;
   last.update = last_update(o.output, last.update);
   if (context.json) {
     JsonObject object;
@@ -241,7 +251,13 @@ void add_train_command(Options& options) {
       "  heed train --output runs/en-de --resume\n"
       "  heed train --pairs cmn-eng.tsv --valid-fraction 0.02 --preset small --output runs/en-zh\n"
       "  heed train --config recipe.toml --output runs/b --schedule.peak 0.001 --set max_updates=500\n"
+      "  mpirun -n 4 heed train --config recipe.toml --output runs/c --shards 4\n"
       "Ctrl-C saves and leaves; --resume goes on with the same bits.\n");
+  options
+      .add("--peer-timeout", o->peer_timeout,
+           "With mpirun: seconds to wait for a process that does not answer. 0: for ever")
+      .range(0);
+  options.shares_work();
   options.has_json();
   options.on_run([o](Context& c) { return run_train(*o, c); });
 }

@@ -5,10 +5,8 @@
 
 #include "cli/command.h"
 #include "cli/float_types.h"
-#include "cli/input_lines.h"
 #include "cli/json.h"
-#include "cli/progress.h"
-#include "cli/warnings.h"
+#include "cli/line_job.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
 
@@ -21,6 +19,7 @@ struct TranslateCommand {
   TranslatorOptions translate;
   bool scores = false;
   TooLong too_long = TooLong::refuse;
+  LineOptions lines;
 };
 
 std::string as_json(const std::string& source, const std::vector<Translation>& translations) {
@@ -33,24 +32,29 @@ std::string as_json(const std::string& source, const std::vector<Translation>& t
   return JsonObject().add("source", source).add("translations", list).text();
 }
 
-void print_translations(const TranslateCommand& o, const std::vector<Translation>& translations) {
+// Lines for one source: a line for each of its n best.
+std::string as_lines(const TranslateCommand& o, const std::vector<Translation>& translations) {
   const bool ranks = o.translate.search.n_best > 1;
+  std::string lines;
   int64_t rank = 0;
   for (const Translation& translation : translations) {
-    std::string line;
-    if (ranks) line += fmt::format("{}\t", ++rank);
-    if (o.scores || ranks) line += fmt::format("{:.6f}\t", translation.score);
-    print_line(line + one_line(translation.text));
+    if (ranks) lines += fmt::format("{}\t", ++rank);
+    if (o.scores || ranks) lines += fmt::format("{:.6f}\t", translation.score);
+    lines += one_line(translation.text) + '\n';
   }
+  return lines;
 }
 
-void check_options(const TranslateCommand& o) {
+void check_options(const TranslateCommand& o, bool json) {
   const auto& search = o.translate.search;
   if (search.n_best > search.beam)
     throw UsageError(fmt::format("--n-best takes at most the beam of {}; found {}", search.beam, search.n_best));
   if (search.min_length > search.max_length)
     throw UsageError(fmt::format("--min-length takes at most the --max-length of {}; found {}", search.max_length,
                                  search.min_length));
+  if (!o.lines.resume_output.empty() && search.n_best > 1 && !json)
+    throw UsageError(
+        fmt::format("--resume-output counts a line a sentence; found --n-best {} (--json writes one)", search.n_best));
   if (!o.text) return;
   if (!o.input.empty()) throw UsageError("a text or --input can be given; found both");
   std::error_code ignored;
@@ -59,53 +63,29 @@ void check_options(const TranslateCommand& o) {
                                  in_quotes(*o.text), escaped(*o.text)));
 }
 
-// Translates the lines and writes each when it is done. False where a signal or a closed pipe ended the work early.
-bool translate_lines(const TranslateCommand& o, const Translator& translator, const std::vector<std::string>& lines,
-                     const TextOptions& text, Context& context) {
-  ProgressBar bar(static_cast<int64_t>(lines.size()), context.quiet);
-  TranslatorOptions options = o.translate;
-  options.text = text;
-  options.search.stop = [] { return stop_requested().load() || output_is_abandoned(); };
-  options.progress = [&](int64_t done) {
-    if (lines.size() > 1) bar.update(done, "sentences");
-  };
-  const int64_t done =
-      translator.translate(lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
-        if (context.json) {
-          print_line(as_json(lines[static_cast<size_t>(place)], translations));
-        } else {
-          print_translations(o, translations);
-        }
-        flush_output();
-      });
-  return done == static_cast<int64_t>(lines.size());
-}
-
 int run_translate(const TranslateCommand& o, Context& context) {
-  // Lines taken together, so that those of equal length can share batches. A slow writer is answered line by line.
-  constexpr size_t kLinesAtOnce = 4096;
-  check_options(o);
+  check_options(o, context.json);
   const Translator translator = Translator::load(o.model);
-  install_signal_handlers();
-  int64_t lines_before = 0;
-  bool complete = true;
-  if (o.text) {
-    TextWarnings warnings([](int64_t) { return std::string("TEXT"); });
-    complete = translate_lines(o, translator, {one_line(*o.text)}, warnings.options(o.too_long), context);
-  } else {
-    InputLines input(o.input);
-    if (input.is_terminal()) message(context, "Reading text from standard input, one sentence a line; Ctrl-D ends it.");
-    TextWarnings warnings(
-        [&](int64_t line) { return fmt::format("{}, line {}", input.name(), lines_before + line + 1); });
-    while (complete) {
-      const std::vector<std::string> lines = input.next(kLinesAtOnce);
-      if (lines.empty()) break;
-      complete = translate_lines(o, translator, lines, warnings.options(o.too_long), context);
-      lines_before += static_cast<int64_t>(lines.size());
-    }
-  }
-  if (stop_requested().load()) return interrupted_status();
-  return complete ? kSuccess : kBrokenPipe;
+  require_same_work(translator.model(), {&translator.source_tokenizer(), &translator.target_tokenizer()}, o.lines,
+                    context);
+  LineJob job{.input = o.input,
+              .text = o.text,
+              .unit = "sentences",
+              .tells = "Reading text from standard input, one sentence a line; Ctrl-D ends it.",
+              .too_long = o.too_long,
+              .largest = Translator::largest_group(o.translate)};
+  job.work = [&](const pipelines::LineBatch& batch, const std::function<void(std::string)>& hand_over) {
+    TranslatorOptions options = o.translate;
+    options.first_group = job.largest;
+    options.text = batch.text;
+    options.search.stop = batch.stop;
+    options.progress = batch.on_done;
+    translator.translate(batch.lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
+      hand_over(context.json ? as_json(batch.lines[static_cast<size_t>(place)], translations) + '\n'
+                             : as_lines(o, translations));
+    });
+  };
+  return run_lines(job, o.lines, context);
 }
 
 }  // namespace
@@ -132,13 +112,18 @@ void add_translate_command(Options& options) {
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a line that is longer than the model can read");
+  add_line_options(options, o->lines);
   options.footer(
       "Lines are written in their order as they are done. Empty lines stay empty.\n"
       "With --json, each line is an object with tokens and log probabilities.\n"
+      "With mpirun, process 0 reads and writes, and all of them translate: the output\n"
+      "has the bytes of one process. --resume-output removes half a line at the end of\n"
+      "FILE, and translates the last lines again: FILE must belong to this command.\n"
       "Examples:\n"
       "  heed translate demo/en-zh 'Where is the station?'\n"
       "  heed translate demo/en-zh --beam 1 < english.txt > chinese.txt\n"
-      "  heed translate demo/en-zh --n-best 5 --input english.txt\n");
+      "  heed translate demo/en-zh --n-best 5 --input english.txt\n"
+      "  mpirun -n 4 heed translate demo/en-zh --resume-output chinese.txt < english.txt\n");
   options.has_json();
   options.on_run([o](Context& c) { return run_translate(*o, c); });
 }

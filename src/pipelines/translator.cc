@@ -13,10 +13,9 @@ namespace {
 
 using pipelines::Ids;
 
-// Texts that are searched together. The first group is small, so that the first translation comes early. Later ones
-// are large, so that texts of equal length find each other: 2,560 hypotheses (512 texts with a beam of 5) fill about
-// seven batches of 4,096 tokens. With that, 3,000 lines take no longer than in one group.
-constexpr int64_t kFirstGroup = 16, kLargestGroup = 2560;
+// Hypotheses that are searched together at most: 2,560 (512 texts with a beam of 5) fill about seven batches of 4,096
+// tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one group.
+constexpr int64_t kLargestGroup = 2560;
 
 // What the encoder reads: the text and the end id, as in training. An empty text stays empty.
 Ids encode_source(const Translator& translator, std::string_view text, int64_t place, const TextOptions& options,
@@ -52,13 +51,18 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions
   return encode_source(*this, text, 0, options, "Translator::encode");
 }
 
+int64_t Translator::largest_group(const TranslatorOptions& options) {
+  return std::max<int64_t>(16, kLargestGroup / std::max<int64_t>(1, options.search.beam));
+}
+
 int64_t Translator::translate(std::span<const std::string> texts, const TranslatorOptions& options,
                               const std::function<void(int64_t, std::vector<Translation>)>& deliver) const {
   const auto count = static_cast<int64_t>(texts.size());
   const generate::TranslateOptions search{
       .search = options.search, .batch_tokens = options.batch_tokens, .cache = options.cache};
-  const int64_t largest = std::max(kFirstGroup, kLargestGroup / std::max<int64_t>(1, options.search.beam));
-  int64_t group = kFirstGroup;
+  require(options.first_group >= 1, "translate", "a first group of 1 text or more; found ", options.first_group);
+  const int64_t largest = std::max(options.first_group, largest_group(options));
+  int64_t group = options.first_group;
   for (int64_t begin = 0; begin < count; group = std::min(4 * group, largest)) {
     std::vector<Ids> sources;
     std::exception_ptr bad_text;  // what stands before it is translated first

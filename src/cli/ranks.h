@@ -1,0 +1,34 @@
+// Several processes that mpirun or srun started: which commands they can share, what they say, and how they end.
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "heed/distributed.h"
+
+namespace heed::cli {
+
+// The ranks of this run: one where nothing started several. Made at the first call.
+[[nodiscard]] distributed::Communicator& ranks();
+// What the environment says, without making them.
+[[nodiscard]] bool several_processes();
+[[nodiscard]] bool leads();  // rank 0, or the only process
+
+// Throws Error for a command that several processes would run side by side, each as if it were alone.
+void require_one_process();
+
+// Gives each process its share of the machine's cores where --threads does not say how many, and warns where mpirun has
+// bound a process to fewer cores than it has threads.
+void share_cores(std::optional<int64_t> threads);
+
+// What goes on after a rank was lost: "mpirun -n 4 heed train --output run --resume". Part of the message then, and of
+// what is said where this process is asked to stop while it waits for another.
+void set_way_to_go_on(std::string command);
+[[nodiscard]] std::string way_to_go_on();  // "go on with: ...", or nothing
+[[nodiscard]] std::string mpirun_command(const std::string& command);
+
+// The last words of a process that failed. One of several says them once, with its rank, and ends all; where another
+// has said why it ends, nothing is said again. Returns the status to exit with.
+[[nodiscard]] int end_with(int status, const std::string& text, bool peer_has_spoken);
+
+}  // namespace heed::cli

@@ -1,0 +1,331 @@
+#!/usr/bin/env python3
+"""Trains with mpirun: the same bits for any number of processes, whatever happens to them on the way.
+
+    mpirun_test.py HEED_PROGRAM [--kills N] [--only NAME] [--two-hosts]
+
+With --kills N, random ranks are killed N times at random moments (3 by default; `make kills` has 200). Prints what was
+killed, and compares the weights with those of one process that was left alone. Where mpirun is not installed, or heed
+was built without MPI, it says so and exits with 77 (skipped). With --two-hosts the ranks are on two hosts, made of
+network namespaces (two_hosts.sh); where these cannot be made, it says so and exits with 77.
+"""
+import argparse
+import json
+import os
+import pathlib
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+SKIPPED = 77
+TWO_HOSTS = pathlib.Path(__file__).resolve().parent / "two_hosts.sh"
+RECIPE = """
+task = "translation"
+train_source = "{0}/text"
+train_target = "{0}/text"
+valid_source = "{0}/valid"
+valid_target = "{0}/valid"
+tokenizer = "pieces"
+shared_vocabulary = true
+preset = "tiny"
+batch_tokens = 128
+shards = 4
+clip_norm = 1.0
+max_updates = {1}
+validate_every = 20
+checkpoint_every = 4
+compare_every = 10
+keep_last = 2
+log_every = 10
+
+[model]
+encoder_layers = 1
+decoder_layers = 1
+width = 32
+feed_forward = 64
+heads = 2
+dropout = 0.1
+attention_dropout = 0.1
+max_length = 16
+share_embeddings = true
+"""
+
+
+def letters(count, seed):
+    draw = random.Random(seed)
+    return "".join(" ".join(draw.choices("abcdefgh", k=draw.randint(2, 6))) + "\n" for _ in range(count))
+
+
+class Runs:
+    def __init__(self, heed, folder, two_hosts):
+        self.heed, self.folder, self.two_hosts = heed, folder, two_hosts
+        (folder / "text").write_text(letters(400, 1))
+        (folder / "valid").write_text(letters(24, 2))
+        self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
+                                OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
+        self.environment.pop("HEED_ISA", None)
+
+    def recipe(self, updates):
+        file = self.folder / f"{updates}.toml"
+        file.write_text(RECIPE.format(self.folder, updates))
+        return file
+
+    def mpirun(self, ranks, *arguments, before=()):
+        if self.two_hosts:
+            return [str(TWO_HOSTS), "mpirun", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
+        return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
+                "none", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
+
+    def train(self, ranks, output, updates, *more):
+        """The arguments of a training that begins, or goes on where there is one."""
+        arguments = ["train", "--config", self.recipe(updates), "--output", output, "--threads", 1, *more]
+        if (pathlib.Path(output) / ".lock").exists():
+            arguments.append("--resume")
+        return [self.heed, *map(str, arguments)] if ranks == 0 else self.mpirun(ranks, *arguments)
+
+    def start(self, command):
+        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                                text=True, errors="replace")
+
+    def run(self, command, timeout=120, **environment):
+        done = subprocess.run(command, env=dict(self.environment, **environment), capture_output=True, text=True,
+                              errors="replace", timeout=timeout, check=False)
+        return done.returncode, done.stdout + done.stderr
+
+
+def weights(folder):
+    return {str(f.relative_to(folder)): f.read_bytes() for f in sorted(pathlib.Path(folder).rglob("*.safetensors"))}
+
+
+def figures(folder):
+    lines = []
+    for line in (pathlib.Path(folder) / "log.jsonl").read_text().splitlines():
+        entry = json.loads(line)
+        if entry["type"] != "start":
+            lines.append({k: v for k, v in entry.items() if k not in ("seconds", "tokens_per_second")})
+    return lines
+
+
+def expect(condition, what):
+    if not condition:
+        raise AssertionError(what)
+
+
+def processes_of(parent):
+    """The heed processes below `parent`, by rank."""
+    found = {}
+    for stat in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            variables = stat.read_bytes().split(b"\0")
+            name = (stat.parent / "comm").read_text().strip()
+        except OSError:
+            continue
+        entries = dict(v.split(b"=", 1) for v in variables if b"=" in v)
+        if name == "heed" and entries.get(b"HEED_TEST_RUN") == str(parent).encode():
+            found[int(entries.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(stat.parent.name)
+    return found
+
+
+def same_bits(runs):
+    alone = runs.folder / "alone"
+    status, text = runs.run(runs.train(0, alone, 40))
+    expect(status == 0, text)
+    for ranks in (1, 2, 3, 4):
+        output = runs.folder / f"ranks{ranks}"
+        status, text = runs.run(runs.train(ranks, output, 40))
+        expect(status == 0, text)
+        expect(weights(alone) == weights(output), f"{ranks} processes: other weights than those of one")
+        expect(figures(alone) == figures(output), f"{ranks} processes: another log than that of one")
+        expect(text.count("finished after 40 updates") == 1, f"one line that it is finished; found {text}")
+
+
+def mixed_instruction_sets(runs):
+    status, text = runs.run([runs.heed, "info", "--json"])
+    isas = json.loads(text)["kernels_available"]
+    if len(isas) < 2:
+        print("  one instruction set only: nothing to mix")
+        return
+    outputs = []
+    for first, second in ((isas[-1], isas[-1]), (isas[0], isas[-1]), (isas[-1], isas[0])):
+        output = runs.folder / f"isa-{first}-{second}"
+        command = runs.train(1, output, 20)
+        ours = command[command.index(runs.heed):]
+        command = command[:command.index("-n")] + ["-n", "1", "env", f"HEED_ISA={first}", *ours, ":", "-n", "1", "env",
+                                                   f"HEED_ISA={second}", *ours]
+        status, text = runs.run(command)
+        expect(status == 0, text)
+        outputs.append(weights(output))
+    expect(outputs[0] == outputs[1] == outputs[2], "other weights with mixed instruction sets")
+
+
+def kills(runs, count):
+    updates = 600
+    whole = runs.folder / "whole"
+    status, text = runs.run(runs.train(0, whole, updates), timeout=600)
+    expect(status == 0, text)
+    seed = random.randrange(1 << 30)
+    print(f"  seed {seed}")
+    draw = random.Random(seed)
+    done, rounds = 0, 0
+    while done < count:
+        rounds += 1
+        output = runs.folder / f"killed{rounds}"
+        finished = False
+        while not finished:
+            ranks = draw.randint(1, 4)
+            limit = draw.uniform(0.6, 2.5) if done < count else 1e9
+            name = f"{os.getpid()}-{rounds}-{done}-{time.time()}"
+            runs.environment["HEED_TEST_RUN"] = name
+            process = runs.start(runs.train(ranks, output, updates))
+            moment = time.monotonic() + limit
+            while time.monotonic() < moment and process.poll() is None:
+                time.sleep(0.01)
+            if process.poll() is None:
+                victims = processes_of(name)
+                if victims:
+                    rank = draw.choice(sorted(victims))
+                    try:
+                        os.kill(victims[rank], signal.SIGKILL)
+                    except ProcessLookupError:
+                        pass
+                    killed_at = time.monotonic()
+                    text, _ = process.communicate(timeout=60)
+                    took = time.monotonic() - killed_at
+                    expect(took < 10, f"the run ended {took:.1f} s after rank {rank} was killed: {text}")
+                    finished = process.returncode == 0  # the last one had done its work
+                    if not finished:
+                        done += 1
+                        checkpoints = sorted(p.name for p in output.glob("checkpoints/step-*"))
+                        print(f"  killed {done}: rank {rank} of {ranks}, ended after {took:.1f} s, at "
+                              f"{checkpoints[-1] if checkpoints else 'the beginning'}", flush=True)
+                        if ranks > 1 and f"rank {rank} (" in text:
+                            expect("--resume" in text, f"how to go on; found {text}")
+                else:  # it had not begun
+                    process.kill()
+                    process.communicate()
+            else:
+                text, _ = process.communicate()
+                expect(process.returncode == 0, text)
+                finished = True
+        expect((whole / "model.safetensors").read_bytes() == (output / "model.safetensors").read_bytes(),
+               "a run that was killed and went on has other weights than one that was left alone")
+        shutil.rmtree(output)
+    print(f"  {done} kills in {rounds} trainings of {updates} updates; all ended with the same bits")
+
+
+def asked_to_stop(runs):
+    output = runs.folder / "stopped"
+    runs.environment["HEED_TEST_RUN"] = name = f"{os.getpid()}-stop"
+    process = runs.start(runs.train(2, output, 100000))
+    while not list(output.glob("checkpoints/step-*")):
+        expect(process.poll() is None, "a training that goes on")
+        time.sleep(0.05)
+    process.send_signal(signal.SIGTERM)
+    text, _ = process.communicate(timeout=20)
+    expect(process.returncode != 0, "a status that is not 0")
+    expect("interrupted, and saved; go on with: mpirun -n 2 heed train" in text, text)
+    expect(not processes_of(name), "no process left")
+
+
+def silent_rank(runs):
+    output = runs.folder / "silent"
+    runs.environment["HEED_TEST_RUN"] = name = f"{os.getpid()}-silent"
+    process = runs.start(runs.train(2, output, 100000, "--peer-timeout", 1))
+    while not list(output.glob("checkpoints/step-*")):
+        expect(process.poll() is None, "a training that goes on")
+        time.sleep(0.05)
+    os.kill(processes_of(name)[1], signal.SIGSTOP)
+    text, _ = process.communicate(timeout=20)
+    expect(process.returncode != 0, "a status that is not 0")
+    expect("expected an answer from rank 1" in text and "within 1 s; found none (go on with: mpirun -n 2" in text, text)
+    expect(not processes_of(name), "no process left")
+
+
+def refusals(runs):
+    def refused(command, wanted, times=1, **environment):
+        status, text = runs.run(command, **environment)
+        expect(status != 0 and text.count(wanted) == times, f"{wanted!r} {times} times; found {text!r}")
+
+    output = runs.folder / "refused"
+    refused(runs.train(5, output, 20), "as many shards as processes, or more; found shards = 4 and 5 processes")
+    expect(not output.exists(), "no folder left behind")
+    refused(runs.mpirun(2, "attend", "none.npz"), "this command works in one process; mpirun started 2")
+    refused(runs.mpirun(2, "train", "--config", runs.recipe(20)), "--output is missing")
+    refused(runs.train(2, output, 20), "its part for MPI, libheed_mpi.so, is missing", HEED_MPI_ENGINE="/nonexistent")
+    broken = runs.folder / "broken.so"
+    broken.write_text("no library")
+    refused(runs.train(2, output, 20), "MPI cannot be loaded", HEED_MPI_ENGINE=str(broken))
+    expect(not output.exists(), "no folder left behind")
+    status, text = runs.run(runs.train(2, output, 20))
+    expect(status == 0, text)
+    shutil.copy(runs.folder / "20.toml", runs.folder / "kept.toml")
+    other = (runs.folder / "20.toml").read_text().replace("shards = 4", "shards = 2")
+    (runs.folder / "other.toml").write_text(other)
+    refused(runs.mpirun(2, "train", "--config", runs.folder / "other.toml", "--output", output, "--resume"),
+            "found other values of shards (4 before, 2 now)")
+    ours = [runs.heed, "train", "--output", str(runs.folder / "two"), "--config"]
+    command = runs.mpirun(1)[:-1] + [*ours, str(runs.recipe(20)), ":", "-n", "1", *ours, str(runs.folder / "other.toml")]
+    refused(command, "expected the same recipe on all ranks; rank 1")
+
+
+def full_disk(runs):
+    """A file of rank 0 that may not grow, as on a full disk: the run ends, and goes on when there is room."""
+    limit = 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then trap "" XFSZ; ulimit -f 40; fi; exec "$@"'
+    output = runs.folder / "full"
+    command = runs.train(2, output, 20)
+    at = command.index(runs.heed)
+    status, text = runs.run([*command[:at], "bash", "-c", limit, "bash", *command[at:]], OMPI_MCA_btl="tcp,self")
+    expect(status != 0 and "File too large" in text and text.count("heed train: ") == 1, text)
+    status, text = runs.run(runs.train(2, output, 20))
+    expect(status == 0, text)
+
+
+def made_two_hosts():
+    done = subprocess.run([str(TWO_HOSTS), "up"], capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        print(f"skipped: no network namespaces here: {done.stderr.strip().splitlines()[-1:]}")
+    return done.returncode == 0
+
+
+ACROSS_HOSTS = ("same_bits", "silent_rank", "kills")
+TESTS = {"same_bits": same_bits, "mixed_instruction_sets": mixed_instruction_sets, "asked_to_stop": asked_to_stop,
+         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("heed")
+    parser.add_argument("--kills", type=int, default=3)
+    parser.add_argument("--only")
+    parser.add_argument("--two-hosts", action="store_true")
+    options = parser.parse_args()
+    if shutil.which("mpirun") is None:
+        print("skipped: mpirun is not installed")
+        return SKIPPED
+    built = json.loads(subprocess.run([options.heed, "info", "--json"], capture_output=True, text=True,
+                                      check=True).stdout)["processes"]
+    if "without MPI" in built or "missing" in built:
+        print(f"skipped: {built}")
+        return SKIPPED
+    if options.two_hosts and not made_two_hosts():
+        return SKIPPED
+    with tempfile.TemporaryDirectory(prefix="heed-mpi-") as folder:
+        runs = Runs(options.heed, pathlib.Path(folder), options.two_hosts)
+        tests = dict(TESTS, kills=lambda r: kills(r, options.kills))
+        for name, test in tests.items():
+            if options.only not in (None, name) or options.two_hosts and name not in ACROSS_HOSTS:
+                continue
+            start = time.monotonic()
+            print(name, flush=True)
+            test(runs)
+            print(f"  passed in {time.monotonic() - start:.1f} s", flush=True)
+    if options.two_hosts:
+        subprocess.run([str(TWO_HOSTS), "down"], check=False)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
