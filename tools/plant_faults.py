@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Plants faults in attention and the matrix product, one at a time, and counts how many the tests catch.
+"""Plants faults in attention, the matrix product and training by several processes, one at a time, and counts how many
+the tests catch.
 
     tools/plant_faults.py [--only TEXT ...] [--begin N] [--jobs N] [--folder build/faults]
     tools/plant_faults.py --check       only whether each fault still finds its place in the source; run by the tests
 
-Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (kernels_test
-for the matrix product) run until one fails. A fault that does not compile counts as caught by the compiler and is
+Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (other tests
+for other folders, see SUITES) run until one fails. A fault that does not compile counts as caught by the compiler and is
 listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught. Takes one to four
 minutes a fault.
 """
@@ -58,7 +59,7 @@ FAULTS = [
      "hn::Load(kU, heads + lane), hn::Zero(kU)};", "dropout the same in all sequences"),
     ("kernels/attention/tile/scores-inl.h", "heads[r] = g.first_head + static_cast<uint32_t>(tile.head[r]);",
      "heads[r] = g.first_head;", "dropout the same in all heads of a group"),
-    ("kernels/attention/tile/scores-inl.h", "key[r] = static_cast<int32_t>(block.from);",
+    ("kernels/attention/tile/scores-inl.h", "key[r] = static_cast<int32_t>(g.first_key + block.from);",
      "key[r] = 0;", "score functions see the wrong key"),
     ("kernels/attention/tile/scores-inl.h", "const bool after = slopes.stage >= 0 && n > slopes.stage;",
      "const bool after = slopes.stage >= 0 && n >= slopes.stage;", "a table's derivative multiplied by its own stage"),
@@ -119,7 +120,7 @@ FAULTS = [
      "n == 1 ? bits : hn::ShiftRight<16>(bits)", "halves of a word exchanged"),
     ("kernels/attention/decode/scores-inl.h", "largest > before ? hn::GetLane",
      "largest >= before ? 0.5f * hn::GetLane", "what came before halved"),
-    ("kernels/attention/decode/scores-inl.h", "key[j] = static_cast<int32_t>(block.from + j);",
+    ("kernels/attention/decode/scores-inl.h", "key[j] = static_cast<int32_t>(group.first_key + block.from + j);",
      "key[j] = static_cast<int32_t>(j);", "score functions see the wrong key in decoding"),
     ("kernels/attention/decode/decode.cc", "d.chunk.empty = sums[2 * kDecodeRows] != 0;",
      "d.chunk.empty = false;", "an empty chunk merged"),
@@ -205,7 +206,7 @@ FAULTS = [
     ("attention/backward/shared_gradients.cc", "const int64_t own_heads = count == entries_ ? 1 : call.problem.heads;",
      "const int64_t own_heads = 1;", "additive: heads' gradients summed"),
     # Drivers.
-    ("attention/call/group.cc", "group.single_chunk = problem.keys <= kernels::kChunkKeys;",
+    ("attention/call/group.cc", "group.single_chunk = !problem.part && problem.keys <= kernels::kChunkKeys;",
      "group.single_chunk = true;", "chunks not kept apart"),
     ("attention/call/group.cc", "first_head : first_head / problem.group();",
      "first_head : first_head % problem.kv_heads;", "the wrong key head for grouped queries"),
@@ -217,8 +218,8 @@ FAULTS = [
      "if (index == per_segment_ - 1) return {segment + start - kStripe, left};", "the last rows left out"),
     ("attention/call/problem.cc", "if (options.window.right >= 0) range.end = at + bounded(options.window.right) + 1;",
      "if (options.window.right >= 0) range.end = at + bounded(options.window.right);", "window ends one key early"),
-    ("attention/call/problem.cc", "return options.causal.enabled() ? bounded(options.causal.offset_for(queries, length)) : length - queries;",
-     "return options.causal.enabled() ? bounded(options.causal.offset_for(queries, keys)) : length - queries;", "bottom right of the padded length"),
+    ("attention/call/problem.cc", "return options.causal.enabled() ? bounded(options.causal.offset_for(all_queries, length)) : length - all_queries;",
+     "return options.causal.enabled() ? bounded(options.causal.offset_for(all_queries, keys)) : length - all_queries;", "bottom right of the padded length"),
     ("attention/call/problem.cc", "return ((j % 2 == 0) ? (word & 0xFFFFu) : (word >> 16)) >= threshold;",
      "return ((j % 2 == 0) ? (word & 0xFFFFu) : (word >> 16)) > threshold;", "dropout's threshold off by one"),
     ("attention/schedule/backward_worker.h", "value_row(kernels::padded(problem.value_size))",
@@ -258,7 +259,7 @@ FAULTS = [
      "return {memory_.data(), ", "a tile's half-precision rows taken for those of the group"),
     ("attention/schedule/half_rows.cc", "f(base_ + (head * head_ + query * row_) *",
      "f(base_ + (head * head_ + rows.first * row_) *", "half-precision rows of a tile begin at the tile's first in every head"),
-    ("attention/schedule/backward_worker.cc", "  if (d_query_rows_.convert()) d_query_rows_.write(rows);\n",
+    ("attention/schedule/backward_worker.cc", "  if (d_query_rows_.convert() && gradients.parts.last) d_query_rows_.write(rows);\n",
      "", "half-precision gradients of the queries not written"),
     ("kernels/attention/bf16/pack.cc", "hn::StoreU(hn::TruncateTo(d16, hn::ShiftRight<16>(pair)), d16, to + kBlockKeys);",
      "hn::StoreU(hn::TruncateTo(d16, pair), d16, to + kBlockKeys);", "pairs: odd columns are the even ones"),
@@ -308,7 +309,89 @@ FAULTS = [
      "", "users of a page not counted"),
     ("attention/variants/kv_cache.cc", "if (before > 0) table.slice(1, 0, before).copy_from(memory_.pages);",
      "", "the table of pages forgotten as it grows"),
+    # Several processes.
+    ("train/shards.h", "const bool alone = top.index % 2 == 0 && top.index + 1 == nodes_at(top.level);",
+     "const bool alone = false;", "the last shard of an odd number never goes up"),
+    ("train/shards.h", "return left.level == right.level && left.index % 2 == 0 && left.index + 1 == right.index;",
+     "return left.level == right.level && left.index + 1 == right.index;", "shards added to a wrong neighbour"),
+    ("train/shards.cc", "return {shards * rank / ranks, shards * (rank + 1) / ranks};",
+     "return {shards / ranks * rank, shards / ranks * (rank + 1)};", "shards left over where ranks do not divide them"),
+    ("train/shards.cc", "      found.columns = std::max(found.columns, j + 1);\n",
+     "      found.columns = std::max(found.columns, j);\n", "the last column of a shard cut off"),
+    ("train/gradient_exchange.cc", "    if (!own_pushed && arrival.from > ranks_.rank()) {",
+     "    if (!own_pushed) {", "a rank's own sums always come first"),
+    ("train/gradient_exchange.cc", "    right = left;\n",
+     "", "the tree within a rank added flat"),
+    ("train/gradient_exchange.cc", "  row.zero();\n",
+     "", "gradients begin with those of the last update"),
+    ("train/gradient_exchange.cc", "while (unsent_ > 0 && buckets_[unsent_ - 1].missing == 0)",
+     "while (unsent_ > 0 && buckets_[unsent_ - 1].missing <= 1)", "a bucket sent before its gradients are whole"),
+    ("train/gradient_exchange.cc", "if (!last_) ops::add_into(left, right);",
+     "ops::add_into(left, right);", "the last shard added twice"),
+    ("train/sharded_adam.cc", "    total += sum;\n",
+     "    total = sum;\n", "the norm of the last parameter alone"),
+    ("train/sharded_adam.cc", "const bool decays = flat_.parameters()[slice.parameter].second.shape().rank() >= 2;",
+     "const bool decays = true;", "gains and biases decay"),
+    ("train/sharded_adam.cc", "const int64_t before = flat_.begin_of(slice.parameter);",
+     "const int64_t before = slice.begin;", "moments taken from the beginning of a parameter"),
+    ("train/sharded_adam.cc", "for (size_t rank = 0; rank < next.size(); ++rank) next[rank] = rank * most_squares_;",
+     "for (size_t rank = 0; rank < next.size(); ++rank) next[rank] = rank;", "squares of other ranks taken for a rank's own"),
+    ("train/parts.h", "const int64_t first = whole_row ? begin : part.local + begin - part.begin;",
+     "const int64_t first = whole_row ? begin : part.local;", "a slice taken from the beginning of a part"),
+    ("train/updater.cc", "if (shard.tokens > 0) parts.emplace_back(std::move(shard), stream + static_cast<uint64_t>(s));",
+     "if (shard.tokens > 0) parts.emplace_back(std::move(shard), stream + static_cast<uint64_t>(s - exchange_.own_shards().begin));",
+     "dropout numbered by the shards of a rank"),
+    ("train/updater.cc", "result.stop = result.stop || *begin != 0;",
+     "result.stop = *begin != 0;", "a wish to stop heard from the last rank alone"),
+    ("train/objective.cc", "const OfBatch& one = all[static_cast<size_t>(i % size * most + i / size)];",
+     "const OfBatch& one = all[static_cast<size_t>(i)];", "validation summed by ranks"),
+    ("train/validation.cc", "for (size_t i = rank; i < system.size(); i += size) {",
+     "for (size_t i = 0; i < all[rank].size() && i < system.size() / size; ++i) {", "translations in the order of ranks"),
+    ("distributed/agreement.cc", "if (who.size() == 1) return;",
+     "if (who.size() <= 2) return;", "two opinions pass"),
+    ("train/flat_parameters.cc", "const int64_t cut = begins_[i] + (wanted - begins_[i] + block / 2) / block * block;",
+     "const int64_t cut = wanted / 16 * 16;", "cuts inside of blocks"),
+    ("autograd/tape.cc", "if (input == nullptr || !input->leaf || --left_[input.get()] > 0) continue;",
+     "if (input == nullptr || !input->leaf) continue;", "a gradient reported before it is whole"),
+    ("distributed/communicator.cc", "const auto to = static_cast<std::ptrdiff_t>(part) * ((rank_ + i) % size_);",
+     "const auto to = static_cast<std::ptrdiff_t>(part) * i;", "gathered parts in each rank's own order"),
+    ("distributed/communicator.cc", "start_send(std::span(known).first(bytes), (rank_ - count % size_ + size_) % size_, Channel::control);",
+     "start_send(std::span(known).first(part), (rank_ - count % size_ + size_) % size_, Channel::control);", "one part a round handed on"),
+    ("distributed/communicator.cc", "if (mine + bit < size_) sends",
+     "if (mine + bit < size_ - 1) sends", "the last rank hears no broadcast"),
+    ("distributed/communicator.cc", "if (timeout_ > 0 && silent > timeout_) {",
+     "if (timeout_ > 0 && silent > 1000 * timeout_) {", "a silent peer waited for"),
+    ("distributed/in_process.cc", "return {from, to, channel, expected_[{from, to, channel}]++};",
+     "return {from, to, channel, expected_[{from, to, 0}]++};", "messages of channels numbered together"),
+    # Attention across ranks.
+    ("attention/across_ranks/forward.cc", "  std::vector<Stop> stops;\n  for (int64_t u = 0; u < call.units(); ++u) {",
+     "  std::vector<Stop> stops;\n  for (int64_t u = call.units() - 1; u >= 0; --u) {", "units of keys taken in from the last one on"),
+    ("attention/across_ranks/forward.cc", "sums_.data() + n * floats_, first_, last};",
+     "sums_.data() + n * floats_, true, last};", "softmax states forgotten between units of keys"),
+    ("attention/call/group.cc", "group.first_query = problem.part->first_query;",
+     "", "positions of queries counted from the rank's own first one"),
+    ("attention/call/group.cc", "group.first_key = problem.part->first_key;",
+     "", "positions of keys counted from the unit's first one"),
+    ("attention/across_ranks/backward.cc", "tiles_.push_back({head * own.run.count + tile.first - own.run.first, tile.count});",
+     "tiles_.push_back({(p.group() - 1 - head) * own.run.count + tile.first - own.run.first, tile.count});",
+     "the heads of a group added in reverse"),
+    ("attention/across_ranks/layout.cc", "add_run(result.runs[static_cast<size_t>(runs[at].rank)], {begins[n], begins[n + 1] - begins[n]});",
+     "add_run(result.runs[0], {begins[n], begins[n + 1] - begins[n]});", "rank 0 holds all units and tiles"),
 ]
+TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
+             "--gtest_filter=Parallel.*:Agreement.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*"]]
+# (folder, the tests of what lies in it); the first that fits.
+SUITES = [
+    ("kernels/gemm/", [["tests/kernels_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*Gemm*"]]),
+    ("train/", TRAINING),
+    ("autograd/", TRAINING),
+    ("distributed/", [["tests/distributed_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
+    ("", [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]),
+]
+
+
+def suite_of(name):
+    return next(tests for folder, tests in SUITES if name.startswith(folder))
 
 
 def run(command, folder, seconds):
@@ -361,20 +444,20 @@ def main():
     build = folder / "build"
     configure = ["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", "-DHEED_BUILD_PROGRAM=OFF", "-DHEED_BUILD_EXAMPLES=OFF",
                  "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF"]
-    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", "attention_test", "soak", "kernels_test"]
-    product = [["tests/kernels_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*Gemm*"]]
-    tests = [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]
+    faults = [f for f in FAULTS if any(text in f[0] + f[3] for text in arguments.only)]
+    needed = {tuple(command) for fault in faults for command in suite_of(fault[0])}
+    targets = sorted({command[0].removeprefix("tests/") for command in needed})
+    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", *targets]
     for command in (configure, compile_all):
         code, output = run(command, folder, 7200)
         if code != 0:
             sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
-    for command in tests + product:
-        code, output = run([str(build / command[0])] + command[1:], build, 1800)
+    for command in needed:
+        code, output = run([str(build / command[0]), *command[1:]], build, 1800)
         if code != 0:
             sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
 
     caught, missed = 0, []
-    faults = [f for f in FAULTS if any(text in f[0] + f[3] for text in arguments.only)]
     for number, (name, old, new, what) in list(enumerate(faults, 1))[arguments.begin - 1:]:
         path = tree / SOURCE / name
         text = path.read_text(encoding="utf-8")
@@ -383,7 +466,7 @@ def main():
         verdict = ""
         if code != 0:
             verdict = "the compiler"
-        for command in product if "kernels/gemm/" in name else tests:
+        for command in suite_of(name):
             if verdict:
                 break
             code, output = run([str(build / command[0])] + command[1:], build, 600)
