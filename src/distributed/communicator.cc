@@ -3,13 +3,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <cstring>
 #include <fstream>
 #include <thread>
 #include <utility>
 
+#include "base/clock.h"
 #include "base/threads.h"
 #include "heed/distributed.h"
 
@@ -17,11 +17,7 @@ namespace heed::distributed {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr size_t kFailureBytes = 512;  // of a failure's text; longer ones are cut
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Spins while an answer is near, then lets other processes have the core, then sleeps.
 class Patience {

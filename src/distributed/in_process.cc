@@ -8,13 +8,12 @@
 #include <thread>
 #include <tuple>
 
+#include "base/clock.h"
 #include "heed/distributed.h"
 
 namespace heed::distributed {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 // A transfer without a peer cannot exist: start_send() and start_receive() refuse before these are called.
 class Single : public Communicator {

@@ -2,7 +2,6 @@
 #include "distributed/work.h"
 
 #include <algorithm>
-#include <chrono>
 #include <deque>
 #include <map>
 #include <memory>
@@ -10,13 +9,13 @@
 #include <thread>
 #include <vector>
 
+#include "base/clock.h"
 #include "distributed/mail.h"
 
 namespace heed::distributed {
 
 namespace {
 
-using Clock = std::chrono::steady_clock;
 using Text = std::shared_ptr<const std::string>;
 
 enum Kind : int64_t {
@@ -34,8 +33,6 @@ constexpr double kBetweenChecks = 0.05;  // seconds, between looks for ranks tha
 constexpr double kFarewell = 5;          // seconds that rank 0 waits for the others at the end
 // Seconds until a loss is reported. Where MPI ends the job with the rank, it does so before, and that is reported.
 constexpr double kBeforeReport = 3;
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 // Sleeps longer while nothing happens, at most a millisecond.
 class Nap {

@@ -3,6 +3,7 @@
 #include <utility>
 
 #include "heed/error.h"
+#include "train/token_file.h"
 
 namespace heed::train {
 
@@ -10,9 +11,8 @@ namespace {
 
 using io::Json;
 
-constexpr const char* kFunction = "token_cache";
-constexpr std::string_view kMagic = "heed-token-cache 1 ";
-constexpr int64_t kMostParts = 1'000'000;
+constexpr std::string_view kPlanMagic = "heed-token-cache 1 ";
+constexpr int64_t kMostCachedParts = 1'000'000;
 
 Json json_of(const files::Checksum& checksum) { return {{"bytes", checksum.size}, {"crc32", checksum.crc}}; }
 
@@ -21,7 +21,7 @@ class Checked {
  public:
   explicit Checked(std::string name) : name_(std::move(name)) {}
 
-  void require(bool ok, std::string_view what) const { heed::require(ok, kFunction, name_, ": ", what); }
+  void require(bool ok, std::string_view what) const { heed::require(ok, kTokenCache, name_, ": ", what); }
   [[nodiscard]] const Json& member(const Json& object, const std::string& key) const {
     require(object.is_object() && object.contains(key), "the key " + key + "; found none");
     return object[key];
@@ -73,17 +73,17 @@ std::string to_text(const CachePlan& plan) {
   for (const auto& [side, checksum] : plan.tokenizers) json["tokenizers"][side] = json_of(checksum);
   const std::string text = io::json_text(json, 1) + "\n";
   const files::Checksum sum{.size = static_cast<int64_t>(text.size()), .crc = files::crc32(text)};
-  return std::string(kMagic) + files::to_string(sum) + "\n" + text;
+  return std::string(kPlanMagic) + files::to_string(sum) + "\n" + text;
 }
 
 CachePlan plan_from_text(std::string_view text, const std::string& name) {
   const Checked checked(name);
   const size_t end = text.find('\n');
-  checked.require(text.starts_with(kMagic) && end != std::string_view::npos,
-                  "a first line that begins with \"" + std::string(kMagic) + "\"; found another");
+  checked.require(text.starts_with(kPlanMagic) && end != std::string_view::npos,
+                  "a first line that begins with \"" + std::string(kPlanMagic) + "\"; found another");
   const std::string_view rest = text.substr(end + 1);
   const files::Checksum sum{.size = static_cast<int64_t>(rest.size()), .crc = files::crc32(rest)};
-  checked.require(text.substr(kMagic.size(), end - kMagic.size()) == files::to_string(sum),
+  checked.require(text.substr(kPlanMagic.size(), end - kPlanMagic.size()) == files::to_string(sum),
                   "text with the checksum of its first line; it is damaged");
   const auto [json, problem] = io::parse_json(rest);
   checked.require(problem.empty(), problem);
@@ -99,7 +99,7 @@ CachePlan plan_from_text(std::string_view text, const std::string& name) {
   plan.part_bytes = checked.number(json, "part_bytes", 1);
   plan.lines = checked.number(json, "lines", 1);
   const Json& parts = checked.list(json, "parts");
-  checked.require(!parts.empty() && static_cast<int64_t>(parts.size()) <= kMostParts,
+  checked.require(!parts.empty() && static_cast<int64_t>(parts.size()) <= kMostCachedParts,
                   "1 to 1,000,000 parts; found " + std::to_string(parts.size()));
   for (const Json& entry : parts) {
     checked.require(entry.is_array() && entry.size() == 3, "parts: lists of three numbers; found something else");

@@ -2,11 +2,17 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "train/resume.h"
 
 namespace heed::train {
+
+// The numbers of a row or of a part of it.
+[[nodiscard]] inline std::span<float> numbers_of(const Tensor& row) {
+  return {row.data<float>(), static_cast<size_t>(row.numel())};
+}
 
 class FlatParameters {
  public:

@@ -7,12 +7,6 @@
 
 namespace heed::train {
 
-namespace {
-
-std::span<float> numbers_of(const Tensor& row) { return {row.data<float>(), static_cast<size_t>(row.numel())}; }
-
-}  // namespace
-
 GradientExchange::GradientExchange(distributed::Communicator& ranks, const FlatParameters& flat, int64_t shards)
     : ranks_(ranks),
       flat_(flat),

@@ -1,9 +1,9 @@
 // The training loop: update, report, validate, save; and what is done at the end.
-#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <random>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "distributed/agreement.h"
 #include "heed/error.h"
@@ -26,7 +26,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using io::Json;
-using Clock = std::chrono::steady_clock;
 
 std::string with_commas(int64_t number) {
   std::string digits = std::to_string(number);
@@ -37,8 +36,6 @@ std::string with_commas(int64_t number) {
 std::string counted(int64_t count, const std::string& one, const std::string& many) {
   return with_commas(count) + " " + (count == 1 ? one : many);
 }
-
-double seconds_since(Clock::time_point start) { return std::chrono::duration<double>(Clock::now() - start).count(); }
 
 class Trainer {
  public:

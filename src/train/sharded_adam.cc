@@ -12,8 +12,6 @@ namespace heed::train {
 
 namespace {
 
-std::span<float> numbers_of(const Tensor& row) { return {row.data<float>(), static_cast<size_t>(row.numel())}; }
-
 int64_t blocks_of(int64_t count) { return (count + ops::norm_block() - 1) / ops::norm_block(); }
 
 }  // namespace

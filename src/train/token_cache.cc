@@ -22,7 +22,6 @@ namespace fs = std::filesystem;
 using io::Json;
 using Message = std::function<void(std::string_view)>;
 
-constexpr const char* kFunction = "token_cache";
 constexpr const char* kPlan = "corpus.json";
 constexpr const char* kHeldBack = "held_back.txt";
 constexpr int64_t kMostPlanBytes = int64_t{1} << 28;
@@ -34,7 +33,7 @@ class CacheLock {
   CacheLock(const fs::path& folder, const Message& message) {
     const fs::path file = folder / ".lock";
     descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    require(descriptor_ >= 0, kFunction, files::quoted(file), ": a file that can be made; ",
+    require(descriptor_ >= 0, kTokenCache, files::quoted(file), ": a file that can be made; ",
             std::generic_category().message(errno));
     if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
     if (errno == EWOULDBLOCK)
@@ -46,7 +45,7 @@ class CacheLock {
     const int error = errno;
     if (result == 0) return;
     ::close(descriptor_);
-    fail(kFunction, files::quoted(folder), ": a folder that can be locked; ", std::generic_category().message(error));
+    fail(kTokenCache, files::quoted(folder), ": a folder that can be locked; ", std::generic_category().message(error));
   }
   ~CacheLock() { ::close(descriptor_); }
   CacheLock(const CacheLock&) = delete;
@@ -110,7 +109,7 @@ class Cache {
     if (ranks_.rank() == 0) {
       std::error_code error;
       fs::create_directories(cache_, error);
-      require(!error, kFunction, files::quoted(cache_), ": a folder that can be made; ", error.message());
+      require(!error, kTokenCache, files::quoted(cache_), ": a folder that can be made; ", error.message());
       lock = std::make_unique<CacheLock>(cache_, message_);
       plan = make_plan();
     }
@@ -143,7 +142,7 @@ class Cache {
   [[nodiscard]] bool trains_on(const TrainingText& text) const;
   void remove_old_files(bool parts) const;
   void check_stop() const {
-    require(options_.stop == nullptr || !options_.stop->load(), kFunction,
+    require(options_.stop == nullptr || !options_.stop->load(), kTokenCache,
             "time to make the tokens; found an interrupt. What is done is kept in ", files::quoted(cache_),
             ": the same command goes on there");
   }
@@ -183,7 +182,7 @@ class Cache {
 std::vector<CachePlan::File> Cache::look_at_texts() const {
   std::vector<CachePlan::File> found;
   for (const fs::path& path : texts()) {
-    const files::InputFile file(path, kFunction);
+    const files::InputFile file(path, kTokenCache);
     found.push_back({.path = fs::absolute(path).string(),
                      .modified = fs::last_write_time(path).time_since_epoch().count(),
                      .checksum = {.size = file.size(), .crc = 0}});
@@ -284,7 +283,7 @@ void Cache::learn(bool vocabularies) {
     std::unique_ptr<files::AtomicFile> held_back;
     // With a mark and line ends that readers take away, so that no line loses its own.
     if (!split().is_null()) {
-      held_back = std::make_unique<files::AtomicFile>(cache_ / kHeldBack, kFunction);
+      held_back = std::make_unique<files::AtomicFile>(cache_ / kHeldBack, kTokenCache);
       held_back->write("\xef\xbb\xbf");
     }
     int64_t trained = 0;
@@ -330,7 +329,7 @@ void Cache::learn(bool vocabularies) {
   for (const std::string& side : sides_) {
     (side == "source" ? source_ : target_)->save(cache_, side == "source" ? text::Side::source : text::Side::target);
     const auto checksum = tokenizer_checksum(cache_, side);
-    require(checksum.has_value(), kFunction, files::quoted(cache_), ": the tokenizer that was saved; found none");
+    require(checksum.has_value(), kTokenCache, files::quoted(cache_), ": the tokenizer that was saved; found none");
     plan_.tokenizers[side] = *checksum;
   }
 }
@@ -356,7 +355,7 @@ std::string Cache::make_plan() {
   std::error_code ignored;
   if (fs::exists(file, ignored)) {
     try {
-      plan_ = plan_from_text(files::read_all(file, kMostPlanBytes, kFunction), files::quoted(file));
+      plan_ = plan_from_text(files::read_all(file, kMostPlanBytes, kTokenCache), files::quoted(file));
       surveyed = is_same_text(now, plan_);
       if (!surveyed) message_("token_cache: " + files::quoted(cache_) + " holds another text, and is made anew");
     } catch (const Error& error) {
@@ -388,7 +387,7 @@ std::string Cache::make_plan() {
   const std::string text = to_text(plan_);
   const files::Checksum sum{.size = static_cast<int64_t>(text.size()), .crc = files::crc32(text)};
   if (!fs::is_regular_file(file, ignored) || files::checksum(file) != sum) {
-    files::write_atomically(file, text, kFunction);
+    files::write_atomically(file, text, kTokenCache);
   }
   return text;
 }
@@ -396,8 +395,8 @@ std::string Cache::make_plan() {
 void Cache::take_plan(const std::string& text) {
   const fs::path file = cache_ / kPlan;
   std::error_code ignored;
-  const bool same = fs::is_regular_file(file, ignored) && files::read_all(file, kMostPlanBytes, kFunction) == text;
-  require(same, kFunction, files::quoted(cache_), ": a folder that all ranks share; ", ranks_.name_of(ranks_.rank()),
+  const bool same = fs::is_regular_file(file, ignored) && files::read_all(file, kMostPlanBytes, kTokenCache) == text;
+  require(same, kTokenCache, files::quoted(cache_), ": a folder that all ranks share; ", ranks_.name_of(ranks_.rank()),
           " does not find there what ", ranks_.name_of(0), " wrote");
   plan_ = plan_from_text(text, files::quoted(file));
   find_keep();

@@ -10,7 +10,6 @@ namespace heed::train {
 
 namespace {
 
-constexpr const char* kFunction = "token_cache";
 constexpr std::string_view kMagic = "heedtok\n";
 constexpr uint32_t kVersion = 1, kByteOrder = 0x01020304;
 constexpr int64_t kHeader = 64, kFooter = 128, kChunk = int64_t{1} << 20;
@@ -48,13 +47,13 @@ int64_t chunks_of(int64_t tokens, int id_bytes) { return (tokens * id_bytes + kC
 }  // namespace
 
 TokenFileWriter::TokenFileWriter(const std::filesystem::path& file, const TokenFileKind& kind)
-    : file_(file, kFunction), kind_(kind), header_(header_of(kind)) {
+    : file_(file, kTokenCache), kind_(kind), header_(header_of(kind)) {
   file_.write(header_);
 }
 
 void TokenFileWriter::write_ids(std::span<const int32_t> ids) {
   counts_.tokens += static_cast<int64_t>(ids.size());
-  require(counts_.tokens <= UINT32_MAX, kFunction, "parts of fewer than 2^32 tokens; found more");
+  require(counts_.tokens <= UINT32_MAX, kTokenCache, "parts of fewer than 2^32 tokens; found more");
   const char* bytes = reinterpret_cast<const char*>(ids.data());
   if (kind_.id_bytes == 2) {
     narrow_.assign(ids.size(), 0);
@@ -130,7 +129,7 @@ void TokenFileWriter::commit() {
 }
 
 TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kind)
-    : file_(file, kFunction), kind_(kind) {
+    : file_(file, kTokenCache), kind_(kind) {
   const std::string_view all = file_.bytes();
   const int64_t size = file_.size();
   file_.require(size >= kHeader + kFooter, "a token file; found " + std::to_string(size) + " bytes");
@@ -145,7 +144,7 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   file_.require(files::crc32(summed, files::crc32(header)) == load_u32(footer.data() + summed.size()),
                 "a footer with the CRC-32 that it states; it is damaged");
 
-  files::Reader reader(summed, files::quoted(file), kFunction);
+  files::Reader reader(summed, files::quoted(file), kTokenCache);
   for (int64_t* const count : {&counts_.lines, &counts_.left_out, &counts_.sentences, &counts_.tokens, &counts_.longest,
                                &counts_.longer_sides, &counts_.side[0].tokens, &counts_.side[1].tokens}) {
     *count = reader.i63("a count");

@@ -22,6 +22,8 @@
 
 namespace heed::train {
 
+inline constexpr const char* kTokenCache = "token_cache";  // the name of the function, in errors
+
 // What a file must say of itself to be the one that is looked for.
 struct TokenFileKind {
   uint64_t fingerprint = 0;  // of the text, the tokenizers and all else that decides the ids
