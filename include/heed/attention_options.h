@@ -57,7 +57,9 @@ struct AttentionTaps {
     int64_t query = 0;
   };
   std::vector<Row> rows = {};  // return all weights of these rows, in every sequence; no row may occur twice
-  bool row_scores = false;     // also the scores of `rows`, as Want::scores has them
+  // Also the scores of `rows`, as Want::scores has them. (In bf16 those that the output was computed from: few queries
+  // are computed in another way where all scores are wanted.)
+  bool row_scores = false;
 
   [[nodiscard]] bool any() const { return entropy || top_k > 0 || column_sums || map.rows > 0 || !rows.empty(); }
 };
