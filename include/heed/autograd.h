@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "heed/attention.h"
+#include "heed/distributed_attention.h"
 #include "heed/export.h"
 #include "heed/ops.h"
 #include "heed/tensor.h"
@@ -94,6 +95,30 @@ class TrainingScope {
  private:
   void* before_;
   uint64_t seed_, step_, count_ = 0;
+};
+
+// While it is alive, this thread computes one part of longer sequences, and other ranks compute the others: the rows of
+// its tensors are those that `layout` gives this rank. attention() is then distributed::attention() over `ranks`, with
+// the gradients of the whole sequence; its dropout is that of the whole, other dropouts differ from part to part.
+// What is computed position by position needs no change. `ranks` must live until backward() has returned.
+class SequencePartScope {
+ public:
+  SequencePartScope(distributed::Communicator& ranks, distributed::SequenceLayout layout);
+  ~SequencePartScope();
+  SequencePartScope(const SequencePartScope&) = delete;
+  SequencePartScope& operator=(const SequencePartScope&) = delete;
+
+  [[nodiscard]] static const SequencePartScope* active();  // null: sequences are whole
+  [[nodiscard]] distributed::Communicator& ranks() const { return ranks_; }
+  [[nodiscard]] const distributed::SequenceLayout& layout() const { return layout_; }
+  [[nodiscard]] int part() const { return ranks_.rank(); }
+  // The positions of this part, in the order of its rows.
+  [[nodiscard]] const std::vector<distributed::Run>& runs() const { return layout_.runs[static_cast<size_t>(part())]; }
+
+ private:
+  const SequencePartScope* before_;
+  distributed::Communicator& ranks_;
+  distributed::SequenceLayout layout_;
 };
 
 // While it is alive, backward() in this thread calls whole(i) as soon as it has added all it has to add to the gradient

@@ -38,8 +38,8 @@ void set_isa(Isa isa);
 // Whether active_isa() has matrix products of bf16 numbers (ops::Precision::bf16).
 [[nodiscard]] bool multiplies_bf16();
 
-// Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set.
-// No result depends on it.
+// Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set; a share of
+// them in a thread that computes beside others. No result depends on it.
 [[nodiscard]] int num_threads();
 
 // Throws Error unless 1 <= count <= 1024.

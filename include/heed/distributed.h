@@ -44,7 +44,16 @@ class PeerError : public Error {
 };
 
 // Messages on different channels do not wait for each other. Those of one channel between two ranks arrive in order.
-enum class Channel : int { control = 1, gradients = 2, weights = 3, keys_values = 4, work = 5, failure = 6 };
+// Training expects gradients while attention's messages come and go, so those have channels of their own.
+enum class Channel : int {
+  control = 1,
+  gradients = 2,
+  weights = 3,
+  keys_values = 4,
+  sums = 5,  // of the gradients of keys and values
+  work = 6,
+  failure = 7
+};
 
 // One message on its way. Its memory must live until wait() has returned or done() was true.
 class Transfer {
@@ -127,7 +136,7 @@ class Communicator {
   [[nodiscard]] int64_t bytes_sent() const { return sent_; }
 
  protected:
-  Communicator(int rank, int size) : rank_(rank), size_(size), places_(static_cast<size_t>(size)) {}
+  Communicator(int rank, int size);
   // Exchanges the names of hosts and the numbers of processes. Called once, when messages can be sent.
   void introduce(const std::string& host, int64_t process);
   // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends.
@@ -139,13 +148,16 @@ class Communicator {
   virtual void keep_going(bool /*on*/) {}
 
  private:
+  friend class Group;
   struct Place {
+    int number = 0;  // of the rank, as messages to people name it
     std::string host;
     int64_t process = 0;  // 0: not known
     int64_t process_namespace = 0;
   };
   void look_for_failures();
-  [[nodiscard]] std::optional<PeerError> next_failure();
+  [[nodiscard]] virtual std::optional<PeerError> next_failure();
+  virtual void count_waiting(double seconds) { waited_ += seconds; }
   void check_peer(int peer, double silent) const;
 
   int rank_, size_;
@@ -180,6 +192,11 @@ struct Launch {
 // Calls f on `ranks` threads of this process, each with its own Communicator. The exception of the lowest rank that
 // failed by itself is thrown on. `delay`: seconds that every message takes, to see what a network does.
 void run_in_process(int ranks, const std::function<void(Communicator&)>& f, double delay = 0);
+
+// Some ranks of `all` as ranks 0, 1, ... of a group, in the order of `members`, which has the calling rank. Messages go
+// through `all`, which must outlive the group and has its bytes and its waiting in its own sums. Errors name ranks as
+// `all` does.
+[[nodiscard]] std::unique_ptr<Communicator> group(Communicator& all, const std::vector<int>& members);
 
 // The bytes of numbers.
 template <class T>

@@ -99,6 +99,7 @@ struct Recipe {
   double clip_norm = 0;          // 0: off
   int64_t accumulate = 1;        // batches an update
   int64_t shards = 1;  // parts of each batch whose gradients are computed alone, so by as many processes at most
+  int64_t context_parallel = 1;   // language models: parts of each sequence, for as many ranks, see train()
   int64_t compare_every = 50;     // updates between comparisons of the weights and a gradient among processes; 0: never
   std::string precision = "f32";  // or "bf16": of matrix products while training, see ops::MatmulPrecisionScope
   int64_t batch_tokens = 0;  // max(source, target) tokens a batch, padding included; 0: 4,096, or what suits the data
@@ -181,13 +182,16 @@ struct Callbacks {
 //
 // Where all ranks of `ranks` call it, they train one model together: each computes the gradients of some of the
 // recipe's shards. The model, the log's losses and every checkpoint have the bits of one process with the same recipe,
-// and any number of ranks up to recipe.shards can go on from any checkpoint. All ranks must see `folder`; rank 0 writes
-// it, and only its callbacks are called (but every rank's `stop` stops all). Throws PeerError where a rank is lost, and
-// Error on all ranks where recipes, texts, weights or gradients differ.
+// and any number of ranks up to recipe.shards can go on from any checkpoint. With recipe.context_parallel = C, groups
+// of C ranks share the sequences of a shard, each a part of every sequence, where the number of ranks is a multiple of
+// C; so up to C times recipe.shards ranks. Otherwise, or with context_ranks = 1, each rank computes all C parts of its
+// shards side by side: the same bits. All ranks must see `folder`; rank 0 writes it, and only its callbacks are called
+// (but every rank's `stop` stops all). Throws PeerError where a rank is lost, and Error on all ranks where recipes,
+// texts, weights or gradients differ.
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
                             const Callbacks& callbacks);
 [[nodiscard]] Outcome train(const Recipe& recipe, const std::filesystem::path& folder, bool resume,
-                            const Callbacks& callbacks, distributed::Communicator& ranks);
+                            const Callbacks& callbacks, distributed::Communicator& ranks, int context_ranks = 0);
 
 struct AverageOptions {
   DType dtype = DType::f32;  // of the weights written: f16 or bf16 take half the size and are computed with in f32

@@ -19,7 +19,7 @@ AttentionOptions drawn_options(const AttentionOptions& options) {
           "on Values, options that want nothing beside the output; found want.logsumexp, weights, scores, taps or "
           "output");
   AttentionOptions drawn = options;
-  const ops::Dropout dropout = tape::next_dropout(options.dropout.rate);
+  const ops::Dropout dropout = tape::next_dropout(options.dropout.rate, tape::DropoutOf::attention);
   drawn.dropout = {.rate = dropout.rate, .seed = dropout.seed};
   return drawn;
 }
@@ -30,6 +30,25 @@ void give(AttentionGradients& gradients, Gradients& into) {
   into.give(2, std::move(gradients.value));
 }
 
+// Of a part of a sequence, with the keys and values of all parts.
+Value attention_across_ranks(const SequencePartScope& scope, const Value& query, const Value& key, const Value& value,
+                             AttentionOptions options) {
+  const bool recorded = recording({&query, &key, &value});
+  options.want = {.logsumexp = recorded};
+  distributed::Communicator& ranks = scope.ranks();
+  const distributed::AttentionLayouts layouts{scope.layout(), scope.layout()};
+  AttentionResult forward = distributed::attention(ranks, query.data(), key.data(), value.data(), options, layouts);
+  if (!recorded) return Value(std::move(forward.output));
+  const Tensor output = forward.output;
+  return make(output, {&query, &key, &value},
+              [&ranks, layouts, q = query.data(), k = key.data(), v = value.data(), forward = std::move(forward),
+               options = std::move(options)](const Tensor& d, Gradients& into) {
+                AttentionGradients gradients =
+                    distributed::attention_backward(ranks, d, q, k, v, forward, options, layouts);
+                give(gradients, into);
+              });
+}
+
 }  // namespace
 
 Value attention(const Value& query, const Value& key, const Value& value, const AttentionOptions& options) {
@@ -37,6 +56,9 @@ Value attention(const Value& query, const Value& key, const Value& value, const 
 }
 
 Value tape::attention_with_dropout(const Value& query, const Value& key, const Value& value, AttentionOptions options) {
+  if (const SequencePartScope* const scope = SequencePartScope::active()) {
+    return attention_across_ranks(*scope, query, key, value, std::move(options));
+  }
   const bool recorded = recording({&query, &key, &value});
   options.want = {.logsumexp = recorded};
   AttentionResult forward = attention(query.data(), key.data(), value.data(), options);

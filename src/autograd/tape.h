@@ -115,8 +115,10 @@ template <class Backward>
 // The data of `x`, contiguous.
 [[nodiscard]] Tensor dense(const Value& x);
 
-// The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope.
-[[nodiscard]] ops::Dropout next_dropout(float rate);
+// The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope. Of attention over the parts of
+// a sequence all parts get one key, otherwise each gets one of its own.
+enum class DropoutOf { rows, attention };
+[[nodiscard]] ops::Dropout next_dropout(float rate, DropoutOf what = DropoutOf::rows);
 
 // attention() of Values with dropout exactly as the options say: the caller has drawn the key.
 [[nodiscard]] Value attention_with_dropout(const Value& query, const Value& key, const Value& value,

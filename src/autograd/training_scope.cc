@@ -24,10 +24,14 @@ uint64_t TrainingScope::next_dropout_seed() {
   return uint64_t{words[0]} << 32 | words[1];
 }
 
-ops::Dropout tape::next_dropout(float rate) {
+ops::Dropout tape::next_dropout(float rate, DropoutOf what) {
   require(rate >= 0 && rate < 1, "dropout", "a rate in [0, 1); found ", rate);
   if (rate == 0 || !TrainingScope::active()) return {};
-  return {.rate = rate, .seed = TrainingScope::next_dropout_seed()};
+  const uint64_t seed = TrainingScope::next_dropout_seed();
+  const SequencePartScope* const scope = SequencePartScope::active();
+  if (scope == nullptr || scope->part() == 0 || what == DropoutOf::attention) return {.rate = rate, .seed = seed};
+  const auto words = philox(seed, static_cast<uint64_t>(scope->part()), 0);
+  return {.rate = rate, .seed = uint64_t{words[0]} << 32 | words[1]};
 }
 
 }  // namespace heed

@@ -39,6 +39,7 @@ int initial_threads() {
 
 std::atomic<int> requested_threads{0};  // 0: not asked for yet
 thread_local bool inside = false;
+thread_local int shares = 1;
 
 }  // namespace
 
@@ -48,8 +49,11 @@ int num_threads() {
     count = initial_threads();
     requested_threads.store(count, std::memory_order_relaxed);
   }
-  return count;
+  return std::max(1, count / shares);
 }
+
+ThreadShare::ThreadShare(int parts) : before_(shares) { shares = before_ * parts; }
+ThreadShare::~ThreadShare() { shares = before_; }
 
 void set_num_threads(int count) {
   require(count >= 1 && count <= kMaxThreads, "set_num_threads", "a count between 1 and ", kMaxThreads, "; found ",

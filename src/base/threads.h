@@ -16,6 +16,18 @@
 
 namespace heed {
 
+// While it is alive, num_threads() is one of `parts` shares in this thread: for threads that compute side by side.
+class ThreadShare {
+ public:
+  explicit ThreadShare(int parts);
+  ~ThreadShare();
+  ThreadShare(const ThreadShare&) = delete;
+  ThreadShare& operator=(const ThreadShare&) = delete;
+
+ private:
+  int before_;
+};
+
 namespace detail {
 // True inside a parallel loop: nested loops run inline.
 [[nodiscard]] bool in_parallel();

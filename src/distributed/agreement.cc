@@ -28,20 +28,8 @@ std::string names(const Communicator& ranks, const std::vector<int>& which) {
   return which.size() > kMost ? text + " and " + std::to_string(which.size() - kMost) + " more" : text;
 }
 
-bool shows(const std::filesystem::path& file, const std::string& mark) {
-  try {
-    return files::read_all(file, 1 << 16, "distributed") == mark;
-  } catch (const Error&) {
-    return false;
-  }
-}
-
-}  // namespace
-
-void require_agreement(Communicator& ranks, const std::string& what, uint64_t value) {
-  const std::vector<uint64_t> all = all_of(ranks, value);
-  std::map<uint64_t, std::vector<int>> who;
-  for (int rank = 0; rank < ranks.size(); ++rank) who[all[static_cast<size_t>(rank)]].push_back(rank);
+// `who`: the ranks that have each value.
+void require_one(const Communicator& ranks, const std::string& what, const std::map<uint64_t, std::vector<int>>& who) {
   if (who.size() == 1) return;
   std::vector<std::vector<int>> groups;
   for (const auto& [unused, group] : who) groups.push_back(group);
@@ -57,6 +45,29 @@ void require_agreement(Communicator& ranks, const std::string& what, uint64_t va
     fail("distributed", "the same ", what, " on all ranks; ", names(ranks, others), verb, " other than the rest");
   fail("distributed", "the same ", what, " on all ranks; ", names(ranks, others), verb, " other than ",
        names(ranks, groups[0]));
+}
+
+bool shows(const std::filesystem::path& file, const std::string& mark) {
+  try {
+    return files::read_all(file, 1 << 16, "distributed") == mark;
+  } catch (const Error&) {
+    return false;
+  }
+}
+
+}  // namespace
+
+void require_agreement(Communicator& ranks, const std::string& what, uint64_t value, int kind) {
+  struct Card {
+    uint64_t value, kind;
+  };
+  const std::vector<Card> all = all_of(ranks, Card{value, static_cast<uint64_t>(kind)});
+  std::map<uint64_t, std::map<uint64_t, std::vector<int>>> of_kind;
+  for (int rank = 0; rank < ranks.size(); ++rank) {
+    const Card& card = all[static_cast<size_t>(rank)];
+    of_kind[card.kind][card.value].push_back(rank);
+  }
+  for (const auto& [unused, who] : of_kind) require_one(ranks, what, who);
 }
 
 uint64_t hash_of(const std::string& text) {

@@ -9,9 +9,9 @@
 
 namespace heed::distributed {
 
-// Throws Error on all ranks where `value`, which should be the same everywhere, is not. The message says whose differs
-// from that of most; with as many on one side as on the other, it names both.
-void require_agreement(Communicator& ranks, const std::string& what, uint64_t value);
+// Throws Error on all ranks where `value`, which should be the same on all ranks of one `kind`, is not. The message
+// says whose differs from that of most; with as many on one side as on the other, it names both.
+void require_agreement(Communicator& ranks, const std::string& what, uint64_t value, int kind = 0);
 
 // A hash of a text, to be compared.
 [[nodiscard]] uint64_t hash_of(const std::string& text);

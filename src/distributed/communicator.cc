@@ -68,11 +68,15 @@ std::string seconds_text(double seconds) {
 
 }  // namespace
 
+Communicator::Communicator(int rank, int size) : rank_(rank), size_(size), places_(static_cast<size_t>(size)) {
+  for (int i = 0; i < size; ++i) places_[static_cast<size_t>(i)].number = i;
+}
+
 Communicator::~Communicator() = default;
 
 std::string Communicator::name_of(int rank) const {
   const std::string& name = host(rank);
-  return "rank " + std::to_string(rank) + (name.empty() ? "" : " (" + name + ")");
+  return "rank " + std::to_string(places_[static_cast<size_t>(rank)].number) + (name.empty() ? "" : " (" + name + ")");
 }
 
 TransferPtr Communicator::start_send(std::span<const std::byte> bytes, int to, Channel channel) {
@@ -109,7 +113,7 @@ void Communicator::wait(Transfer& transfer) {
     check_peer(transfer.peer_, silent);
     if (on_wait_) on_wait_(transfer.peer_, silent);
   }
-  waited_ += seconds_since(start);
+  count_waiting(seconds_since(start));
 }
 
 std::optional<PeerError> Communicator::next_failure() {
@@ -157,12 +161,12 @@ void Communicator::check_peer(int peer, double silent) const {
   if (theirs.process != 0 && theirs.process != mine.process && theirs.host == mine.host &&
       theirs.process_namespace == mine.process_namespace && has_ended(theirs.process)) {
     throw PeerError(
-        peer, false,
+        theirs.number, false,
         "[distributed] " + name_of(peer) + " to go on; its process " + std::to_string(theirs.process) + " has ended");
   }
   if (timeout_ > 0 && silent > timeout_) {
     throw PeerError(
-        peer, false,
+        theirs.number, false,
         "[distributed] an answer from " + name_of(peer) + " within " + seconds_text(timeout_) + "; found none");
   }
 }
@@ -179,7 +183,10 @@ void Communicator::introduce(const std::string& host, int64_t process) {
   std::vector<Card> cards(static_cast<size_t>(size_));
   all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(cards)));
   for (size_t i = 0; i < cards.size(); ++i) {
-    places_[i] = {.host = cards[i].host, .process = cards[i].process, .process_namespace = cards[i].process_namespace};
+    Place& place = places_[i];
+    place.host = cards[i].host;
+    place.process = cards[i].process;
+    place.process_namespace = cards[i].process_namespace;
   }
   failure_texts_.assign(static_cast<size_t>(size_ - 1), std::vector<std::byte>(kFailureBytes));
   for (int peer = 0; peer < size_; ++peer) {

@@ -42,13 +42,19 @@ TokenEmbedding::TokenEmbedding(const Config& config, int64_t vocabulary, const T
 Value TokenEmbedding::operator()(const Tensor& ids, int64_t first) const {
   require(ids.defined() && ids.rank() == 2 && ids.dtype() == DType::i32, "models", "token ids (B, L) of i32; found ",
           ids.shape(), " of ", ids.dtype());
-  const int64_t length = ids.size(1);
-  require(first + length <= max_length_, "models", "at most max_length = ", max_length_, " positions; found ",
-          first + length);
+  const SequencePartScope* const part = SequencePartScope::active();
+  const int64_t length = ids.size(1), end = part != nullptr ? part->layout().length() : first + length;
+  require(end <= max_length_, "models", "at most max_length = ", max_length_, " positions; found ", end);
   Value x = (*tokens_)(ids);
-  if (kind_ != Positions::none) x = x + positions(first, length);
+  if (kind_ != Positions::none) x = x + (part != nullptr ? positions(part->runs()) : positions(first, length));
   if (norm_) x = (*norm_)(x);
   return dropout(x, dropout_);
+}
+
+Value TokenEmbedding::positions(const std::vector<distributed::Run>& runs) const {
+  std::vector<Value> all;
+  for (const distributed::Run& run : runs) all.push_back(positions(run.first, run.count));
+  return all.size() == 1 ? all.front() : concat(all, 0);
 }
 
 Value TokenEmbedding::positions(int64_t first, int64_t length) const {

@@ -95,7 +95,7 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
     if (TrainingScope::active()) (void)TrainingScope::next_dropout_seed();
     options.dropout.rate = options_.attention_dropout;
   }
-  const ops::Dropout drawn = tape::next_dropout(options.dropout.rate);
+  const ops::Dropout drawn = tape::next_dropout(options.dropout.rate, tape::DropoutOf::attention);
   options.dropout = {.rate = drawn.rate, .seed = drawn.seed};
   const Value mixed = tape::attention_with_dropout(q, k, v, options);  // (B, H, L, Dv)
   if (AttentionObserver* observer = active_observer()) {

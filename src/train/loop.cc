@@ -13,6 +13,7 @@
 #include "train/corpus.h"
 #include "train/defaults.h"
 #include "train/ema.h"
+#include "train/grid.h"
 #include "train/log.h"
 #include "train/recipe_fields.h"
 #include "train/resume.h"
@@ -40,7 +41,7 @@ std::string counted(int64_t count, const std::string& one, const std::string& ma
 class Trainer {
  public:
   Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded, CheckpointStore& store,
-          const Callbacks& callbacks, distributed::Communicator& ranks);
+          const Callbacks& callbacks, distributed::Communicator& ranks, const Grid& grid);
   Outcome run();
 
  private:
@@ -111,7 +112,7 @@ class Trainer {
 };
 
 Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
-                 CheckpointStore& store, const Callbacks& callbacks, distributed::Communicator& ranks)
+                 CheckpointStore& store, const Callbacks& callbacks, distributed::Communicator& ranks, const Grid& grid)
     : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks), ranks_(ranks) {
   const bool continued = loaded.has_value();
   recipe_.model = model_of(recipe);
@@ -127,7 +128,7 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
   fill_vocabulary(config, corpus_);
   model_ = models::create(config, recipe_.seed);
   parameters_ = model_->named_parameters();
-  updater_ = make_updater(recipe_, *model_, ranks_);
+  updater_ = make_updater(recipe_, *model_, ranks_, grid);
   if (continued) restore(*loaded);
   average_ = std::make_unique<MovingAverage>(parameters_, recipe_.ema);
   if (continued && average_->active()) {
@@ -429,7 +430,7 @@ void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
 
 // Everything that only the leading process does to the folder.
 Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
-             distributed::Communicator& ranks) {
+             distributed::Communicator& ranks, const Grid& grid) {
   if (resume) require_begun(folder);
   const RunFolder made(folder);
   try {
@@ -445,8 +446,10 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
     int64_t update = loaded ? loaded->state.update : -1;
     ranks.broadcast(std::as_writable_bytes(std::span(&update, 1)), 0);
     if (resume && !loaded) require_only_begun(folder, callbacks);
-    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks);
+    Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks, grid);
     return trainer.run();
+  } catch (const distributed::PeerError&) {
+    throw;  // the folder stays, as when this process is killed: the run can go on with --resume
   } catch (...) {
     if (!resume) made.take_back();
     throw;
@@ -454,30 +457,30 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
 }
 
 Outcome follow(const Recipe& recipe, const fs::path& folder, const Callbacks& callbacks,
-               distributed::Communicator& ranks) {
+               distributed::Communicator& ranks, const Grid& grid) {
   distributed::require_one_folder(ranks, folder / ".lock", "");
   CheckpointStore store = CheckpointStore::of_other_process(folder);
   int64_t update = -1;
   ranks.broadcast(std::as_writable_bytes(std::span(&update, 1)), 0);
   std::optional<LoadedCheckpoint> loaded;
   if (update >= 0) loaded = store.load(update);
-  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks);
+  Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks, grid);
   return trainer.run();
 }
 
 }  // namespace
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
-              distributed::Communicator& ranks) {
+              distributed::Communicator& ranks, int context_ranks) {
   validate(recipe);
-  require(ranks.size() <= recipe.shards, "train",
-          "as many shards as processes, or more; found shards = ", recipe.shards, " and ", ranks.size(), " processes");
+  const Grid grid(recipe, ranks.size(), context_ranks);
   distributed::require_agreement(ranks, "version of heed", distributed::hash_of(HEED_VERSION));
   distributed::require_agreement(ranks, "recipe", distributed::hash_of(to_json(recipe)));
   if (recipe.precision == "bf16") {
     distributed::require_agreement(ranks, "way to multiply bf16", multiplies_bf16() ? 1 : 0);
   }
-  return ranks.rank() == 0 ? lead(recipe, folder, resume, callbacks, ranks) : follow(recipe, folder, callbacks, ranks);
+  return ranks.rank() == 0 ? lead(recipe, folder, resume, callbacks, ranks, grid)
+                           : follow(recipe, folder, callbacks, ranks, grid);
 }
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks) {

@@ -287,6 +287,11 @@ void validate(const Recipe& recipe) {
   require(
       recipe.token_cache.empty() || recipe.subword_sampling == 0, "recipe",
       "token_cache: empty where subword_sampling is more than 0, because each epoch cuts the text anew; found both");
+  require(recipe.context_parallel == 1 ||
+              (recipe.task == "language_model" && recipe.context >= 2 * recipe.context_parallel),
+          "recipe",
+          "context_parallel: 1, unless the task is language_model and context at least twice as large; found ",
+          recipe.context_parallel, ", ", recipe.task, " and context ", recipe.context);
   require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
 }
 

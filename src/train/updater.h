@@ -10,6 +10,7 @@
 #include "heed/distributed.h"
 #include "heed/train.h"
 #include "train/data.h"
+#include "train/grid.h"
 
 namespace heed::train {
 
@@ -34,8 +35,8 @@ class Updater {
   virtual void restore(const std::vector<std::pair<std::string, Tensor>>& state, int64_t steps) = 0;
 };
 
-// With recipe.shards = 1 the first way, otherwise the second one. Throws Error where there are more ranks than shards.
+// Where the recipe has one shard and whole sequences the first way, otherwise the second one.
 [[nodiscard]] std::unique_ptr<Updater> make_updater(const Recipe& recipe, const models::Model& model,
-                                                    distributed::Communicator& ranks);
+                                                    distributed::Communicator& ranks, const Grid& grid);
 
 }  // namespace heed::train

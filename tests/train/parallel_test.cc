@@ -8,6 +8,7 @@
 #include "heed/cpu.h"
 #include "heed/distributed.h"
 #include "heed/ops.h"
+#include "ranks.h"
 #include "toy.h"
 #include "train/flat_parameters.h"
 #include "train/parts.h"
@@ -29,52 +30,6 @@ Recipe sharded_recipe(const fs::path& folder, int64_t shards) {
   recipe.clip_norm = 1.0;
   recipe.adam.weight_decay = 0.01f;
   return recipe;
-}
-
-Outcome train_on(int ranks, const Recipe& recipe, const fs::path& folder, bool resume,
-                 const std::function<Callbacks(int)>& callbacks = {}) {
-  std::atomic<Outcome> outcome{Outcome::finished};
-  distributed::run_in_process(ranks, [&](Communicator& each) {
-    const Outcome mine = train(recipe, folder, resume, callbacks ? callbacks(each.rank()) : Callbacks{}, each);
-    if (each.rank() == 0) outcome = mine;
-  });
-  return outcome;
-}
-
-// Files whose bytes must be equal: everything but times.
-std::map<std::string, std::string> weights_in(const fs::path& folder) {
-  std::map<std::string, std::string> found;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") {
-      found[fs::relative(entry.path(), folder).string()] = read_text(entry.path());
-    }
-  }
-  return found;
-}
-
-// The losses, norms and scores of the log, without times.
-std::string figures_in(const fs::path& folder) {
-  std::string figures;
-  std::istringstream lines(read_text(folder / "log.jsonl"));
-  for (std::string line; std::getline(lines, line);) {
-    for (const char* const key : {"\"type\":", "\"update\":", "\"loss\":", "\"gradient_norm\":", "\"bleu\":"}) {
-      const size_t at = line.find(key);
-      if (at != std::string::npos) figures += line.substr(at, line.find_first_of(",}", at) - at) + " ";
-    }
-    figures += "\n";
-  }
-  return figures;
-}
-
-void expect_same(const fs::path& a, const fs::path& b) {
-  const auto in_a = weights_in(a), in_b = weights_in(b);
-  ASSERT_FALSE(in_a.empty());
-  ASSERT_EQ(in_a.size(), in_b.size());
-  for (const auto& [name, bytes] : in_a) {
-    ASSERT_TRUE(in_b.contains(name)) << name;
-    EXPECT_TRUE(bytes == in_b.at(name)) << name << " differs";
-  }
-  EXPECT_EQ(figures_in(a), figures_in(b));
 }
 
 class Parallel : public ::testing::Test {
@@ -316,7 +271,8 @@ TEST_F(Parallel, ARankWithOtherWeightsIsNamed) {
       (void)train(recipe, folder_ / "run", false, {}, changed);
     });
   });
-  EXPECT_EQ(text, "[distributed] the same weights after update 3 on all ranks; rank 2 (thread) has other than the rest");
+  EXPECT_EQ(text,
+            "[distributed] the same weights after update 3 on all ranks; rank 2 (thread) has other than the rest");
   EXPECT_FALSE(fs::exists(folder_ / "run" / "checkpoints" / "step-00000012"));
 }
 

@@ -173,7 +173,7 @@ class BackwardAcrossRanks {
         d_value_(d_value),
         places_(ordered_runs(rows.layout)),
         keys_(ranks, Channel::keys_values, traffic.keys_values),
-        sums_(ranks, Channel::gradients, traffic.gradients) {
+        sums_(ranks, Channel::sums, traffic.gradients) {
     for (size_t place = 0; place < places_.size(); ++place) {
       if (places_[place].rank == ranks.rank()) {
         runs_.emplace(static_cast<int64_t>(place), BackwardRun(call, places_[place], rows));
@@ -246,7 +246,7 @@ class BackwardAcrossRanks {
     }
     if (step.sums_from >= 0) {
       UnitSums sums(call_.problem, call_.unit(step.unit));
-      TransferPtr transfer = expect(ranks_, sums.tensor, step.sums_from, Channel::gradients).transfer;
+      TransferPtr transfer = expect(ranks_, sums.tensor, step.sums_from, Channel::sums).transfer;
       sums_in_.emplace_back(std::move(sums), std::move(transfer));
     }
   }
@@ -320,9 +320,9 @@ Tensor sum_sinks(Communicator& ranks, const WholeCall& call, const BackwardRows&
   for (int64_t b = 0; b < p.batch; ++b) {
     for (const OwnedRun& own : runs) {
       if (own.rank != at) {
-        if (ranks.rank() == at) ranks.send(std::as_bytes(std::span(sums)), own.rank, Channel::gradients);
+        if (ranks.rank() == at) ranks.send(std::as_bytes(std::span(sums)), own.rank, Channel::sums);
         if (ranks.rank() == own.rank) {
-          ranks.receive(std::as_writable_bytes(std::span(sums)), at, Channel::gradients);
+          ranks.receive(std::as_writable_bytes(std::span(sums)), at, Channel::sums);
         }
         at = own.rank;
       }
