@@ -173,6 +173,22 @@ class Communicator {
   bool gave_up_ = false;
 };
 
+// While it is alive, silent peers are waited for longer, or without a limit: around what takes one rank long.
+class LongerTimeout {
+ public:
+  static constexpr double kNoLimit = 0;
+  LongerTimeout(Communicator& ranks, double more_seconds) : ranks_(ranks), before_(ranks.timeout()) {
+    if (before_ > 0) ranks_.set_timeout(more_seconds == kNoLimit ? 0 : before_ + more_seconds);
+  }
+  ~LongerTimeout() { ranks_.set_timeout(before_); }
+  LongerTimeout(const LongerTimeout&) = delete;
+  LongerTimeout& operator=(const LongerTimeout&) = delete;
+
+ private:
+  Communicator& ranks_;
+  double before_;
+};
+
 // The one rank of a process that is alone.
 [[nodiscard]] std::unique_ptr<Communicator> single();
 

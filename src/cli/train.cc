@@ -116,6 +116,16 @@ train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& chan
   return recipe;
 }
 
+// The options of a new training, for the command that goes on with it.
+std::string as_typed(const TrainCommand& o, const std::vector<Change>& changes) {
+  std::string text;
+  if (!o.config.empty()) text += " --config " + o.config;
+  if (!o.data.empty()) text += " --data " + o.data;
+  for (const Change& change : changes)
+    text += fmt::format(" {}{}{}", change.name(), change.own_option ? ' ' : '=', change.value);
+  return text + " --output " + o.output;
+}
+
 // Throws where keys do not go together, and names an option where one of them was given as an option.
 void check_recipe(const train::Recipe& recipe, const std::vector<Change>& changes) {
   try {
@@ -133,7 +143,8 @@ std::string train_text(const train::Progress& p) {
   std::string text = fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
                                  with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
                                  with_commas(static_cast<int64_t>(p.tokens_per_second)));
-  if (several_processes()) text += fmt::format("  waiting {:.0f} %  sent {:.1f} MB an update", 100 * p.waiting, p.bytes_an_update / 1e6);
+  if (several_processes())
+    text += fmt::format("  waiting {:.0f} %  sent {:.1f} MB an update", 100 * p.waiting, p.bytes_an_update / 1e6);
   return text;
 }
 
@@ -196,7 +207,8 @@ int run_train(const TrainCommand& o, Context& context) {
   };
   const std::string resume_command = mpirun_command(fmt::format("heed train --output {} --resume", o.output));
   if (several_processes()) {
-    set_way_to_go_on(resume_command);
+    // A new run may be lost before it has written its recipe: what was typed goes on with either.
+    set_way_to_go_on(o.resume ? resume_command : mpirun_command("heed train" + as_typed(o, changes) + " --resume"));
     ranks().set_timeout(o.peer_timeout);
   }
   const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks, ranks());

@@ -53,6 +53,7 @@ class Trainer {
   void report();
   void boundary();  // end of an epoch, or the update to validate at
   void save_checkpoint(bool scheduled);
+  void write_checkpoint(const std::vector<std::pair<std::string, Tensor>>& moments);
   void finish(Outcome outcome);
   [[nodiscard]] bool at_boundary() const;
   [[nodiscard]] bool out_of_patience() const {
@@ -156,11 +157,9 @@ void Trainer::load_text(bool continued) {
     if (!continued && corpus_.source) corpus_.source->save(folder_, text::Side::source);
     if (!continued && corpus_.target) corpus_.target->save(folder_, text::Side::target);
   }
-  // Training a vocabulary may take longer than a rank is waited for elsewhere.
-  const double timeout = ranks_.timeout();
-  ranks_.set_timeout(0);
+  // Reading a long text, and training its vocabulary, may take longer than a rank is waited for elsewhere.
+  const distributed::LongerTimeout patience(ranks_, distributed::LongerTimeout::kNoLimit);
   ranks_.barrier();
-  ranks_.set_timeout(timeout);
   if (!leads() && !together) load(true);
   distributed::require_agreement(ranks_, "training and validation text", corpus_.checksum);
 }
@@ -339,9 +338,16 @@ void Trainer::boundary() {
 void Trainer::save_checkpoint(bool scheduled) {
   state_.scheduled = scheduled;
   state_.seconds = seconds();
-  io::Tensors optimizer;
   const auto moments = updater_->state();
-  if (!leads()) return;
+  // Writing a large checkpoint may take longer than a rank is waited for elsewhere.
+  constexpr double kSlowest = 10e6;  // bytes a second
+  const distributed::LongerTimeout patience(ranks_, static_cast<double>(checkpoint_bytes()) / kSlowest);
+  if (leads()) write_checkpoint(moments);
+  ranks_.barrier();
+}
+
+void Trainer::write_checkpoint(const std::vector<std::pair<std::string, Tensor>>& moments) {
+  io::Tensors optimizer;
   for (const auto& [name, tensor] : moments) optimizer.emplace(name, tensor);
   if (average_->active()) {
     for (const auto& [name, parameter] : parameters_) optimizer.emplace("weights." + name, parameter.data());
@@ -354,7 +360,6 @@ void Trainer::save_checkpoint(bool scheduled) {
 }
 
 void Trainer::finish(Outcome outcome) {
-  ranks_.barrier();  // rank 0 has written the last checkpoint
   if (recipe_.average_last > 0) {
     std::vector<fs::path> files;
     for (const fs::path& checkpoint : store_.last_scheduled(recipe_.average_last)) {
@@ -448,8 +453,10 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
     if (resume && !loaded) require_only_begun(folder, callbacks);
     Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks, grid);
     return trainer.run();
-  } catch (const distributed::PeerError&) {
-    throw;  // the folder stays, as when this process is killed: the run can go on with --resume
+  } catch (const distributed::PeerError& error) {
+    // A rank that was killed leaves the folder as this process would: the run can be resumed.
+    if (!resume && error.announced()) made.take_back();
+    throw;
   } catch (...) {
     if (!resume) made.take_back();
     throw;

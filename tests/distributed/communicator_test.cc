@@ -1,6 +1,7 @@
 // Ranks as threads: messages, the functions for all ranks, and what happens when a rank fails.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <atomic>
 #include <numeric>
 #include <set>
@@ -133,6 +134,64 @@ TEST(Messages, GoToAnotherRank) {
             "[distributed] another rank, 0 to 0, to send to; found 0");
   EXPECT_EQ(heed::testing::message_of([&] { (void)alone->start_receive({}, 1, Channel::work); }),
             "[distributed] another rank, 0 to 0, to receive from; found 1");
+}
+
+TEST(Groups, AreRanksOfTheirOwn) {
+  run_in_process(6, [](Communicator& ranks) {
+    // 4 and 1; 5, 3 and 0; 2 alone.
+    const std::vector<std::vector<int>> groups = {{4, 1}, {5, 3, 0}, {2}};
+    const auto mine = std::find_if(groups.begin(), groups.end(), [&](const std::vector<int>& members) {
+      return std::find(members.begin(), members.end(), ranks.rank()) != members.end();
+    });
+    const int64_t sent = ranks.bytes_sent();
+    const auto few = group(ranks, *mine);
+    ASSERT_EQ(few->size(), static_cast<int>(mine->size()));
+    ASSERT_EQ((*mine)[static_cast<size_t>(few->rank())], ranks.rank());
+    for (int rank = 0; rank < few->size(); ++rank) {
+      ASSERT_EQ(few->name_of(rank), ranks.name_of((*mine)[static_cast<size_t>(rank)]));
+    }
+    std::vector<int> own = {ranks.rank()}, all(mine->size());
+    few->all_gather(bytes(own), writable(all));
+    ASSERT_EQ(all, *mine);
+    few->barrier();
+    std::vector<int> first = {few->rank() == 0 ? 70 + ranks.rank() : 0};
+    few->broadcast(writable(first), 0);
+    ASSERT_EQ(first[0], 70 + mine->front());
+    ASSERT_EQ(few->bytes_sent(), ranks.bytes_sent() - sent);
+  });
+}
+
+TEST(Groups, HaveTheRankThatMakesThem) {
+  run_in_process(2, [](Communicator& ranks) {
+    const auto message = [&](const std::vector<int>& members) {
+      return heed::testing::message_of([&] { (void)group(ranks, members); });
+    };
+    const std::string own = std::to_string(ranks.rank());
+    EXPECT_EQ(message({1 - ranks.rank()}),
+              "[distributed] a group of ranks below 2 that has rank " + own + "; found another");
+    EXPECT_EQ(message({ranks.rank(), 2}),
+              "[distributed] a group of ranks below 2 that has rank " + own + "; found another");
+  });
+}
+
+TEST(Groups, HearOfFailuresElsewhere) {
+  std::atomic<int> told{0};
+  const std::string text = heed::testing::message_of([&] {
+    run_in_process(3, [&](Communicator& ranks) {
+      if (ranks.rank() == 2) fail("test", "a rank that works; found one that fails");
+      const auto both = group(ranks, {0, 1});
+      std::vector<int> never(1);
+      try {
+        both->receive(writable(never), 1 - both->rank(), Channel::work);
+      } catch (const PeerError& error) {
+        EXPECT_EQ(error.rank(), 2);
+        ++told;
+        throw;
+      }
+    });
+  });
+  EXPECT_EQ(text, "[test] a rank that works; found one that fails");
+  EXPECT_EQ(told.load(), 2);
 }
 
 TEST(Failures, AreToldToAllWhoWait) {

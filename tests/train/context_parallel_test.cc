@@ -1,4 +1,5 @@
 // Ranks that share the sequences of a language model. Where the parts of a sequence are computed changes no bit.
+#include "heed/autograd.h"
 #include "heed/cpu.h"
 #include "ranks.h"
 #include "train/sequence_parts.h"
@@ -145,6 +146,20 @@ TEST_F(ContextParallel, WhatDoesNotFitIsRefused) {
   recipe.context_parallel = 2;
   EXPECT_CONTAINS(message(recipe, {2, 2}), "[recipe] context_parallel: 1, unless the task is language_model");
   EXPECT_FALSE(fs::exists(folder_ / "run"));
+}
+
+TEST(PartsOfSequences, HaveDropoutsOfTheirOwn) {
+  std::vector<std::string> masks(3);
+  distributed::run_in_process(3, [&](distributed::Communicator& ranks) {
+    const SequencePartScope part(ranks, distributed::SequenceLayout::contiguous(6, 3));
+    const TrainingScope training(1, 1);
+    const Value dropped = dropout(Value(Tensor::full({200}, 1.0f)), 0.5f);
+    std::string& mask = masks[static_cast<size_t>(ranks.rank())];
+    for (int64_t i = 0; i < 200; ++i) mask += dropped.data().data<float>()[i] == 0 ? '0' : '1';
+  });
+  EXPECT_NE(masks[0], masks[1]);
+  EXPECT_NE(masks[1], masks[2]);
+  EXPECT_NE(masks[0], masks[2]);
 }
 
 TEST(PartsOfSequences, HaveEveryTokenOnce) {
