@@ -77,9 +77,8 @@ void expect_same(const fs::path& a, const fs::path& b) {
   EXPECT_EQ(figures_in(a), figures_in(b));
 }
 
-class Parallel : public ::testing::Test {
+class Parallel : public OneThread {
  protected:
-  void SetUp() override { set_num_threads(1); }
   const TemporaryFolder folder_;
 };
 
