@@ -20,8 +20,8 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77
-TWO_HOSTS = pathlib.Path(__file__).resolve().parent / "two_hosts.sh"
+from mpi_runs import SKIPPED, TWO_HOSTS, Runs, expect, letters, processes_of, run_tests, why_not
+
 RECIPE = """
 task = "translation"
 train_source = "{0}/text"
@@ -54,30 +54,16 @@ share_embeddings = true
 """
 
 
-def letters(count, seed):
-    draw = random.Random(seed)
-    return "".join(" ".join(draw.choices("abcdefgh", k=draw.randint(2, 6))) + "\n" for _ in range(count))
-
-
-class Runs:
+class Trainings(Runs):
     def __init__(self, heed, folder, two_hosts):
-        self.heed, self.folder, self.two_hosts = heed, folder, two_hosts
+        super().__init__(heed, folder, two_hosts)
         (folder / "text").write_text(letters(400, 1))
         (folder / "valid").write_text(letters(24, 2))
-        self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                                OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
-        self.environment.pop("HEED_ISA", None)
 
     def recipe(self, updates):
         file = self.folder / f"{updates}.toml"
         file.write_text(RECIPE.format(self.folder, updates))
         return file
-
-    def mpirun(self, ranks, *arguments, before=()):
-        if self.two_hosts:
-            return [str(TWO_HOSTS), "mpirun", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
-        return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
-                "none", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
 
     def train(self, ranks, output, updates, *more):
         """The arguments of a training that begins, or goes on where there is one."""
@@ -85,15 +71,6 @@ class Runs:
         if (pathlib.Path(output) / ".lock").exists():
             arguments.append("--resume")
         return [self.heed, *map(str, arguments)] if ranks == 0 else self.mpirun(ranks, *arguments)
-
-    def start(self, command):
-        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True, errors="replace")
-
-    def run(self, command, timeout=120, **environment):
-        done = subprocess.run(command, env=dict(self.environment, **environment), capture_output=True, text=True,
-                              errors="replace", timeout=timeout, check=False)
-        return done.returncode, done.stdout + done.stderr
 
 
 def weights(folder):
@@ -107,26 +84,6 @@ def figures(folder):
         if entry["type"] != "start":
             lines.append({k: v for k, v in entry.items() if k not in ("seconds", "tokens_per_second")})
     return lines
-
-
-def expect(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def processes_of(parent):
-    """The heed processes below `parent`, by rank."""
-    found = {}
-    for stat in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            variables = stat.read_bytes().split(b"\0")
-            name = (stat.parent / "comm").read_text().strip()
-        except OSError:
-            continue
-        entries = dict(v.split(b"=", 1) for v in variables if b"=" in v)
-        if name == "heed" and entries.get(b"HEED_TEST_RUN") == str(parent).encode():
-            found[int(entries.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(stat.parent.name)
-    return found
 
 
 def same_bits(runs):
@@ -302,26 +259,17 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--two-hosts", action="store_true")
     options = parser.parse_args()
-    if shutil.which("mpirun") is None:
-        print("skipped: mpirun is not installed")
-        return SKIPPED
-    built = json.loads(subprocess.run([options.heed, "info", "--json"], capture_output=True, text=True,
-                                      check=True).stdout)["processes"]
-    if "without MPI" in built or "missing" in built:
-        print(f"skipped: {built}")
+    reason = why_not(options.heed)
+    if reason:
+        print(f"skipped: {reason}")
         return SKIPPED
     if options.two_hosts and not made_two_hosts():
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="heed-mpi-") as folder:
-        runs = Runs(options.heed, pathlib.Path(folder), options.two_hosts)
         tests = dict(TESTS, kills=lambda r: kills(r, options.kills))
-        for name, test in tests.items():
-            if options.only not in (None, name) or options.two_hosts and name not in ACROSS_HOSTS:
-                continue
-            start = time.monotonic()
-            print(name, flush=True)
-            test(runs)
-            print(f"  passed in {time.monotonic() - start:.1f} s", flush=True)
+        if options.two_hosts:
+            tests = {name: tests[name] for name in ACROSS_HOSTS}
+        run_tests(tests, Trainings(options.heed, pathlib.Path(folder), options.two_hosts), options.only)
     if options.two_hosts:
         subprocess.run([str(TWO_HOSTS), "down"], check=False)
     return 0
