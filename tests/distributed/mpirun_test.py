@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -240,6 +241,18 @@ def full_disk(runs):
     expect(status == 0, text)
 
 
+def bar_on_a_terminal(runs):
+    """Each rank on a terminal of its own, as srun or a program in between can give it one: mpirun has none."""
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    for ranks in (1, 2):
+        command = runs.train(ranks, runs.folder / f"bar{ranks}", 20)
+        at = command.index(runs.heed)
+        status, text = runs.run([*command[:at], sys.executable, "-c", terminal, *command[at:]])
+        expect(status == 0 and "] 20/20  epoch" in text, text)
+        waits = re.search(r"tokens/s  waiting \d+ %", text) is not None
+        expect(waits == (ranks > 1), f"waiting is said where there are several; found {text!r} of {ranks}")
+
+
 def made_two_hosts():
     done = subprocess.run([str(TWO_HOSTS), "up"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -249,7 +262,7 @@ def made_two_hosts():
 
 ACROSS_HOSTS = ("same_bits", "silent_rank", "kills")
 TESTS = {"same_bits": same_bits, "mixed_instruction_sets": mixed_instruction_sets, "asked_to_stop": asked_to_stop,
-         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk}
+         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk, "bar_on_a_terminal": bar_on_a_terminal}
 
 
 def main():
