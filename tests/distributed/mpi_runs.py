@@ -23,10 +23,10 @@ class Runs:
                                 OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
         self.environment.pop("HEED_ISA", None)
 
-    def mpirun(self, ranks, *arguments):
+    def mpirun(self, ranks, *arguments, bind="none"):
         if self.two_hosts:
             return [str(TWO_HOSTS), "mpirun", "-n", str(ranks), self.heed, *map(str, arguments)]
-        return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
+        return ["mpirun", "-q", "--oversubscribe", "--bind-to", bind, "--mca", "btl_vader_single_copy_mechanism",
                 "none", "-n", str(ranks), self.heed, *map(str, arguments)]
 
     def start(self, command):

@@ -253,6 +253,48 @@ def bar_on_a_terminal(runs):
         expect(waits == (ranks > 1), f"waiting is said where there are several; found {text!r} of {ranks}")
 
 
+def bound_to_cores(runs):
+    """mpirun binds one or two processes to a core each: heed says what they lose, and what to pass."""
+    def cores(bind):
+        command = runs.mpirun(1, bind=bind)[:-1]
+        status, text = runs.run([*command, sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"])
+        return int(text) if status == 0 else 0
+
+    bound, all_of_them = cores("core"), cores("none")
+    if not 0 < bound < all_of_them:
+        print(f"  not tried: mpirun binds to {bound} of {all_of_them} cores here")
+        return
+    wanted = bound + 1
+
+    def warnings(ranks, bind, *more, **environment):
+        output = runs.folder / "bound"
+        shutil.rmtree(output, ignore_errors=True)
+        status, text = runs.run(runs.mpirun(ranks, "train", "--config", runs.recipe(4), "--output", output, *more,
+                                            bind=bind), **environment)
+        expect(status == 0, text)
+        return [line for line in text.splitlines() if "warning" in line]
+
+    def expect_one(found, pattern):
+        expect(len(found) == 1 and re.fullmatch("heed train: warning: " + pattern, found[0]), f"{pattern}; found {found}")
+
+    pair = f"may use {bound} of {all_of_them} cores and has {wanted} threads; pass "
+    for choice in ({"more": ("--threads", wanted)}, {"environment": {"HEED_NUM_THREADS": str(wanted)}}):
+        found = warnings(1, "core", *choice.get("more", ()), **choice.get("environment", {}))
+        expect_one(found, f"this process {pair}--bind-to none or --map-by slot:PE={wanted} to mpirun")
+    expect_one(warnings(1, "core"), f"mpirun has bound this process to {bound} of {all_of_them} cores; pass "
+                                    f"--bind-to none or --map-by slot:PE={all_of_them} to mpirun")
+    found = warnings(2, "core", "--threads", wanted)
+    if all_of_them < 2 * wanted:  # bound or not, there are not so many cores
+        share = max(1, all_of_them // 2)
+        binding = f", and --bind-to none or --map-by slot:PE={share} to mpirun" if bound < share else ""
+        expect_one(found, rf"rank 0 \(.*\) {pair}--threads {share}{binding}")
+    else:
+        expect_one(found, rf"rank 0 \(.*\) {pair}--bind-to none or --map-by slot:PE={wanted} to mpirun")
+    for ranks, bind, threads in ((1, "none", wanted), (1, "core", bound), (2, "core", bound), (2, "none", 1)):
+        found = warnings(ranks, bind, "--threads", threads)
+        expect(not found, f"no warning for {ranks} processes, {bind}, {threads} threads; found {found}")
+
+
 def made_two_hosts():
     done = subprocess.run([str(TWO_HOSTS), "up"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -262,7 +304,8 @@ def made_two_hosts():
 
 ACROSS_HOSTS = ("same_bits", "silent_rank", "kills")
 TESTS = {"same_bits": same_bits, "mixed_instruction_sets": mixed_instruction_sets, "asked_to_stop": asked_to_stop,
-         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk, "bar_on_a_terminal": bar_on_a_terminal}
+         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk, "bar_on_a_terminal": bar_on_a_terminal,
+         "bound_to_cores": bound_to_cores}
 
 
 def main():
