@@ -4,8 +4,8 @@
 #include "base/files.h"
 #include "cli/command.h"
 #include "cli/json.h"
-#include "cli/line_job.h"
 #include "cli/ranks.h"
+#include "cli/translation_job.h"
 #include "cli/warnings.h"
 #include "distributed/agreement.h"
 #include "heed/error.h"
@@ -114,17 +114,10 @@ train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
 // On rank 0; the others help.
 std::vector<std::string> translate_all(const EvaluateCommand& o, const Translator& translator, const TestSet& set,
                                        const Context& context) {
-  LineJob job{.unit = "sentences", .too_long = TooLong::cut, .largest = Translator::largest_group(o.translate)};
-  job.work = [&](const pipelines::LineBatch& batch, const std::function<void(std::string)>& hand_over) {
-    TranslatorOptions options = o.translate;
-    options.first_group = job.largest;
-    options.text = batch.text;
-    options.search.stop = batch.stop;
-    options.progress = batch.on_done;
-    translator.translate(batch.lines, options, [&](int64_t, const std::vector<Translation>& translations) {
-      hand_over(one_line(translations[0].text));
-    });
-  };
+  LineJob job = translation_job(
+      translator, o.translate,
+      [](const std::string&, const std::vector<Translation>& translations) { return one_line(translations[0].text); });
+  job.too_long = TooLong::cut;
   const auto name = [](int64_t line) { return fmt::format("source line {}", line + 1); };
   return run_lines(job, set.sources, name, o.lines, context);
 }

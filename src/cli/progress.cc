@@ -27,9 +27,17 @@ int64_t terminal_width() {
 }  // namespace
 
 std::string progress_line(int64_t done, int64_t total, std::string_view details, double seconds_left, int64_t width) {
-  std::string text = total > 0 ? fmt::format(" {}/{}", with_commas(done), with_commas(total)) : with_commas(done);
-  if (!details.empty()) text += fmt::format("  {}", details);
-  if (seconds_left >= 0) text += fmt::format("  {} left", duration_text(seconds_left));
+  const std::string count =
+      total > 0 ? fmt::format(" {}/{}", with_commas(done), with_commas(total)) : with_commas(done);
+  const std::string left = seconds_left >= 0 ? fmt::format("  {} left", duration_text(seconds_left)) : std::string();
+  const auto line = [&] { return count + (details.empty() ? "" : fmt::format("  {}", details)) + left; };
+  std::string text = line();
+  // The last details are the first to go where the line is too narrow: the time left matters more.
+  while (static_cast<int64_t>(text.size()) > width - 1 && !details.empty()) {
+    const size_t gap = details.rfind("  ");
+    details = details.substr(0, gap == std::string_view::npos ? 0 : gap);
+    text = line();
+  }
   // The bar takes the rest of the line but one column: a full line would wrap.
   const int64_t room = std::min<int64_t>(width - 1 - static_cast<int64_t>(text.size()) - 2, 30);
   if (total > 0 && room >= 5) {

@@ -28,7 +28,8 @@ class ProgressBar {
   double started_ = 0, last_drawn_ = 0;
 };
 
-// The line as it is drawn, at most `width` columns. Seconds left below 0 are left out.
+// The line as it is drawn, at most `width` columns. Details have two spaces between them; the last ones are left out
+// where they do not fit. Seconds left below 0 are left out.
 [[nodiscard]] std::string progress_line(int64_t done, int64_t total, std::string_view details, double seconds_left,
                                         int64_t width);
 

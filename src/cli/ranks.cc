@@ -7,8 +7,10 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <memory>
 #include <thread>
+#include <vector>
 
 #include "cli/console.h"
 #include "heed/cpu.h"
@@ -19,9 +21,22 @@ namespace {
 std::unique_ptr<distributed::Communicator> g_ranks;
 std::string g_way_to_go_on;
 
-int bound_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
+struct Cores {
+  int bound = 1;    // those that this process is bound to
+  int allowed = 1;  // those that it could be bound to: of the machine, the container or the job
+};
+
+Cores count_cores() {
+  cpu_set_t bound, all;
+  if (sched_getaffinity(0, sizeof bound, &bound) != 0) return {};
+  Cores cores{.bound = std::max(1, CPU_COUNT(&bound))};
+  cores.allowed = cores.bound;
+  // Who asks for all cores gets those that are allowed. Nothing else says which they are under mpirun.
+  std::memset(&all, 0xff, sizeof all);
+  if (sched_setaffinity(0, sizeof all, &all) != 0) return cores;
+  if (sched_getaffinity(0, sizeof all, &all) == 0) cores.allowed = std::max(cores.bound, CPU_COUNT(&all));
+  sched_setaffinity(0, sizeof bound, &bound);
+  return cores;
 }
 
 bool is_set(const char* name) {
@@ -29,10 +44,16 @@ bool is_set(const char* name) {
   return value != nullptr && *value != '\0';
 }
 
-int ranks_on_this_host(const distributed::Communicator& all) {
-  int count = 0;
-  for (int rank = 0; rank < all.size(); ++rank) count += all.host(rank) == all.host() ? 1 : 0;
-  return count;
+std::vector<int> ranks_on_this_host(const distributed::Communicator& all) {
+  std::vector<int> here;
+  for (int rank = 0; rank < all.size(); ++rank)
+    if (all.host(rank) == all.host()) here.push_back(rank);
+  return here;
+}
+
+std::string how_to_bind(const std::string& launcher, int cores) {
+  if (launcher == "srun") return fmt::format("--cpus-per-task={} to srun", cores);
+  return fmt::format("--bind-to none or --map-by slot:PE={} to {}", cores, launcher);
 }
 
 // A process that is asked to stop while it waits may never get what it waits for: mpirun asks when another was lost.
@@ -68,21 +89,26 @@ void require_one_process() {
 }
 
 void share_cores(std::optional<int64_t> threads) {
-  if (!several_processes()) return;
+  const distributed::Launch launch = distributed::launch();
+  if (launch.by.empty()) return;
+  const Cores cores = count_cores();
   const distributed::Communicator& all = ranks();
-  const auto total = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int bound = bound_cores(), here = ranks_on_this_host(all);
+  const std::vector<int> here = ranks_on_this_host(all);
+  const int share = std::max(1, cores.allowed / static_cast<int>(here.size()));
   const bool chosen = threads || is_set("HEED_NUM_THREADS") || is_set("OMP_NUM_THREADS");
-  if (!chosen && bound == total) set_num_threads(std::max(1, total / here));
-  if (bound < num_threads()) {
-    warn(fmt::format(
-        "{} may use {} of {} cores and has {} threads; pass --bind-to none to mpirun, or --map-by slot:PE={}",
-        all.name_of(all.rank()), bound, total, num_threads(), num_threads()));
-  } else if (!chosen && leads() && bound < total && here * bound < total) {
-    warn(fmt::format(
-        "mpirun has bound each process to {} of {} cores, and {} stay idle; pass --bind-to none, or --map-by "
-        "slot:PE={}",
-        bound, total, total - here * bound, total / here));
+  if (!chosen && cores.bound == cores.allowed) set_num_threads(share);
+  const int count = num_threads();
+  if (cores.bound < count && all.rank() == here.front()) {  // one for all on its host: they are bound alike
+    std::string advice;
+    if (count > share) advice = fmt::format("--threads {}", share);
+    if (cores.bound < std::min(count, share))
+      advice += (advice.empty() ? "" : ", and ") + how_to_bind(launch.by, std::min(count, share));
+    warn(fmt::format("{} may use {} of {} cores and has {} threads; pass {}",
+                     all.size() == 1 ? "this process" : all.name_of(all.rank()), cores.bound, cores.allowed, count,
+                     advice));
+  } else if (!chosen && leads() && cores.bound < share) {
+    warn(fmt::format("{} has bound {} process to {} of {} cores; pass {}", launch.by, all.size() == 1 ? "this" : "each",
+                     cores.bound, cores.allowed, how_to_bind(launch.by, share)));
   }
 }
 

@@ -138,13 +138,25 @@ void check_recipe(const train::Recipe& recipe, const std::vector<Change>& change
   }
 }
 
+// The share of the time in which this process waits for others; nothing where it is alone.
+std::string waiting_text(const train::Progress& p) {
+  return several_processes() ? fmt::format("  waiting {:.0f} %", 100 * p.waiting) : std::string();
+}
+
+// A report beside the bar.
+std::string bar_text(const train::Progress& p) {
+  return fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
+                     with_commas(static_cast<int64_t>(p.tokens_per_second))) +
+         waiting_text(p);
+}
+
 // A report on a line of its own.
 std::string train_text(const train::Progress& p) {
   std::string text = fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
                                  with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
                                  with_commas(static_cast<int64_t>(p.tokens_per_second)));
-  if (several_processes())
-    text += fmt::format("  waiting {:.0f} %  sent {:.1f} MB an update", 100 * p.waiting, p.bytes_an_update / 1e6);
+  text += waiting_text(p);
+  if (several_processes()) text += fmt::format("  sent {:.1f} MB an update", p.bytes_an_update / 1e6);
   return text;
 }
 
@@ -199,8 +211,7 @@ int run_train(const TrainCommand& o, Context& context) {
     if (validation) {
       message(context, valid_text(p));
     } else if (bar->shown()) {
-      bar->update(p.update, fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
-                                        with_commas(static_cast<int64_t>(p.tokens_per_second))));
+      bar->update(p.update, bar_text(p));
     } else {
       message(context, train_text(p));
     }

@@ -6,7 +6,7 @@
 #include "cli/command.h"
 #include "cli/float_types.h"
 #include "cli/json.h"
-#include "cli/line_job.h"
+#include "cli/translation_job.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
 
@@ -68,23 +68,14 @@ int run_translate(const TranslateCommand& o, Context& context) {
   const Translator translator = Translator::load(o.model);
   require_same_work(translator.model(), {&translator.source_tokenizer(), &translator.target_tokenizer()}, o.lines,
                     context);
-  LineJob job{.input = o.input,
-              .text = o.text,
-              .unit = "sentences",
-              .tells = "Reading text from standard input, one sentence a line; Ctrl-D ends it.",
-              .too_long = o.too_long,
-              .largest = Translator::largest_group(o.translate)};
-  job.work = [&](const pipelines::LineBatch& batch, const std::function<void(std::string)>& hand_over) {
-    TranslatorOptions options = o.translate;
-    options.first_group = job.largest;
-    options.text = batch.text;
-    options.search.stop = batch.stop;
-    options.progress = batch.on_done;
-    translator.translate(batch.lines, options, [&](int64_t place, const std::vector<Translation>& translations) {
-      hand_over(context.json ? as_json(batch.lines[static_cast<size_t>(place)], translations) + '\n'
-                             : as_lines(o, translations));
-    });
-  };
+  LineJob job = translation_job(
+      translator, o.translate, [&](const std::string& source, const std::vector<Translation>& translations) {
+        return context.json ? as_json(source, translations) + '\n' : as_lines(o, translations);
+      });
+  job.input = o.input;
+  job.text = o.text;
+  job.tells = "Reading text from standard input, one sentence a line; Ctrl-D ends it.";
+  job.too_long = o.too_long;
   return run_lines(job, o.lines, context);
 }
 

@@ -2,6 +2,7 @@
 #include "heed/error.h"
 #include "heed/ops.h"
 #include "heed/train.h"
+#include "train/adam_step.h"
 #include "train/moments.h"
 
 namespace heed::train {
@@ -28,19 +29,12 @@ double Adam::gradient_norm() const {
 
 void Adam::step(float learning_rate, float gradient_scale) {
   ++steps_;
+  const ops::AdamStepOptions step{
+      .learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_, .zero_gradient = true};
   for (const Slot& slot : slots_) {
     if (!slot.parameter.grad().defined()) continue;  // the loss does not use this parameter
-    // Gains and biases are not decayed: pulling them towards zero changes what a norm or a unit means.
-    const bool decays = slot.parameter.shape().rank() >= 2;
     ops::adam_step(slot.parameter.data(), slot.parameter.grad(), slot.first, slot.second,
-                   {.learning_rate = learning_rate,
-                    .beta1 = options_.beta1,
-                    .beta2 = options_.beta2,
-                    .epsilon = options_.epsilon,
-                    .weight_decay = decays ? options_.weight_decay : 0.0f,
-                    .gradient_scale = gradient_scale,
-                    .step = steps_,
-                    .zero_gradient = true});
+                   with_settings(options_, slot.parameter.shape(), step));
   }
 }
 

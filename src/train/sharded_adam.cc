@@ -6,6 +6,7 @@
 
 #include "heed/error.h"
 #include "heed/ops.h"
+#include "train/adam_step.h"
 #include "train/moments.h"
 
 namespace heed::train {
@@ -93,18 +94,13 @@ void ShardedAdam::step(const OwnNumbers& gradient, float learning_rate, float gr
 
 void ShardedAdam::update(const OwnNumbers& gradient, const Part& part, int64_t from, int64_t to, float learning_rate,
                          float gradient_scale) {
+  const ops::AdamStepOptions step{
+      .learning_rate = learning_rate, .gradient_scale = gradient_scale, .step = steps_, .zero_gradient = false};
   for (const auto& slice : flat_.slices(from, to)) {
-    const bool decays = flat_.parameters()[slice.parameter].second.shape().rank() >= 2;
+    const Shape& whole = flat_.parameters()[slice.parameter].second.shape();
     ops::adam_step(flat_.weights().slice(0, slice.begin, slice.end), gradient.at(part, slice.begin, slice.end),
                    first_.at(part, slice.begin, slice.end), second_.at(part, slice.begin, slice.end),
-                   {.learning_rate = learning_rate,
-                    .beta1 = options_.beta1,
-                    .beta2 = options_.beta2,
-                    .epsilon = options_.epsilon,
-                    .weight_decay = decays ? options_.weight_decay : 0.0f,
-                    .gradient_scale = gradient_scale,
-                    .step = steps_,
-                    .zero_gradient = false});
+                   with_settings(options_, whole, step));
   }
 }
 

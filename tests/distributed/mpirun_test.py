@@ -13,6 +13,7 @@ import json
 import os
 import pathlib
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,8 +21,8 @@ import sys
 import tempfile
 import time
 
-SKIPPED = 77
-TWO_HOSTS = pathlib.Path(__file__).resolve().parent / "two_hosts.sh"
+from mpi_runs import SKIPPED, TWO_HOSTS, Runs, expect, letters, processes_of, run_tests, why_not
+
 RECIPE = """
 task = "translation"
 train_source = "{0}/text"
@@ -54,30 +55,16 @@ share_embeddings = true
 """
 
 
-def letters(count, seed):
-    draw = random.Random(seed)
-    return "".join(" ".join(draw.choices("abcdefgh", k=draw.randint(2, 6))) + "\n" for _ in range(count))
-
-
-class Runs:
+class Trainings(Runs):
     def __init__(self, heed, folder, two_hosts):
-        self.heed, self.folder, self.two_hosts = heed, folder, two_hosts
+        super().__init__(heed, folder, two_hosts)
         (folder / "text").write_text(letters(400, 1))
         (folder / "valid").write_text(letters(24, 2))
-        self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                                OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
-        self.environment.pop("HEED_ISA", None)
 
     def recipe(self, updates):
         file = self.folder / f"{updates}.toml"
         file.write_text(RECIPE.format(self.folder, updates))
         return file
-
-    def mpirun(self, ranks, *arguments, before=()):
-        if self.two_hosts:
-            return [str(TWO_HOSTS), "mpirun", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
-        return ["mpirun", "-q", "--oversubscribe", "--bind-to", "none", "--mca", "btl_vader_single_copy_mechanism",
-                "none", "-n", str(ranks), *before, self.heed, *map(str, arguments)]
 
     def train(self, ranks, output, updates, *more):
         """The arguments of a training that begins, or goes on where there is one."""
@@ -85,15 +72,6 @@ class Runs:
         if (pathlib.Path(output) / ".lock").exists():
             arguments.append("--resume")
         return [self.heed, *map(str, arguments)] if ranks == 0 else self.mpirun(ranks, *arguments)
-
-    def start(self, command):
-        return subprocess.Popen(command, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                                text=True, errors="replace")
-
-    def run(self, command, timeout=120, **environment):
-        done = subprocess.run(command, env=dict(self.environment, **environment), capture_output=True, text=True,
-                              errors="replace", timeout=timeout, check=False)
-        return done.returncode, done.stdout + done.stderr
 
 
 def weights(folder):
@@ -107,26 +85,6 @@ def figures(folder):
         if entry["type"] != "start":
             lines.append({k: v for k, v in entry.items() if k not in ("seconds", "tokens_per_second")})
     return lines
-
-
-def expect(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-def processes_of(parent):
-    """The heed processes below `parent`, by rank."""
-    found = {}
-    for stat in pathlib.Path("/proc").glob("[0-9]*/environ"):
-        try:
-            variables = stat.read_bytes().split(b"\0")
-            name = (stat.parent / "comm").read_text().strip()
-        except OSError:
-            continue
-        entries = dict(v.split(b"=", 1) for v in variables if b"=" in v)
-        if name == "heed" and entries.get(b"HEED_TEST_RUN") == str(parent).encode():
-            found[int(entries.get(b"OMPI_COMM_WORLD_RANK", b"0"))] = int(stat.parent.name)
-    return found
 
 
 def same_bits(runs):
@@ -283,6 +241,60 @@ def full_disk(runs):
     expect(status == 0, text)
 
 
+def bar_on_a_terminal(runs):
+    """Each rank on a terminal of its own, as srun or a program in between can give it one: mpirun has none."""
+    terminal = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+    for ranks in (1, 2):
+        command = runs.train(ranks, runs.folder / f"bar{ranks}", 20)
+        at = command.index(runs.heed)
+        status, text = runs.run([*command[:at], sys.executable, "-c", terminal, *command[at:]])
+        expect(status == 0 and "] 20/20  epoch" in text, text)
+        waits = re.search(r"tokens/s  waiting \d+ %", text) is not None
+        expect(waits == (ranks > 1), f"waiting is said where there are several; found {text!r} of {ranks}")
+
+
+def bound_to_cores(runs):
+    """mpirun binds one or two processes to a core each: heed says what they lose, and what to pass."""
+    def cores(bind):
+        command = runs.mpirun(1, bind=bind)[:-1]
+        status, text = runs.run([*command, sys.executable, "-c", "import os; print(len(os.sched_getaffinity(0)))"])
+        return int(text) if status == 0 else 0
+
+    bound, all_of_them = cores("core"), cores("none")
+    if not 0 < bound < all_of_them:
+        print(f"  not tried: mpirun binds to {bound} of {all_of_them} cores here")
+        return
+    wanted = bound + 1
+
+    def warnings(ranks, bind, *more, **environment):
+        output = runs.folder / "bound"
+        shutil.rmtree(output, ignore_errors=True)
+        status, text = runs.run(runs.mpirun(ranks, "train", "--config", runs.recipe(4), "--output", output, *more,
+                                            bind=bind), **environment)
+        expect(status == 0, text)
+        return [line for line in text.splitlines() if "warning" in line]
+
+    def expect_one(found, pattern):
+        expect(len(found) == 1 and re.fullmatch("heed train: warning: " + pattern, found[0]), f"{pattern}; found {found}")
+
+    pair = f"may use {bound} of {all_of_them} cores and has {wanted} threads; pass "
+    for choice in ({"more": ("--threads", wanted)}, {"environment": {"HEED_NUM_THREADS": str(wanted)}}):
+        found = warnings(1, "core", *choice.get("more", ()), **choice.get("environment", {}))
+        expect_one(found, f"this process {pair}--bind-to none or --map-by slot:PE={wanted} to mpirun")
+    expect_one(warnings(1, "core"), f"mpirun has bound this process to {bound} of {all_of_them} cores; pass "
+                                    f"--bind-to none or --map-by slot:PE={all_of_them} to mpirun")
+    found = warnings(2, "core", "--threads", wanted)
+    if all_of_them < 2 * wanted:  # bound or not, there are not so many cores
+        share = max(1, all_of_them // 2)
+        binding = f", and --bind-to none or --map-by slot:PE={share} to mpirun" if bound < share else ""
+        expect_one(found, rf"rank 0 \(.*\) {pair}--threads {share}{binding}")
+    else:
+        expect_one(found, rf"rank 0 \(.*\) {pair}--bind-to none or --map-by slot:PE={wanted} to mpirun")
+    for ranks, bind, threads in ((1, "none", wanted), (1, "core", bound), (2, "core", bound), (2, "none", 1)):
+        found = warnings(ranks, bind, "--threads", threads)
+        expect(not found, f"no warning for {ranks} processes, {bind}, {threads} threads; found {found}")
+
+
 def made_two_hosts():
     done = subprocess.run([str(TWO_HOSTS), "up"], capture_output=True, text=True, check=False)
     if done.returncode != 0:
@@ -292,7 +304,8 @@ def made_two_hosts():
 
 ACROSS_HOSTS = ("same_bits", "silent_rank", "kills")
 TESTS = {"same_bits": same_bits, "mixed_instruction_sets": mixed_instruction_sets, "asked_to_stop": asked_to_stop,
-         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk}
+         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk, "bar_on_a_terminal": bar_on_a_terminal,
+         "bound_to_cores": bound_to_cores}
 
 
 def main():
@@ -302,26 +315,17 @@ def main():
     parser.add_argument("--only")
     parser.add_argument("--two-hosts", action="store_true")
     options = parser.parse_args()
-    if shutil.which("mpirun") is None:
-        print("skipped: mpirun is not installed")
-        return SKIPPED
-    built = json.loads(subprocess.run([options.heed, "info", "--json"], capture_output=True, text=True,
-                                      check=True).stdout)["processes"]
-    if "without MPI" in built or "missing" in built:
-        print(f"skipped: {built}")
+    reason = why_not(options.heed)
+    if reason:
+        print(f"skipped: {reason}")
         return SKIPPED
     if options.two_hosts and not made_two_hosts():
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="heed-mpi-") as folder:
-        runs = Runs(options.heed, pathlib.Path(folder), options.two_hosts)
         tests = dict(TESTS, kills=lambda r: kills(r, options.kills))
-        for name, test in tests.items():
-            if options.only not in (None, name) or options.two_hosts and name not in ACROSS_HOSTS:
-                continue
-            start = time.monotonic()
-            print(name, flush=True)
-            test(runs)
-            print(f"  passed in {time.monotonic() - start:.1f} s", flush=True)
+        if options.two_hosts:
+            tests = {name: tests[name] for name in ACROSS_HOSTS}
+        run_tests(tests, Trainings(options.heed, pathlib.Path(folder), options.two_hosts), options.only)
     if options.two_hosts:
         subprocess.run([str(TWO_HOSTS), "down"], check=False)
     return 0

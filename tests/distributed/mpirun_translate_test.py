@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from mpirun_test import SKIPPED, Runs, expect, letters, processes_of
+from mpi_runs import SKIPPED, Runs, expect, letters, processes_of, run_tests, why_not
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "demo" / "en-zh"
@@ -48,7 +48,7 @@ class Lines(Runs):
     """Commands that read lines."""
 
     def __init__(self, heed, folder):
-        super().__init__(heed, folder, two_hosts=False)
+        super().__init__(heed, folder)
         pairs = (ROOT / "demo" / "heldout.tsv").read_text(encoding="utf-8").splitlines()
         self.sources = [line.split("\t")[0] for line in pairs]
 
@@ -345,24 +345,13 @@ def main():
     parser.add_argument("--kills", type=int, default=4)
     parser.add_argument("--only")
     options = parser.parse_args()
-    if shutil.which("mpirun") is None:
-        print("skipped: mpirun is not installed")
-        return SKIPPED
-    built = json.loads(subprocess.run([options.heed, "info", "--json"], capture_output=True, text=True,
-                                      check=True).stdout)["processes"]
-    if "without MPI" in built or "missing" in built:
-        print(f"skipped: {built}")
+    reason = why_not(options.heed)
+    if reason:
+        print(f"skipped: {reason}")
         return SKIPPED
     with tempfile.TemporaryDirectory(prefix="heed-mpi-") as folder:
-        runs = Lines(options.heed, pathlib.Path(folder))
         tests = dict(TESTS, kills=lambda r: kills(r, options.kills))
-        for name, test in tests.items():
-            if options.only not in (None, name):
-                continue
-            start = time.monotonic()
-            print(name, flush=True)
-            test(runs)
-            print(f"  passed in {time.monotonic() - start:.1f} s", flush=True)
+        run_tests(tests, Lines(options.heed, pathlib.Path(folder)), options.only)
     return 0
 
 

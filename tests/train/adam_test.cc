@@ -1,11 +1,15 @@
-// Adam against the formula in double precision.
+// Adam against the formula in double precision, and Adam that ranks share against Adam of one process.
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
+#include <map>
 
 #include "base/philox.h"
+#include "heed/distributed.h"
 #include "heed/error.h"
 #include "heed/train.h"
+#include "train/sharded_adam.h"
 
 namespace heed::train {
 namespace {
@@ -99,6 +103,69 @@ TEST(Adam, RefusesTheStateOfAnotherModel) {
   Adam adam({{"w", w}}, {});
   EXPECT_THROW(adam.restore({}, 1), Error);
   EXPECT_THROW(adam.restore({{"first.w", Tensor::zeros({4})}, {"second.w", Tensor::zeros({5})}}, 1), Error);
+}
+
+// Matrices, gains and a bias; large enough that ranks own parts of one parameter.
+NamedParameters some_parameters() {
+  NamedParameters parameters;
+  for (const auto& [name, shape] : {std::pair{"a", Shape{130, 150}},
+                                    {"gain", Shape{150}},
+                                    {"b", Shape{90, 121}},
+                                    {"bias", Shape{121}},
+                                    {"c", Shape{7, 9}}}) {
+    const Tensor data = Tensor::empty(shape);
+    for (int64_t i = 0; i < data.numel(); ++i)
+      data.data<float>()[i] = static_cast<float>(number(20 + parameters.size(), static_cast<uint64_t>(i)));
+    parameters.emplace_back(name, Value(data, true));
+  }
+  return parameters;
+}
+
+Tensor some_gradient(const Shape& shape, size_t parameter, int step) {
+  const Tensor gradient = Tensor::empty(shape);
+  const uint64_t stream = 100 * static_cast<uint64_t>(step) + parameter;
+  for (int64_t i = 0; i < gradient.numel(); ++i)
+    gradient.data<float>()[i] = static_cast<float>(number(stream, static_cast<uint64_t>(i)));
+  return gradient;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+TEST(ShardedAdam, HasTheBitsOfAdam) {
+  constexpr int kSteps = 5;
+  const AdamOptions options{.beta1 = 0.8f, .beta2 = 0.95f, .epsilon = 1e-6f, .weight_decay = 0.1f};
+  const NamedParameters expected = some_parameters();
+  Adam adam(expected, options);
+  for (int t = 1; t <= kSteps; ++t) {
+    for (size_t i = 0; i < expected.size(); ++i)
+      expected[i].second.set_grad(some_gradient(expected[i].second.shape(), i, t));
+    adam.step(1e-2f, 0.5f);
+  }
+  const auto state = adam.state();
+  for (const int count : {1, 2, 3}) {
+    distributed::run_in_process(count, [&](distributed::Communicator& ranks) {
+      const NamedParameters parameters = some_parameters();
+      const FlatParameters flat(parameters);
+      const Parts parts(flat, ranks.size());
+      ShardedAdam sharded(ranks, flat, parts, options);
+      for (int t = 1; t <= kSteps; ++t) {
+        const OwnNumbers gradient{.numbers = Tensor::zeros({flat.size()}), .whole_row = true};
+        for (size_t i = 0; i < parameters.size(); ++i)
+          flat.view(gradient.numbers, i).copy_from(some_gradient(parameters[i].second.shape(), i, t));
+        sharded.step(gradient, 1e-2f, 0.5f);
+      }
+      EXPECT_EQ(sharded.steps(), kSteps);
+      for (size_t i = 0; i < parameters.size(); ++i)
+        EXPECT_TRUE(same_bits(flat.view(flat.weights(), i), expected[i].second.data())) << parameters[i].first;
+      const auto gathered = sharded.gather_state();
+      ASSERT_EQ(gathered.size(), ranks.rank() == 0 ? state.size() : 0);
+      std::map<std::string, Tensor> found(gathered.begin(), gathered.end());
+      if (ranks.rank() != 0) return;
+      for (const auto& [name, moment] : state) EXPECT_TRUE(same_bits(found.at(name), moment)) << name;
+    });
+  }
 }
 
 }  // namespace

@@ -29,15 +29,7 @@ std::vector<Json> log_of(const fs::path& folder, const std::string& type = "") {
   return lines;
 }
 
-// On one thread, unless the test is about threads: these models are too small to share, and the machine may be busy.
-class Training : public ::testing::Test {
- protected:
-  void SetUp() override { set_num_threads(1); }
-  void TearDown() override { set_num_threads(before_); }
-
- private:
-  int before_ = num_threads();
-};
+using Training = OneThread;
 
 // What two runs must have in common: everything but times.
 std::vector<Json> timeless(const fs::path& folder) {

@@ -32,9 +32,8 @@ Recipe sharded_recipe(const fs::path& folder, int64_t shards) {
   return recipe;
 }
 
-class Parallel : public ::testing::Test {
+class Parallel : public OneThread {
  protected:
-  void SetUp() override { set_num_threads(1); }
   const TemporaryFolder folder_;
 };
 

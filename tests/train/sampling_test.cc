@@ -30,14 +30,9 @@ Recipe word_recipe(const TemporaryFolder& folder) {
   return recipe;
 }
 
-class Sampling : public ::testing::Test {
+class Sampling : public OneThread {
  protected:
-  void SetUp() override { set_num_threads(1); }
-  void TearDown() override { set_num_threads(before_); }
   TemporaryFolder folder_;
-
- private:
-  int before_ = num_threads();
 };
 
 TEST_F(Sampling, IsTheSameBitsHoweverInterruptedAndOnAnyNumberOfThreads) {

@@ -12,6 +12,7 @@
 
 #include "base/message.h"
 #include "base/philox.h"
+#include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/train.h"
@@ -36,6 +37,16 @@ class TemporaryFolder {
 
  private:
   std::filesystem::path path_;
+};
+
+// Tests on one thread, unless they are about threads: these models are too small to share, and the machine may be busy.
+class OneThread : public ::testing::Test {
+ protected:
+  void SetUp() override { set_num_threads(1); }
+  void TearDown() override { set_num_threads(before_); }
+
+ private:
+  int before_ = num_threads();
 };
 
 inline void write_text(const std::filesystem::path& file, const std::string& text) {

@@ -17,10 +17,12 @@ struct KeyRange {
   int64_t end = 0;
 };
 
-// Where a problem stands in a larger one, of which it has some queries and some keys.
+// Where a problem's queries and keys begin in a call that is computed piece by piece. Across ranks, one problem holds
+// some queries of a rank and at most 512 keys. Causal masks, windows, key lengths, score functions and dropout go by
+// positions in the whole call.
 struct PartOfProblem {
-  int64_t queries = 0, keys = 0;  // of the larger one
-  int64_t first_query = 0, first_key = 0;
+  int64_t queries = 0, keys = 0;           // L and S of the whole call
+  int64_t first_query = 0, first_key = 0;  // positions in the whole call of the problem's query 0 and key 0
 };
 
 struct AttentionProblem {
@@ -34,7 +36,7 @@ struct AttentionProblem {
   int64_t value_size = 0;  // Dv
   double scale = 1;
   AttentionOptions options;
-  std::optional<PartOfProblem> part;  // where it is one: key_lengths and offset() are those of the larger problem
+  std::optional<PartOfProblem> part;  // of a piece of a call: options.key_lengths and offset() are the whole call's
   Tensor additive;                    // (H, D): the weights of additive scores; undefined: dot products
   Tensor mask;                        // expanded to (B, H, L, S), or undefined
   Tensor bias;                        // likewise
@@ -52,7 +54,7 @@ struct AttentionProblem {
 
   [[nodiscard]] int64_t group() const { return kv_heads == 0 ? 1 : heads / kv_heads; }  // query heads a key/value head
   [[nodiscard]] int64_t key_length(int64_t b) const;
-  // Query i stands at key position i + offset: for causal, window and ALiBi. Both positions as in the larger problem.
+  // Query i stands at key position i + offset: for causal, window and ALiBi. Both are positions in the whole call.
   [[nodiscard]] int64_t offset(int64_t b) const;
   // The offset that score functions see: within +-2^30.
   [[nodiscard]] int64_t score_offset(int64_t b) const {
@@ -64,7 +66,7 @@ struct AttentionProblem {
   [[nodiscard]] KeyRange unclamped_range(int64_t b) const;
 
  private:
-  // Of the larger problem, where this one is a part.
+  // Of the whole call, where this problem is a piece of one.
   [[nodiscard]] int64_t whole_key_length(int64_t b) const;
 };
 

@@ -91,8 +91,8 @@ struct AttentionGroup {
   uint64_t dropout_seed = 0;
   uint32_t sequence = 0, first_head = 0;  // b, and h of the group's first head: the dropout's counter
   bool single_chunk = false;              // S <= kChunkKeys: no states to merge
-  // Where query 0 and key 0 stand in the sequences of which the group is a part: for the score functions and dropout.
-  // first_key is a multiple of kChunkKeys.
+  // The positions of query 0 and key 0 in the whole sequence, for score functions and dropout. Both are 0 unless the
+  // sequence is computed piece by piece, as across ranks. first_key is a multiple of kChunkKeys.
   int64_t first_query = 0, first_key = 0;
 };
 

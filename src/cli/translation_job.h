@@ -1,0 +1,19 @@
+// The translation of many lines, for `heed translate` and `heed evaluate`.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "cli/line_job.h"
+#include "heed/pipelines.h"
+
+namespace heed::cli {
+
+// Without an input. `output_of` makes what is written of a source and its translations, with line ends. The translator
+// must outlive the job.
+[[nodiscard]] LineJob translation_job(
+    const Translator& translator, const TranslatorOptions& options,
+    std::function<std::string(const std::string& source, const std::vector<Translation>& translations)> output_of);
+
+}  // namespace heed::cli
