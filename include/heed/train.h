@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "heed/distributed.h"
+#include "heed/error.h"
 #include "heed/export.h"
 #include "heed/generate.h"
 #include "heed/models.h"
@@ -152,6 +153,12 @@ struct Progress {
   std::optional<double> valid_loss,
       valid_bleu;  // set in the report of a validation; loss without smoothing, nats a token
   bool best = false;
+};
+
+// train() was asked to stop before the first update, while it made tokens of the text.
+class Interrupted : public Error {
+ public:
+  explicit Interrupted(const std::string& text) : Error(text) {}
 };
 
 enum class Outcome { finished, stopped_early, interrupted };

@@ -11,6 +11,7 @@
 #include "cli/ranks.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
+#include "heed/train.h"
 
 namespace heed::cli {
 namespace {
@@ -128,6 +129,8 @@ int guarded_main(int argc, char** argv) {
     return kBrokenPipe;
   } catch (const distributed::PeerError& error) {
     return fail(kFailure, plain_message(error.what()), way_to_go_on(), error.announced());
+  } catch (const train::Interrupted& error) {
+    return fail(interrupted_status(), error.what());
   } catch (const Error& error) {
     return fail(kFailure, plain_message(error.what()), hint_for(command_name(), error.what()));
   } catch (const std::bad_alloc&) {

@@ -63,10 +63,16 @@ TrainedLines::TrainedLines(const Recipe& recipe, int64_t lines)
                ? lines
                : static_cast<int64_t>((1.0 - recipe.valid_fraction) * static_cast<double>(lines))) {}
 
+std::vector<std::filesystem::path> training_files(const Recipe& recipe) {
+  if (!recipe.pairs.empty()) return {recipe.pairs};
+  if (recipe.task == "translation") return {recipe.train_source, recipe.train_target};
+  return {recipe.train_source};
+}
+
 void require_no_interrupt(const CorpusOptions& options, const std::filesystem::path& cache) {
-  require(options.stop == nullptr || !options.stop->load(), kTokenCache,
-          "time to make the tokens; found an interrupt. What is done is kept in ", files::quoted(cache),
-          ": the same command goes on there");
+  if (options.stop == nullptr || !options.stop->load()) return;
+  throw Interrupted("interrupted while the text becomes tokens; what is done is kept in " + files::quoted(cache) +
+                    ", and the same command goes on there");
 }
 
 }  // namespace heed::train

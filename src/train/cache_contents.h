@@ -27,6 +27,9 @@ struct TextTokenizers {
 // Tokens of a sentence: the model must have room for its begin and end.
 [[nodiscard]] int64_t longest_sentence(const Recipe& recipe);
 
+// The files of the training text: pairs, or the source and, for translation, the target.
+[[nodiscard]] std::vector<std::filesystem::path> training_files(const Recipe& recipe);
+
 // The lines of a text that are trained on; valid_fraction holds the others back.
 class TrainedLines {
  public:
@@ -45,7 +48,7 @@ class TrainedLines {
   int64_t end_;  // lines before this one are trained on (not of pairs)
 };
 
-// Throws Error where the process is asked to stop.
+// Throws Interrupted where the process is asked to stop.
 void require_no_interrupt(const CorpusOptions& options, const std::filesystem::path& cache);
 
 }  // namespace heed::train

@@ -86,7 +86,7 @@ CachePlan plan_from_text(std::string_view text, const std::string& name) {
   checked.require(text.substr(kPlanMagic.size(), end - kPlanMagic.size()) == files::to_string(sum),
                   "text with the checksum of its first line; it is damaged");
   const auto [json, problem] = io::parse_json(rest);
-  checked.require(problem.empty(), problem);
+  checked.require(problem.empty(), "JSON; found " + problem);
 
   CachePlan plan;
   for (const Json& entry : checked.list(json, "texts")) {

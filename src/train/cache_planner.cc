@@ -49,12 +49,14 @@ class CachePlanner {
   PlannedCache make_plan();
 
  private:
-  [[nodiscard]] std::vector<fs::path> texts() const {
-    if (!recipe_.pairs.empty()) return {recipe_.pairs};
-    if (recipe_.task == "translation") return {recipe_.train_source, recipe_.train_target};
-    return {recipe_.train_source};
-  }
   [[nodiscard]] std::vector<CachePlan::File> look_at_texts() const;
+  // Bytes of text in a part: more in a large text, because every part is a file that stays open.
+  [[nodiscard]] int64_t part_bytes(const std::vector<CachePlan::File>& texts) const {
+    constexpr int64_t kMostFiles = 100;  // of text that is not compressed
+    int64_t bytes = 0;
+    for (const CachePlan::File& file : texts) bytes += file.checksum.size;
+    return std::max(options_.part_bytes, bytes / kMostFiles);
+  }
   [[nodiscard]] bool is_same_text(const std::vector<CachePlan::File>& now, const CachePlan& before) const;
   [[nodiscard]] bool read_plan(const std::vector<CachePlan::File>& now);
   void survey();
@@ -81,7 +83,7 @@ class CachePlanner {
 // Without reading them.
 std::vector<CachePlan::File> CachePlanner::look_at_texts() const {
   std::vector<CachePlan::File> found;
-  for (const fs::path& path : texts()) {
+  for (const fs::path& path : training_files(recipe_)) {
     const files::InputFile file(path, kTokenCache);
     found.push_back({.path = fs::absolute(path).string(),
                      .modified = fs::last_write_time(path).time_since_epoch().count(),
@@ -91,7 +93,7 @@ std::vector<CachePlan::File> CachePlanner::look_at_texts() const {
 }
 
 bool CachePlanner::is_same_text(const std::vector<CachePlan::File>& now, const CachePlan& before) const {
-  if (before.texts.size() != now.size() || before.part_bytes != options_.part_bytes) return false;
+  if (before.texts.size() != now.size() || before.part_bytes != part_bytes(now)) return false;
   for (size_t i = 0; i < now.size(); ++i) {
     const CachePlan::File& then = before.texts[i];
     if (now[i].checksum.size != then.checksum.size) return false;
@@ -118,14 +120,14 @@ bool CachePlanner::read_plan(const std::vector<CachePlan::File>& now) {
 
 void CachePlanner::survey() {
   plan_ = {};
-  plan_.part_bytes = options_.part_bytes;
-  for (const fs::path& file : texts())
+  for (const fs::path& file : training_files(recipe_))
     plan_.texts.push_back({.path = {}, .modified = 0, .checksum = files::checksum(file)});
+  plan_.part_bytes = part_bytes(plan_.texts);
   TrainingText text(recipe_);
   TrainingText::Place begin = text.place();
   plan_.parts.push_back(begin);
   for (TrainingText::Place at = begin; text.next(); at = text.place()) {
-    if (at.source - begin.source + at.target - begin.target >= options_.part_bytes) {
+    if (at.source - begin.source + at.target - begin.target >= plan_.part_bytes) {
       plan_.parts.push_back(at);
       begin = at;
       require_no_interrupt(options_, cache_);
@@ -134,7 +136,7 @@ void CachePlanner::survey() {
   plan_.lines = text.number() + 1;
 }
 
-// But for the seed, which counts where it drew lines.
+// Without the seed: it is added where it chose lines.
 Json CachePlanner::vocabulary_settings(const Json& split) const {
   Json settings = {{"task", recipe_.task}, {"tokenizer", recipe_.tokenizer}, {"split", split}};
   if (recipe_.task == "translation") settings["shared_vocabulary"] = recipe_.shared_vocabulary;
@@ -191,7 +193,7 @@ void CachePlanner::read_lines(const TrainedLines& trained, VocabularyTrainer* tr
       held_back->write("\r\n");
     }
   }
-  const std::string file = texts()[0].string();
+  const std::string file = training_files(recipe_)[0].string();
   require(count > 0, "train", file, recipe_.pairs.empty() ? ": lines" : ": pairs", " outside valid_fraction; found ",
           "none of ", plan_.lines);
   if (held_back) held_back->commit();
@@ -236,7 +238,7 @@ void CachePlanner::save_tokenizers() {
   }
 }
 
-// Parts, where they are those of other tokens, and what a killed process was writing.
+// Removes what a killed process left half written, and the parts if they hold other tokens.
 void CachePlanner::remove_old_files(bool parts) const {
   std::error_code error;
   for (const auto& entry : fs::directory_iterator(cache_, error)) {

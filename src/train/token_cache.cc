@@ -52,21 +52,6 @@ class CacheLock {
   int descriptor_ = -1;
 };
 
-// Other ranks wait for the one that reads the text, or has the last part, for as long as that takes.
-class WithoutTimeout {
- public:
-  explicit WithoutTimeout(distributed::Communicator& ranks) : ranks_(ranks), before_(ranks.timeout()) {
-    ranks_.set_timeout(0);
-  }
-  ~WithoutTimeout() { ranks_.set_timeout(before_); }
-  WithoutTimeout(const WithoutTimeout&) = delete;
-  WithoutTimeout& operator=(const WithoutTimeout&) = delete;
-
- private:
-  distributed::Communicator& ranks_;
-  double before_;
-};
-
 // The parts of the text as tokens, of which each rank makes some and all ranks open all.
 class Cache {
  public:
@@ -74,8 +59,8 @@ class Cache {
       : recipe_(recipe), cache_(recipe.token_cache), message_(message), options_(options), ranks_(ranks) {}
 
   PreparedText prepare(const fs::path& folder, bool continued) {
-    const WithoutTimeout patience(ranks_);
-    std::unique_ptr<CacheLock> lock;  // until the last part is there
+    const distributed::LongerTimeout patience(ranks_, distributed::LongerTimeout::kNoLimit);
+    std::unique_ptr<CacheLock> lock;  // until all ranks have opened the parts
     std::string plan;
     if (ranks_.rank() == 0) {
       std::error_code error;
@@ -93,11 +78,14 @@ class Cache {
     trained_.emplace(recipe_, plan_.lines);
     make_parts();
     ranks_.barrier();
-    return open();
+    PreparedText text = open();
+    ranks_.barrier();  // the next process that gets the lock may remove the parts
+    return text;
   }
 
  private:
   void take_plan(const std::string& text);
+  void require_same_text() const;
   void make_parts();
   bool has_part(size_t p, std::string& note) const;
   void make_part(size_t p);
@@ -134,6 +122,17 @@ void Cache::take_plan(const std::string& text) {
   kind_ = kind_of_tokens(recipe_, plan_, tokenizers_);
 }
 
+// Rank 0 has compared its text with the plan. Others may see another one, under the same name on another machine.
+void Cache::require_same_text() const {
+  if (ranks_.rank() == 0) return;
+  const std::vector<fs::path> files = training_files(recipe_);
+  for (size_t i = 0; i < files.size(); ++i) {
+    require(files::checksum(files[i]) == plan_.texts[i].checksum, kTokenCache, files::quoted(files[i]),
+            ": the text that ", ranks_.name_of(0), " reads; ", ranks_.name_of(ranks_.rank()),
+            " finds another one there");
+  }
+}
+
 // Whether the part is there. `note` says what is wrong with one that is there and damaged.
 bool Cache::has_part(size_t p, std::string& note) const {
   std::error_code ignored;
@@ -153,7 +152,10 @@ void Cache::make_part(size_t p) {
   TokenFileKind kind = kind_;
   kind.part = static_cast<int64_t>(p);
   TokenFileWriter writer(part_file(p), kind);
-  if (!reader_) reader_.emplace(recipe_);
+  if (!reader_) {
+    require_same_text();
+    reader_.emplace(recipe_);
+  }
   TrainingText& text = *reader_;
   text.skip_to(plan_.parts[p]);
   const int64_t longest = longest_sentence(recipe_);
@@ -198,6 +200,8 @@ void Cache::make_part(size_t p) {
     if (bytes >= kBlockBytes || lines[0].size() >= 1 << 16) write_block();
   }
   write_block();
+  require(text.place().line == end, kTokenCache, "line ", end,
+          " of the training text; found its end before, after line ", text.place().line);
   writer.commit();
 }
 

@@ -95,7 +95,7 @@ TEST_F(TokenCache, AnInterruptKeepsWhatIsDone) {
   };
   const CorpusOptions options{.stop = &stop, .part_bytes = 700};
   const auto interrupted = [&] { (void)load_corpus(recipe, {}, false, stop_at, options); };
-  EXPECT_CONTAINS(message_of(interrupted), "found an interrupt");
+  EXPECT_CONTAINS(message_of(interrupted), "interrupted while the text becomes tokens; what is done is kept in");
   const std::string messages = load(recipe, {.part_bytes = 700}).messages;
   const size_t reused = messages.find(" tokenised, ");
   ASSERT_NE(reused, std::string::npos);

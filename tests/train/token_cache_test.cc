@@ -107,6 +107,22 @@ TEST_F(TokenCache, IsMadeByAnyNumberOfRanksWithTheSameBytes) {
   }
 }
 
+TEST_F(TokenCache, IsMadeFromOneTextOnAllRanks) {
+  Recipe recipe = recipe_of(kCacheCases[2], folder_.path());
+  recipe.token_cache = (folder_ / "cache").string();
+  Recipe other = recipe;
+  other.train_source = (folder_ / "other.txt").string();
+  fs::copy(recipe.train_source, other.train_source);
+  std::fstream(other.train_source, std::ios::in | std::ios::out | std::ios::binary).put('#');  // as long as the first
+  const std::string text = heed::testing::message_of([&] {
+    distributed::run_in_process(2, [&](distributed::Communicator& ranks) {
+      (void)load(ranks.rank() == 0 ? recipe : other, {.ranks = &ranks, .part_bytes = 2000});
+    });
+  });
+  EXPECT_EQ(text, "[token_cache] \"" + other.train_source +
+                      "\": the text that rank 0 (thread) reads; rank 1 (thread) " + "finds another one there");
+}
+
 TEST_F(TokenCache, DrawsTheSameLinesForTheVocabularyAsMemory) {
   Recipe recipe = recipe_of(kCacheCases[3], folder_.path());
   recipe.vocabulary_lines = 150;
