@@ -50,6 +50,7 @@ class Trainer {
   void announce();
   void restore(const LoadedCheckpoint& loaded);
   void update();
+  [[nodiscard]] Progress progress_now() const;
   void report();
   void boundary();  // end of an epoch, or the update to validate at
   void save_checkpoint(bool scheduled);
@@ -256,8 +257,9 @@ void Trainer::update() {
   }
 }
 
-void Trainer::report() {
-  const Progress progress{
+// What a report and a validation both say.
+Progress Trainer::progress_now() const {
+  return {
       .update = state_.update,
       .epoch = state_.epoch,
       .max_updates = recipe_.max_updates,
@@ -266,12 +268,17 @@ void Trainer::report() {
       .gradient_norm = gradient_norm_,
       .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
       .seconds = seconds(),
-      .waiting = rate_seconds_ > 0 ? rate_waited_ / rate_seconds_ : 0.0,
-      .bytes_an_update =
-          rate_updates_ > 0 ? static_cast<double>(rate_bytes_) / static_cast<double>(rate_updates_) : 0.0,
       .valid_loss = std::nullopt,
       .valid_bleu = std::nullopt,
-      .best = false};
+  };
+}
+
+void Trainer::report() {
+  Progress progress = progress_now();
+  if (rate_seconds_ > 0) progress.waiting = rate_waited_ / rate_seconds_;
+  if (rate_updates_ > 0) {
+    progress.bytes_an_update = static_cast<double>(rate_bytes_) / static_cast<double>(rate_updates_);
+  }
   log({{"type", "train"},
        {"update", progress.update},
        {"epoch", progress.epoch},
@@ -316,19 +323,11 @@ void Trainer::boundary() {
     line["best"] = best;
     line["seconds"] = seconds();
     log(line);
-    show({.update = state_.update,
-          .epoch = state_.epoch,
-          .max_updates = recipe_.max_updates,
-          .loss = state_.loss_tokens > 0 ? state_.loss_sum / static_cast<double>(state_.loss_tokens) : 0.0,
-          .learning_rate = learning_rate_,
-          .gradient_norm = gradient_norm_,
-          .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
-          .seconds = seconds(),
-          .waiting = 0,
-          .bytes_an_update = 0,
-          .valid_loss = valid.loss,
-          .valid_bleu = valid.bleu,
-          .best = best});
+    Progress progress = progress_now();
+    progress.valid_loss = valid.loss;
+    progress.valid_bleu = valid.bleu;
+    progress.best = best;
+    show(progress);
   }
   if (best) state_.best_update = state_.update;
   save_checkpoint(true);
