@@ -46,7 +46,8 @@ class PeerError : public Error {
 // Messages on different channels do not wait for each other. Those of one channel between two ranks arrive in order.
 enum class Channel : int { control = 1, gradients = 2, weights = 3, keys_values = 4, work = 5, failure = 6 };
 
-// One message on its way. Its memory must live until wait() has returned or done() was true.
+// One message on its way. Its memory must live until wait() has returned, done() was true, or the Transfer was
+// destroyed. That gives the message up, as a rank that ends does: where half was sent, other messages may fail then.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -119,6 +120,9 @@ class Communicator {
   void announce_failure(std::string_view text);
   // Ends the processes of all ranks. (Threads as ranks: their waits throw.)
   [[noreturn]] virtual void abort(int status) = 0;
+  // What this process will exit with. Where a rank was given up, the processes of all ranks are ended when this object
+  // is destroyed, with this status.
+  void set_exit_status(int status) { exit_status_ = status; }
 
   // How long a silent peer is waited for, in seconds. 0: for ever.
   void set_timeout(double seconds) { timeout_ = seconds; }
@@ -130,9 +134,11 @@ class Communicator {
   Communicator(int rank, int size) : rank_(rank), size_(size), places_(static_cast<size_t>(size)) {}
   // Exchanges the names of hosts and the numbers of processes. Called once, when messages can be sent.
   void introduce(const std::string& host, int64_t process);
-  // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends.
+  // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends. on_wait()
+  // is over: what it uses may be gone when a process ends.
   void leave();
-  [[nodiscard]] bool gave_up() const { return gave_up_; }
+  [[nodiscard]] bool gave_up() const { return !given_up_.empty(); }
+  [[nodiscard]] int exit_status() const { return exit_status_; }
   [[nodiscard]] virtual TransferPtr begin_send(std::span<const std::byte> bytes, int to, int channel) = 0;
   [[nodiscard]] virtual TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) = 0;
 
@@ -154,11 +160,12 @@ class Communicator {
   std::function<void(int, double)> on_wait_;
   double waited_ = 0;
   int64_t sent_ = 0;
-  std::vector<TransferPtr> failure_receives_, failure_sends_;
   std::vector<std::vector<std::byte>> failure_texts_;
   std::vector<std::byte> own_failure_;
+  std::vector<TransferPtr> failure_receives_, failure_sends_;  // they use the memory above
   std::vector<std::shared_ptr<const void>> kept_;
-  bool gave_up_ = false;
+  std::vector<int> given_up_;  // ranks
+  int exit_status_ = 0;
 };
 
 // The one rank of a process that is alone.

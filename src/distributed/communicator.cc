@@ -145,7 +145,7 @@ std::optional<PeerError> Communicator::lost_rank() {
 }
 
 void Communicator::give_up(int rank) {
-  gave_up_ = true;
+  given_up_.push_back(rank);
   for (TransferPtr& each : failure_receives_) {
     if (each != nullptr && each->peer_ == rank) each.reset();
   }
@@ -198,6 +198,7 @@ void Communicator::announce_failure(std::string_view text) {
 }
 
 void Communicator::leave() {
+  on_wait_ = nullptr;
   if (own_failure_.empty()) {
     own_failure_.resize(kFailureBytes);
     for (int peer = 0; peer < size_; ++peer) {
@@ -209,7 +210,9 @@ void Communicator::leave() {
   for (const TransferPtr& each : goodbyes) {
     if (each != nullptr) wait(*each);
   }
-  for (const TransferPtr& each : failure_sends_) wait(*each);
+  for (const TransferPtr& each : failure_sends_) {
+    if (std::find(given_up_.begin(), given_up_.end(), each->peer_) == given_up_.end()) wait(*each);
+  }
 }
 
 void Communicator::barrier() {
