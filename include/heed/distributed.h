@@ -188,15 +188,5 @@ struct Launch {
 // failed by itself is thrown on. `delay`: seconds that every message takes, to see what a network does.
 void run_in_process(int ranks, const std::function<void(Communicator&)>& f, double delay = 0);
 
-// The bytes of numbers.
-template <class T>
-[[nodiscard]] std::span<const std::byte> bytes_of(std::span<const T> numbers) {
-  return std::as_bytes(numbers);
-}
-template <class T>
-[[nodiscard]] std::span<std::byte> writable_bytes_of(std::span<T> numbers) {
-  return std::as_writable_bytes(numbers);
-}
-
 }  // namespace heed::distributed
 HEED_EXPORT_END

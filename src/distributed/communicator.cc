@@ -59,11 +59,8 @@ std::span<const std::byte> bytes_of_text(const std::string& text) {
 }
 
 std::string seconds_text(double seconds) {
-  const double rounded = std::round(10 * seconds) / 10;
-  const auto whole = static_cast<int64_t>(rounded);
-  const std::string number =
-      rounded == std::floor(rounded) ? std::to_string(whole) : std::to_string(rounded).substr(0, 3);
-  return number + " s";
+  const auto tenths = static_cast<int64_t>(std::round(10 * seconds));
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
 }
 
 }  // namespace
