@@ -1,38 +1,38 @@
 #include "cli/ranks.h"
 
 #include <fmt/core.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <memory>
+#include <span>
 #include <thread>
+#include <vector>
 
 #include "cli/console.h"
+#include "cli/cores.h"
 #include "heed/cpu.h"
 
 namespace heed::cli {
 namespace {
 
-std::unique_ptr<distributed::Communicator> g_ranks;
 std::string g_way_to_go_on;
-
-int bound_cores() {
-  cpu_set_t set;
-  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(1, CPU_COUNT(&set)) : 1;
-}
+std::unique_ptr<distributed::Communicator> g_ranks;  // ends first: what it calls while it waits uses the command
 
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value != '\0';
 }
 
-int ranks_on_this_host(const distributed::Communicator& all) {
-  int count = 0;
-  for (int rank = 0; rank < all.size(); ++rank) count += all.host(rank) == all.host() ? 1 : 0;
-  return count;
+// What each process of this host may use.
+std::vector<Cores> cores_on_this_host(distributed::Communicator& all, const Cores& mine) {
+  std::vector<Cores> everywhere(static_cast<size_t>(all.size())), here;
+  all.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(everywhere)));
+  for (int rank = 0; rank < all.size(); ++rank) {
+    if (all.host(rank) == all.host()) here.push_back(everywhere[static_cast<size_t>(rank)]);
+  }
+  return here;
 }
 
 // A process that is asked to stop while it waits may never get what it waits for: mpirun asks when another was lost.
@@ -68,21 +68,25 @@ void require_one_process() {
 }
 
 void share_cores(std::optional<int64_t> threads) {
-  if (!several_processes()) return;
-  const distributed::Communicator& all = ranks();
-  const auto total = static_cast<int>(sysconf(_SC_NPROCESSORS_ONLN));
-  const int bound = bound_cores(), here = ranks_on_this_host(all);
+  const std::string by = distributed::launch().by;
+  if (by.empty()) return;
+  distributed::Communicator& all = ranks();
+  const Cores mine = own_cores(), allowed = allowed_cores();
+  const std::vector<Cores> here = cores_on_this_host(all, mine);
   const bool chosen = threads || is_set("HEED_NUM_THREADS") || is_set("OMP_NUM_THREADS");
-  if (!chosen && bound == total) set_num_threads(std::max(1, total / here));
-  if (bound < num_threads()) {
-    warn(fmt::format(
-        "{} may use {} of {} cores and has {} threads; pass --bind-to none to mpirun, or --map-by slot:PE={}",
-        all.name_of(all.rank()), bound, total, num_threads(), num_threads()));
-  } else if (!chosen && leads() && bound < total && here * bound < total) {
-    warn(fmt::format(
-        "mpirun has bound each process to {} of {} cores, and {} stay idle; pass --bind-to none, or --map-by "
-        "slot:PE={}",
-        bound, total, total - here * bound, total / here));
+  if (!chosen) set_num_threads(share_of(mine, here));
+  const int bound = mine.count(), total = allowed.count(), idle = idle_cores(here, allowed);
+  const auto processes = static_cast<int>(here.size());
+  const auto hint = [&](int cores) {
+    return by == "srun" ? fmt::format("pass --cpu-bind=none to srun, or --cpus-per-task={}", cores)
+                        : fmt::format("pass --bind-to none to mpirun, or --map-by slot:PE={}", cores);
+  };
+  if (bound < num_threads() && bound < total) {
+    warn(fmt::format("{} may use {} of {} cores and has {} threads; {}", all.name_of(all.rank()), bound, total,
+                     num_threads(), hint(num_threads())));
+  } else if (!chosen && leads() && idle > 0) {
+    warn(fmt::format("{} has bound each process to {} of {} cores, and {} stay idle; {}", by, bound, total, idle,
+                     hint(std::max(1, total / processes))));
   }
 }
 

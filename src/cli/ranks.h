@@ -17,8 +17,8 @@ namespace heed::cli {
 // Throws Error for a command that several processes would run side by side, each as if it were alone.
 void require_one_process();
 
-// Gives each process its share of the machine's cores where --threads does not say how many, and warns where mpirun has
-// bound a process to fewer cores than it has threads.
+// Gives each process its share of the cores it may use where --threads does not say how many. Warns where mpirun has
+// bound a process to fewer cores than it has threads, or has left cores idle.
 void share_cores(std::optional<int64_t> threads);
 
 // What goes on after a rank was lost: "mpirun -n 4 heed train --output run --resume". Part of the message then, and of
