@@ -45,6 +45,22 @@ void say_whom_we_wait_for(const distributed::Communicator& all, int peer, double
                        g_way_to_go_on.empty() ? "" : "; if it was lost, go on with: " + g_way_to_go_on));
 }
 
+// For a process that ends: where MPI fails as well, the first failure is the one to report.
+bool failure_was_announced() {
+  try {
+    return g_ranks != nullptr && g_ranks->failure_announced();
+  } catch (const Error&) {
+    return false;
+  }
+}
+void announce_failure(const std::string& text) {
+  try {
+    g_ranks->announce_failure(text);
+  } catch (const Error&) {
+    return;  // the others are ended in any case
+  }
+}
+
 }  // namespace
 
 bool several_processes() { return distributed::launch().size > 1; }
@@ -112,7 +128,7 @@ int end_with(int status, const std::string& text, bool peer_has_spoken) {
   const int turns = g_ranks != nullptr ? 20 : 80;
   for (int turn = 0; !leads() && !silent && turn < turns; ++turn) {
     std::this_thread::sleep_for(milliseconds(50));
-    silent = g_ranks != nullptr && g_ranks->failure_announced();
+    silent = failure_was_announced();
   }
   if (!silent) {
     const distributed::Launch launch = distributed::launch();
@@ -121,10 +137,14 @@ int end_with(int status, const std::string& text, bool peer_has_spoken) {
     complain(launch.rank == 0 ? text : fmt::format("{}: {}", who, text));
   }
   if (g_ranks == nullptr) return status;
-  if (!silent) g_ranks->announce_failure(text);
+  if (!silent) announce_failure(text);
   std::this_thread::sleep_for(milliseconds(silent ? 1000 : 200));  // what was announced arrives, and others end first
   g_ranks->abort(status);
   return status;
+}
+
+void set_exit_status(int status) {
+  if (g_ranks != nullptr) g_ranks->set_exit_status(status);
 }
 
 }  // namespace heed::cli
