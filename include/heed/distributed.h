@@ -55,7 +55,8 @@ enum class Channel : int {
   failure = 7
 };
 
-// One message on its way. Its memory must live until wait() has returned or done() was true.
+// One message on its way. Its memory must live until wait() has returned, done() was true, or the Transfer was
+// destroyed. That gives the message up, as a rank that ends does: where half was sent, other messages may fail then.
 class Transfer {
  public:
   virtual ~Transfer() = default;
@@ -128,6 +129,9 @@ class Communicator {
   void announce_failure(std::string_view text);
   // Ends the processes of all ranks. (Threads as ranks: their waits throw.)
   [[noreturn]] virtual void abort(int status) = 0;
+  // What this process will exit with. Where a rank was given up, the processes of all ranks are ended when this object
+  // is destroyed, with this status.
+  void set_exit_status(int status) { exit_status_ = status; }
 
   // How long a silent peer is waited for, in seconds. 0: for ever.
   void set_timeout(double seconds) { timeout_ = seconds; }
@@ -139,9 +143,11 @@ class Communicator {
   Communicator(int rank, int size);
   // Exchanges the names of hosts and the numbers of processes. Called once, when messages can be sent.
   void introduce(const std::string& host, int64_t process);
-  // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends.
+  // Says goodbye to all and waits for their goodbyes, so that no message is on its way when an engine ends. on_wait()
+  // is over: what it uses may be gone when a process ends.
   void leave();
-  [[nodiscard]] bool gave_up() const { return gave_up_; }
+  [[nodiscard]] bool gave_up() const { return !given_up_.empty(); }
+  [[nodiscard]] int exit_status() const { return exit_status_; }
   [[nodiscard]] virtual TransferPtr begin_send(std::span<const std::byte> bytes, int to, int channel) = 0;
   [[nodiscard]] virtual TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) = 0;
 
@@ -166,11 +172,12 @@ class Communicator {
   std::function<void(int, double)> on_wait_;
   double waited_ = 0;
   int64_t sent_ = 0;
-  std::vector<TransferPtr> failure_receives_, failure_sends_;
   std::vector<std::vector<std::byte>> failure_texts_;
   std::vector<std::byte> own_failure_;
+  std::vector<TransferPtr> failure_receives_, failure_sends_;  // they use the memory above
   std::vector<std::shared_ptr<const void>> kept_;
-  bool gave_up_ = false;
+  std::vector<int> given_up_;  // ranks
+  int exit_status_ = 0;
 };
 
 // While it is alive, silent peers are waited for longer, or without a limit: around what takes one rank long.
@@ -213,16 +220,6 @@ void run_in_process(int ranks, const std::function<void(Communicator&)>& f, doub
 // through `all`, which must outlive the group and has its bytes and its waiting in its own sums. Errors name ranks as
 // `all` does.
 [[nodiscard]] std::unique_ptr<Communicator> group(Communicator& all, const std::vector<int>& members);
-
-// The bytes of numbers.
-template <class T>
-[[nodiscard]] std::span<const std::byte> bytes_of(std::span<const T> numbers) {
-  return std::as_bytes(numbers);
-}
-template <class T>
-[[nodiscard]] std::span<std::byte> writable_bytes_of(std::span<T> numbers) {
-  return std::as_writable_bytes(numbers);
-}
 
 }  // namespace heed::distributed
 HEED_EXPORT_END

@@ -96,7 +96,7 @@ void require_another_file(const LineJob& job, const LineOptions& o) {
 
 // Passes over the lines that an earlier run has answered. Does the last ones again: they show whether this is the same
 // work. (Nothing else is stored, and one batch takes no time.)
-void skip_answered(const LineJob& job, LineSource& source, const LineOutput& output) {
+void skip_answered(const LineJob& job, LineSource& source, LineOutput& output) {
   constexpr size_t kAtOnce = 4096;
   const int64_t answered = output.lines_before();
   pipelines::LineBatch last;
@@ -129,6 +129,7 @@ void skip_answered(const LineJob& job, LineSource& source, const LineOutput& out
           line + 1, in_quotes(output.name())));
     ++line;
   });
+  if (line == answered) output.accept();
 }
 
 // Rank 0's side of a job: everything that one process does alone.

@@ -8,8 +8,10 @@
 
 #include <cerrno>
 #include <cstring>
+#include <utility>
 
 #include "cli/console.h"
+#include "cli/options.h"
 #include "heed/error.h"
 
 namespace heed::cli {
@@ -48,27 +50,37 @@ LineOutput::~LineOutput() {
 
 void LineOutput::read_lines() {
   std::string line;
-  off_t whole = 0;  // bytes of whole lines
+  int64_t bytes_before = 0;
   std::vector<char> bytes(size_t{1} << 20);
   while (true) {
     const ssize_t count = ::read(descriptor_, bytes.data(), bytes.size());
     if (count < 0 && errno == EINTR) continue;
     if (count < 0) output_file_failed(file_, "read");
     if (count == 0) break;
+    bytes_before += count;
     for (std::string_view rest(bytes.data(), static_cast<size_t>(count)); !rest.empty();) {
       const size_t end = rest.find('\n');
       line += rest.substr(0, end);
       if (end == std::string_view::npos) break;
       rest.remove_prefix(end + 1);
-      whole += static_cast<off_t>(line.size() + 1);
+      whole_bytes_ += static_cast<int64_t>(line.size() + 1);
       ++lines_;
       last_.push_back(std::move(line) + "\n");
       line.clear();
       if (last_.size() > kLastLines) last_.pop_front();
     }
   }
-  if (ftruncate(descriptor_, whole) != 0) output_file_failed(file_, "written");
-  if (lseek(descriptor_, whole, SEEK_SET) != whole) output_file_failed(file_, "written");
+  if (lines_ == 0 && bytes_before > 0)
+    throw UsageError(fmt::format(
+        "--resume-output takes a file that this command has begun; found no whole line in {} (remove it to begin anew)",
+        in_quotes(file_)));
+}
+
+void LineOutput::accept() {
+  if (!is_file() || std::exchange(accepted_, true)) return;
+  const auto end = static_cast<off_t>(whole_bytes_);
+  if (ftruncate(descriptor_, end) != 0) output_file_failed(file_, "written");
+  if (lseek(descriptor_, end, SEEK_SET) != end) output_file_failed(file_, "written");
 }
 
 void LineOutput::write(std::string_view lines) {
@@ -77,6 +89,7 @@ void LineOutput::write(std::string_view lines) {
     flush_output();
     return;
   }
+  accept();
   while (!lines.empty()) {
     const ssize_t count = ::write(descriptor_, lines.data(), lines.size());
     if (count < 0 && errno == EINTR) continue;

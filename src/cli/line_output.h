@@ -11,8 +11,9 @@ namespace heed::cli {
 
 class LineOutput {
  public:
-  // An empty name is standard output. A file is opened, locked, and cut behind its last whole line; it is made where
-  // there is none. Throws Error where that cannot be done, or where another process writes it.
+  // An empty name is standard output. A file is opened, locked and read; it is made where there is none. Throws Error
+  // where that cannot be done or where another process writes it, and UsageError where a file is not empty and has no
+  // whole line.
   explicit LineOutput(const std::string& file);
   ~LineOutput();
   LineOutput(const LineOutput&) = delete;
@@ -24,6 +25,9 @@ class LineOutput {
   [[nodiscard]] int64_t lines_before() const { return lines_; }
   [[nodiscard]] const std::deque<std::string>& last_lines() const { return last_; }
 
+  // Cuts off the half of a line that a file may end with. write() does so too. Until then the file stays as it was: it
+  // may be another than was meant.
+  void accept();
   // Lines, with their ends. They are with the system when this returns: they stay if the process dies.
   void write(std::string_view lines);
 
@@ -32,7 +36,8 @@ class LineOutput {
 
   std::string file_;
   int descriptor_ = -1;
-  int64_t lines_ = 0;
+  bool accepted_ = false;
+  int64_t lines_ = 0, whole_bytes_ = 0;  // of the file as it was
   std::deque<std::string> last_;
 };
 

@@ -146,5 +146,7 @@ int guarded_main(int argc, char** argv) {
 int main(int argc, char** argv) {
   heed::cli::occupy_standard_streams();
   std::signal(SIGPIPE, SIG_IGN);  // a closed pipe becomes an error, so that files are left whole
-  return heed::cli::guarded_main(argc, argv);
+  const int status = heed::cli::guarded_main(argc, argv);
+  heed::cli::set_exit_status(status);
+  return status;
 }

@@ -1,54 +1,45 @@
 #include "cli/ranks.h"
 
 #include <fmt/core.h>
-#include <sched.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
+#include <span>
 #include <thread>
 #include <vector>
 
 #include "cli/console.h"
+#include "cli/cores.h"
 #include "heed/cpu.h"
 
 namespace heed::cli {
 namespace {
 
-std::unique_ptr<distributed::Communicator> g_ranks;
 std::string g_way_to_go_on;
-
-struct Cores {
-  int bound = 1;    // those that this process is bound to
-  int allowed = 1;  // those that it could be bound to: of the machine, the container or the job
-};
-
-Cores count_cores() {
-  cpu_set_t bound, all;
-  if (sched_getaffinity(0, sizeof bound, &bound) != 0) return {};
-  Cores cores{.bound = std::max(1, CPU_COUNT(&bound))};
-  cores.allowed = cores.bound;
-  // Who asks for all cores gets those that are allowed. Nothing else says which they are under mpirun.
-  std::memset(&all, 0xff, sizeof all);
-  if (sched_setaffinity(0, sizeof all, &all) != 0) return cores;
-  if (sched_getaffinity(0, sizeof all, &all) == 0) cores.allowed = std::max(cores.bound, CPU_COUNT(&all));
-  sched_setaffinity(0, sizeof bound, &bound);
-  return cores;
-}
+std::unique_ptr<distributed::Communicator> g_ranks;  // ends first: what it calls while it waits uses the command
 
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
   return value != nullptr && *value != '\0';
 }
 
-std::vector<int> ranks_on_this_host(const distributed::Communicator& all) {
-  std::vector<int> here;
-  for (int rank = 0; rank < all.size(); ++rank)
-    if (all.host(rank) == all.host()) here.push_back(rank);
+// What each process of this host may use, in the order of ranks.
+std::vector<Cores> cores_on_this_host(distributed::Communicator& all, const Cores& mine) {
+  std::vector<Cores> everywhere(static_cast<size_t>(all.size())), here;
+  all.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(everywhere)));
+  for (int rank = 0; rank < all.size(); ++rank) {
+    if (all.host(rank) == all.host()) here.push_back(everywhere[static_cast<size_t>(rank)]);
+  }
   return here;
+}
+
+bool is_first_on_its_host(const distributed::Communicator& all) {
+  for (int rank = 0; rank < all.rank(); ++rank) {
+    if (all.host(rank) == all.host()) return false;
+  }
+  return true;
 }
 
 std::string how_to_bind(const std::string& launcher, int cores) {
@@ -64,6 +55,22 @@ void say_whom_we_wait_for(const distributed::Communicator& all, int peer, double
   said = true;
   complain(fmt::format("asked to stop while {} waits for {}{}", all.name_of(all.rank()), all.name_of(peer),
                        g_way_to_go_on.empty() ? "" : "; if it was lost, go on with: " + g_way_to_go_on));
+}
+
+// For a process that ends: where MPI fails as well, the first failure is the one to report.
+bool failure_was_announced() {
+  try {
+    return g_ranks != nullptr && g_ranks->failure_announced();
+  } catch (const Error&) {
+    return false;
+  }
+}
+void announce_failure(const std::string& text) {
+  try {
+    g_ranks->announce_failure(text);
+  } catch (const Error&) {
+    return;  // the others are ended in any case
+  }
 }
 
 }  // namespace
@@ -89,26 +96,26 @@ void require_one_process() {
 }
 
 void share_cores(std::optional<int64_t> threads) {
-  const distributed::Launch launch = distributed::launch();
-  if (launch.by.empty()) return;
-  const Cores cores = count_cores();
-  const distributed::Communicator& all = ranks();
-  const std::vector<int> here = ranks_on_this_host(all);
-  const int share = std::max(1, cores.allowed / static_cast<int>(here.size()));
-  const bool chosen = threads || is_set("HEED_NUM_THREADS") || is_set("OMP_NUM_THREADS");
-  if (!chosen && cores.bound == cores.allowed) set_num_threads(share);
-  const int count = num_threads();
-  if (cores.bound < count && all.rank() == here.front()) {  // one for all on its host: they are bound alike
-    std::string advice;
-    if (count > share) advice = fmt::format("--threads {}", share);
-    if (cores.bound < std::min(count, share))
-      advice += (advice.empty() ? "" : ", and ") + how_to_bind(launch.by, std::min(count, share));
-    warn(fmt::format("{} may use {} of {} cores and has {} threads; pass {}",
-                     all.size() == 1 ? "this process" : all.name_of(all.rank()), cores.bound, cores.allowed, count,
-                     advice));
-  } else if (!chosen && leads() && cores.bound < share) {
-    warn(fmt::format("{} has bound {} process to {} of {} cores; pass {}", launch.by, all.size() == 1 ? "this" : "each",
-                     cores.bound, cores.allowed, how_to_bind(launch.by, share)));
+// What each process of this host may use, in the order of ranks.
+std::vector<Cores> cores_on_this_host(distributed::Communicator& all, const Cores& mine) {
+  std::vector<Cores> everywhere(static_cast<size_t>(all.size())), here;
+  all.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(everywhere)));
+  for (int rank = 0; rank < all.size(); ++rank) {
+    if (all.host(rank) == all.host()) here.push_back(everywhere[static_cast<size_t>(rank)]);
+  }
+  return here;
+}
+
+bool is_first_on_its_host(const distributed::Communicator& all) {
+  for (int rank = 0; rank < all.rank(); ++rank) {
+    if (all.host(rank) == all.host()) return false;
+  }
+  return true;
+}
+
+std::string how_to_bind(const std::string& launcher, int cores) {
+  if (launcher == "srun") return fmt::format("--cpus-per-task={} to srun", cores);
+  return fmt::format("--bind-to none or --map-by slot:PE={} to {}", cores, launcher);
   }
 }
 
@@ -134,7 +141,7 @@ int end_with(int status, const std::string& text, bool peer_has_spoken) {
   const int turns = g_ranks != nullptr ? 20 : 80;
   for (int turn = 0; !leads() && !silent && turn < turns; ++turn) {
     std::this_thread::sleep_for(milliseconds(50));
-    silent = g_ranks != nullptr && g_ranks->failure_announced();
+    silent = failure_was_announced();
   }
   if (!silent) {
     const distributed::Launch launch = distributed::launch();
@@ -143,10 +150,14 @@ int end_with(int status, const std::string& text, bool peer_has_spoken) {
     complain(launch.rank == 0 ? text : fmt::format("{}: {}", who, text));
   }
   if (g_ranks == nullptr) return status;
-  if (!silent) g_ranks->announce_failure(text);
+  if (!silent) announce_failure(text);
   std::this_thread::sleep_for(milliseconds(silent ? 1000 : 200));  // what was announced arrives, and others end first
   g_ranks->abort(status);
   return status;
+}
+
+void set_exit_status(int status) {
+  if (g_ranks != nullptr) g_ranks->set_exit_status(status);
 }
 
 }  // namespace heed::cli

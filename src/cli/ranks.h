@@ -17,12 +17,12 @@ namespace heed::cli {
 // Throws Error for a command that several processes would run side by side, each as if it were alone.
 void require_one_process();
 
-// Gives each process that mpirun or srun started, also one alone, its share of the machine's cores where --threads does
-// not say how many. Warns where a process is bound to fewer cores than it has threads, or than its share.
+// Gives each process that mpirun or srun started, also one alone, its share of the cores it may use where --threads does
+// not say how many. Warns where a process is bound to fewer cores than it has threads, or cores are left idle.
 void share_cores(std::optional<int64_t> threads);
 
-// What goes on after a rank was lost: "mpirun -n 4 heed train --output run --resume". Part of the message then, and of
-// what is said where this process is asked to stop while it waits for another.
+// The command with which the user goes on after a rank was lost: "mpirun -n 4 heed train --output run --resume". Part
+// of the message then, and of what is said where this process is asked to stop while it waits for another.
 void set_way_to_go_on(std::string command);
 [[nodiscard]] std::string way_to_go_on();  // "go on with: ...", or nothing
 [[nodiscard]] std::string mpirun_command(const std::string& command);
@@ -30,5 +30,7 @@ void set_way_to_go_on(std::string command);
 // The last words of a process that failed. One of several says them once, with its rank, and ends all; where another
 // has said why it ends, nothing is said again. Returns the status to exit with.
 [[nodiscard]] int end_with(int status, const std::string& text, bool peer_has_spoken);
+// What this process is about to exit with: the status of the job where a rank hangs and MPI has to end all.
+void set_exit_status(int status);
 
 }  // namespace heed::cli

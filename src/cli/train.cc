@@ -192,7 +192,7 @@ int run_train(const TrainCommand& o, Context& context) {
   const std::vector<Change> changes = changes_of(o, context);
   const train::Recipe recipe = make_recipe(o, changes);
   if (o.print_recipe) {
-    print_line(train::to_json(recipe));
+    if (leads()) print_line(train::to_json(recipe));
     return kSuccess;
   }
   if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");

@@ -59,11 +59,8 @@ std::span<const std::byte> bytes_of_text(const std::string& text) {
 }
 
 std::string seconds_text(double seconds) {
-  const double rounded = std::round(10 * seconds) / 10;
-  const auto whole = static_cast<int64_t>(rounded);
-  const std::string number =
-      rounded == std::floor(rounded) ? std::to_string(whole) : std::to_string(rounded).substr(0, 3);
-  return number + " s";
+  const auto tenths = static_cast<int64_t>(std::round(10 * seconds));
+  return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " s";
 }
 
 }  // namespace
@@ -149,7 +146,7 @@ std::optional<PeerError> Communicator::lost_rank() {
 }
 
 void Communicator::give_up(int rank) {
-  gave_up_ = true;
+  given_up_.push_back(rank);
   for (TransferPtr& each : failure_receives_) {
     if (each != nullptr && each->peer_ == rank) each.reset();
   }
@@ -205,6 +202,7 @@ void Communicator::announce_failure(std::string_view text) {
 }
 
 void Communicator::leave() {
+  on_wait_ = nullptr;
   if (own_failure_.empty()) {
     own_failure_.resize(kFailureBytes);
     for (int peer = 0; peer < size_; ++peer) {
@@ -216,7 +214,9 @@ void Communicator::leave() {
   for (const TransferPtr& each : goodbyes) {
     if (each != nullptr) wait(*each);
   }
-  for (const TransferPtr& each : failure_sends_) wait(*each);
+  for (const TransferPtr& each : failure_sends_) {
+    if (std::find(given_up_.begin(), given_up_.end(), each->peer_) == given_up_.end()) wait(*each);
+  }
 }
 
 void Communicator::barrier() {

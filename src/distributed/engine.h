@@ -7,7 +7,7 @@
 
 namespace heed::distributed {
 
-constexpr int32_t kEngineVersion = 2;  // of this table; a plugin of another build is refused
+constexpr int32_t kEngineVersion = 3;  // of this table; a plugin of another build is refused
 constexpr const char* kEngineSymbol = "heed_mpi_engine";
 
 // Functions that can fail return 0 for success; message() then says what went wrong.
@@ -23,6 +23,9 @@ struct Engine {
   void* (*receive)(void* bytes, int count, int from, int channel);
   // 1: complete, and the handle is gone; 0: not yet; -1: failed. `count` gets what was received.
   int (*poll)(void* handle, int* count);
+  // For a message whose memory is about to go. 1: MPI does not use it any more, and the handle is gone; 0: it still
+  // may, so ask again. A message that is on its way already comes to its end; only a receive can be called off.
+  int (*cancel)(void* handle);
   void (*progress)();  // lets messages go on
 };
 

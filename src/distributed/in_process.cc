@@ -5,6 +5,7 @@
 #include <cstring>
 #include <map>
 #include <mutex>
+#include <optional>
 #include <thread>
 #include <tuple>
 
@@ -56,7 +57,10 @@ class Post {
   }
   bool take(const Address& address, std::span<std::byte> into) {
     const std::lock_guard lock(mutex_);
-    if (aborted_) fail("distributed", "ranks that go on; found that they were aborted");
+    if (aborted_by_) {
+      const std::string name = "rank " + std::to_string(*aborted_by_) + " (thread)";
+      throw PeerError(*aborted_by_, true, "[distributed] " + name + " to go on; it aborted all ranks");
+    }
     const auto found = messages_.find(address);
     if (found == messages_.end() || Clock::now() < found->second.arrives) return false;
     const std::vector<std::byte> bytes = std::move(found->second.bytes);
@@ -65,15 +69,15 @@ class Post {
     if (!bytes.empty()) std::memcpy(into.data(), bytes.data(), bytes.size());
     return true;
   }
-  void abort() {
+  void abort(int rank) {
     const std::lock_guard lock(mutex_);
-    aborted_ = true;
+    if (!aborted_by_) aborted_by_ = rank;
   }
 
  private:
   double delay_;
   std::mutex mutex_;
-  bool aborted_ = false;
+  std::optional<int> aborted_by_;
   std::map<Address, Message> messages_;
   std::map<std::tuple<int, int, int>, int64_t> sent_, expected_;
 };
@@ -102,7 +106,7 @@ class Thread : public Communicator {
   Thread(Post& post, int rank, int size) : Communicator(rank, size), post_(post) { introduce("thread", 0); }
   std::string engine() const override { return "threads"; }
   void abort(int /*status*/) override {
-    post_.abort();
+    post_.abort(rank());
     fail("distributed", "a rank that goes on; found one that was aborted");
   }
 

@@ -77,7 +77,10 @@ class Lead {
     try {
       lead();
     } catch (...) {
-      dismiss();
+      try {
+        dismiss();
+      } catch (const Error&) {  // the first failure is the reason
+      }
       throw;
     }
     dismiss();
@@ -239,15 +242,24 @@ class Lead {
   // Says the end to all. What a rank still computes does not matter.
   void dismiss() {
     for (Other& other : others_) {
-      if (!other.gone) other.mail->send({.kind = kEnd});  // also to one that gave up
+      if (other.gone) continue;
+      try {
+        other.mail->send({.kind = kEnd});  // also to one that gave up
+      } catch (const Error&) {             // of MPI
+        other.gone = true;
+      }
     }
     const Clock::time_point start = Clock::now();
     const auto is_waited_for = [&](Other& other) {
       if (other.gone || other.at_rest) return false;
-      while (other.mail->receive()) {
+      try {
+        while (other.mail->receive()) {
+        }
+        other.at_rest = other.mail->at_rest();
+      } catch (const Error&) {
+        other.gone = true;
       }
-      other.at_rest = other.mail->at_rest();
-      return !other.at_rest;
+      return !other.gone && !other.at_rest;
     };
     for (Nap nap; std::count_if(others_.begin(), others_.end(), is_waited_for) > 0; nap.take()) {
       if (now_.and_then()) look_for_losses();
@@ -281,7 +293,11 @@ class Follower {
   Follower(const Follower&) = delete;
   Follower& operator=(const Follower&) = delete;
   ~Follower() {
-    if (!mail_->at_rest()) ranks_.keep(mail_);
+    try {
+      if (mail_->at_rest()) return;
+    } catch (const Error&) {  // of MPI
+    }
+    ranks_.keep(mail_);
   }
 
   bool run() {
@@ -327,6 +343,7 @@ class Follower {
       auto result = std::make_shared<const std::string>(work_.compute(*piece.text, ask));
       if (goes_on) mail_->send({.kind = kResult, .number = piece.number, .text = std::move(result)});
     } catch (const std::exception& error) {
+      if (lead_lost) std::rethrow_exception(lead_lost);
       mail_->send({.kind = kGaveUp, .text = std::make_shared<const std::string>(error.what())});
       return false;
     }

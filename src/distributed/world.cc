@@ -12,6 +12,7 @@
 #include <optional>
 #include <thread>
 
+#include "base/clock.h"
 #include "base/files.h"
 #include "distributed/engine.h"
 #include "heed/distributed.h"
@@ -76,10 +77,23 @@ Loaded load_engine() {
   return {nullptr, "its part for MPI, libheed_mpi.so, is missing"};
 }
 
-// Calls MPI now and then while the rank computes. MPI is called by one thread at a time: `lock`.
+// MPI, as a communicator and its messages share it; messages may outlive the communicator. One thread at a time calls
+// MPI, under `lock`, and nobody does where it is not usable.
+struct SharedMpi {
+  explicit SharedMpi(const Engine& table) : engine(table) {}
+  void require_usable() const {
+    require(usable, "distributed",
+            "messages that can go on; found one that was given up, whose memory MPI may still use");
+  }
+  const Engine& engine;
+  std::mutex lock;
+  bool usable = true;  // not after its end, nor where it may use memory that is gone
+};
+
+// Calls MPI now and then while the rank computes.
 class Progress {
  public:
-  Progress(const Engine& engine, std::mutex& lock) : engine_(engine), lock_(lock) {}
+  explicit Progress(SharedMpi& mpi) : mpi_(mpi) {}
   ~Progress() {
     {
       const std::lock_guard guard(wake_lock_);
@@ -109,17 +123,16 @@ class Progress {
         continue;
       }
       guard.unlock();
-      if (lock_.try_lock()) {
-        engine_.progress();
-        lock_.unlock();
+      if (mpi_.lock.try_lock()) {
+        if (mpi_.usable) mpi_.engine.progress();
+        mpi_.lock.unlock();
       }
       std::this_thread::sleep_for(kDistance);
       guard.lock();
     }
   }
 
-  const Engine& engine_;
-  std::mutex& lock_;
+  SharedMpi& mpi_;
   std::mutex wake_lock_;
   std::condition_variable wake_;
   bool on_ = false, ended_ = false;
@@ -128,16 +141,39 @@ class Progress {
 
 class MpiTransfer : public Transfer {
  public:
-  MpiTransfer(const Engine& engine, std::mutex& lock, std::vector<void*> handles, int64_t expected)
-      : engine_(engine), lock_(lock), handles_(std::move(handles)), expected_(expected) {}
+  MpiTransfer(std::shared_ptr<SharedMpi> mpi, int64_t expected) : mpi_(std::move(mpi)), expected_(expected) {}
+  // Where the message is not complete, its memory may be freed next, so MPI has to let go of it. That takes no time for
+  // a receive that nothing was sent to. What is under way is waited for; where it does not end, because its peer is
+  // lost, MPI is not called any more, for it could go on with that message.
+  ~MpiTransfer() override {
+    const Clock::time_point start = Clock::now();
+    while (!handles_.empty()) {
+      {
+        const std::lock_guard guard(mpi_->lock);
+        if (!mpi_->usable) return;
+        if (mpi_->engine.cancel(handles_.back()) != 0) {
+          handles_.pop_back();
+          continue;
+        }
+        if (seconds_since(start) > kPatience) mpi_->usable = false;
+      }
+      std::this_thread::sleep_for(std::chrono::microseconds(50));
+    }
+  }
+  MpiTransfer(const MpiTransfer&) = delete;
+  MpiTransfer& operator=(const MpiTransfer&) = delete;
+  void add(void* handle) { handles_.push_back(handle); }
 
  private:
+  static constexpr double kPatience = 1;  // seconds
+
   bool poll() override {
     while (!handles_.empty()) {
       int count = 0;
-      const std::lock_guard guard(lock_);
-      const int status = engine_.poll(handles_.back(), &count);
-      require(status >= 0, "distributed", "a message that arrives; ", engine_.message());
+      const std::lock_guard guard(mpi_->lock);
+      mpi_->require_usable();
+      const int status = mpi_->engine.poll(handles_.back(), &count);
+      require(status >= 0, "distributed", "a message that arrives; ", mpi_->engine.message());
       if (status == 0) return false;
       handles_.pop_back();
       moved_ += count;
@@ -145,48 +181,52 @@ class MpiTransfer : public Transfer {
     require(expected_ < 0 || moved_ == expected_, "distributed", "a message of ", expected_, " bytes; found ", moved_);
     return true;
   }
-  const Engine& engine_;
-  std::mutex& lock_;
-  std::vector<void*> handles_;
-  int64_t expected_;  // -1: a message that is sent
+  std::shared_ptr<SharedMpi> mpi_;
+  std::vector<void*> handles_;  // not complete
+  int64_t expected_;            // -1: a message that is sent
   int64_t moved_ = 0;
 };
 
 class Mpi : public Communicator {
  public:
-  Mpi(const Engine& engine, int rank, int size) : Communicator(rank, size), engine_(engine) {
+  Mpi(const Engine& engine, int rank, int size)
+      : Communicator(rank, size),
+        mpi_(std::make_shared<SharedMpi>(engine)),
+        progress_(std::make_unique<Progress>(*mpi_)) {
     char name[64] = {};
     gethostname(name, sizeof name - 1);
     introduce(name, getpid());
   }
   ~Mpi() override {
     progress_.reset();
-    if (std::uncaught_exceptions() > 0) return;  // the others may be gone, and would be waited for
+    if (std::uncaught_exceptions() > 0 || !mpi_->usable) return;  // the others may be gone, and would be waited for
     try {
       leave();
-      if (gave_up()) engine_.abort(0);  // MPI would wait for the rank that does not answer
-      engine_.finish();
+      if (gave_up()) mpi_->engine.abort(exit_status());  // MPI would wait for the rank that does not answer
+      const std::lock_guard guard(mpi_->lock);
+      mpi_->usable = false;
+      mpi_->engine.finish();
     } catch (const Error&) {
       return;  // a rank that died after its work was done
     }
   }
   std::string engine() const override {
-    const std::string text = engine_.library();
+    const std::string text = mpi_->engine.library();
     return text.substr(0, text.find_first_of(",\n"));
   }
   void abort(int status) override {
-    engine_.abort(status);
+    mpi_->engine.abort(status);
     _exit(status);
   }
 
  protected:
   TransferPtr begin_send(std::span<const std::byte> bytes, int to, int channel) override {
     return start(-1, bytes.size(),
-                 [&](size_t at, int count) { return engine_.send(bytes.data() + at, count, to, channel); });
+                 [&](size_t at, int count) { return mpi_->engine.send(bytes.data() + at, count, to, channel); });
   }
   TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) override {
     return start(static_cast<int64_t>(bytes.size()), bytes.size(),
-                 [&](size_t at, int count) { return engine_.receive(bytes.data() + at, count, from, channel); });
+                 [&](size_t at, int count) { return mpi_->engine.receive(bytes.data() + at, count, from, channel); });
   }
 
   void keep_going(bool on) override { progress_->set(on); }
@@ -194,21 +234,21 @@ class Mpi : public Communicator {
  private:
   template <class F>
   TransferPtr start(int64_t expected, size_t size, const F& begin) {
-    std::vector<void*> handles;
+    auto transfer = std::make_unique<MpiTransfer>(mpi_, expected);
     size_t at = 0;
     do {
       const size_t count = std::min(size - at, static_cast<size_t>(kMostBytes));
-      const std::lock_guard guard(lock_);
+      const std::lock_guard guard(mpi_->lock);
+      mpi_->require_usable();
       void* const handle = begin(at, static_cast<int>(count));
-      require(handle != nullptr, "distributed", "a message that can be sent or received; ", engine_.message());
-      handles.push_back(handle);
+      require(handle != nullptr, "distributed", "a message that can be sent or received; ", mpi_->engine.message());
+      transfer->add(handle);
       at += count;
     } while (at < size);
-    return std::make_unique<MpiTransfer>(engine_, lock_, std::move(handles), expected);
+    return transfer;
   }
-  const Engine& engine_;
-  std::mutex lock_;
-  std::unique_ptr<Progress> progress_ = std::make_unique<Progress>(engine_, lock_);
+  std::shared_ptr<SharedMpi> mpi_;
+  std::unique_ptr<Progress> progress_;
 };
 
 }  // namespace

@@ -82,6 +82,33 @@ TEST(Translate, AnInterruptIsAnsweredAndWhatIsDoneIsWritten) {
   }
 }
 
+TEST(Translate, AFileThatIsNotItsOwnStaysAsItWas) {
+  const Folder folder;
+  const std::string output = (folder / "output").string();
+  const std::string input = many_lines(1);
+  const std::string whole = run({"translate", kDemo}, {.input = input}).out;
+  const std::string first = whole.substr(0, whole.find('\n') + 1);
+  const auto go_on = [&](const std::string& begun) {
+    (void)folder.write("output", begun);
+    return run({"translate", kDemo, "--resume-output", output}, {.input = input});
+  };
+  for (const std::string& other : {std::string("one line\nand half of one"), first + "other\nhalf",
+                                   std::string("no end of a line"), std::string(3000000, 'x')}) {
+    const Result r = go_on(other);
+    EXPECT_EQ(r.status, 2);
+    EXPECT_NE(
+        r.err.find(other.find('\n') == std::string::npos ? "found no whole line in '" : "is not what this command"),
+        std::string::npos)
+        << r.err;
+    EXPECT_TRUE(read(output) == other) << "it had " << other.substr(0, 100);
+  }
+  for (const std::string& begun : {std::string(), first, first + "half", whole + "half", whole}) {
+    const Result r = go_on(begun);
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(read(output), whole) << "it had " << begun;
+  }
+}
+
 TEST(Translate, AClosedPipeEndsItQuietly) {
   const Folder folder;
   Conversation heed({"translate", kDemo}, folder.write("input", many_lines(200)));

@@ -232,12 +232,23 @@ TEST(Failures, ASilentPeerIsNamed) {
 }
 
 TEST(Failures, AnAbortEndsAll) {
-  EXPECT_THROW(run_in_process(3,
-                              [](Communicator& ranks) {
-                                if (ranks.rank() == 1) ranks.abort(1);
-                                ranks.barrier();
-                              }),
-               Error);
+  std::atomic<int> told{0};
+  const std::string text = heed::testing::message_of([&] {
+    run_in_process(3, [&](Communicator& ranks) {
+      try {
+        ranks.barrier();
+        if (ranks.rank() != 1) ranks.barrier();
+      } catch (const PeerError& error) {
+        EXPECT_TRUE(error.announced());
+        EXPECT_EQ(error.rank(), 1);
+        ++told;
+        throw;
+      }
+      ranks.abort(1);
+    });
+  });
+  EXPECT_EQ(text, "[distributed] a rank that goes on; found one that was aborted") << "not what it made others say";
+  EXPECT_EQ(told, 2);
 }
 
 TEST(Delay, HoldsEveryMessageBack) {

@@ -106,6 +106,11 @@ def few_lines(runs):
     expect(runs.same((3,), "translate", MODEL, stdin=file)[1].count(b"\n") == 2, "two lines")
 
 
+def one_answer(runs):
+    status, out, err = runs.same((1, 2, 4), "train", "--print-recipe")
+    expect(status == 0 and json.loads(out)["task"] == "translation", err)
+
+
 def evaluation(runs):
     pairs = (ROOT / "demo" / "heldout.tsv").read_text(encoding="utf-8").splitlines()[:60]
     file = runs.file("pairs", pairs)
@@ -334,9 +339,30 @@ def asked_to_stop(runs):
     expect(not processes_of(name), "no process left")
 
 
+def asked_to_stop_while_one_hangs(runs):
+    """MPI has to end the rank that hangs, and the job still says that it was interrupted."""
+    file = runs.file("hanging", runs.sources * 20)
+    output = runs.folder / "hanging.out"
+    runs.environment["HEED_TEST_RUN"] = name = f"{os.getpid()}-hang"
+    with open(file, "rb") as opened, subprocess.Popen(
+            runs.command(2, "translate", MODEL, "--resume-output", output), env=runs.environment, stdin=opened,
+            stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace") as process:
+        while not output.exists() or not output.stat().st_size:
+            expect(process.poll() is None, "a translation that goes on")
+            time.sleep(0.02)
+        found = processes_of(name)
+        os.kill(found[1], signal.SIGSTOP)
+        os.kill(found[0], signal.SIGTERM)
+        text, _ = process.communicate(timeout=60)
+    expect(process.returncode == 128 + signal.SIGTERM, f"status 143; found {process.returncode}: {text}")
+    expect(text.count("interrupted; go on with: mpirun -n 2 heed translate") == 1, text)
+    expect(not processes_of(name), "no process left")
+
+
 TESTS = {"same_bytes": same_bytes, "few_lines": few_lines, "evaluation": evaluation, "prompts": prompts,
          "refusals": refusals, "resumed": resumed, "lost_and_replaced": lost_and_replaced,
-         "asked_to_stop": asked_to_stop}
+         "asked_to_stop": asked_to_stop, "asked_to_stop_while_one_hangs": asked_to_stop_while_one_hangs,
+         "one_answer": one_answer}
 
 
 def main():

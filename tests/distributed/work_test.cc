@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "base/message.h"
+#include "distributed/mail.h"
 #include "distributed/packed.h"
 
 namespace heed::distributed {
@@ -234,6 +235,65 @@ TEST(Sharing, WhenRankZeroIsLostTheOthersSaySo) {
             }),
             "power failed");
   EXPECT_EQ(told, 2);
+}
+
+constexpr int64_t kPiece = 1, kResult = 3;  // kinds of letters (work.cc)
+
+TEST(Sharing, ARankThatThrowsWhenRankZeroIsLostSaysThatItIsLost) {
+  Numbers numbers(1);
+  std::atomic<bool> begun{false}, told{false};
+  EXPECT_EQ(heed::testing::message_of([&] {
+              run_in_process(2, [&](Communicator& ranks) {
+                if (ranks.rank() == 0) {
+                  Mail mail(ranks, 1, Channel::work);
+                  mail.send({.kind = kPiece, .text = std::make_shared<const std::string>("0")});
+                  while (!begun) work_for(1);
+                  throw Error("power failed");
+                }
+                Work work = numbers.work;
+                work.compute = [&](const std::string&, const std::function<bool()>& goes_on) -> std::string {
+                  begun = true;
+                  while (goes_on()) work_for(1);
+                  throw std::runtime_error("half of a result");
+                };
+                try {
+                  (void)share(ranks, work);
+                } catch (const PeerError& error) {
+                  told = error.rank() == 0;
+                  throw;
+                }
+              });
+            }),
+            "power failed");
+  EXPECT_TRUE(told);
+}
+
+TEST(Sharing, AFailureIsNotHiddenByAnotherAtTheEnd) {
+  Numbers numbers(1000);
+  std::atomic<bool> delivering{false}, sent{false};
+  EXPECT_EQ(heed::testing::message_of([&] {
+              run_in_process(2, [&](Communicator& ranks) {
+                if (ranks.rank() == 0) {
+                  Work work = numbers.work;
+                  work.compute = [](const std::string& piece, const std::function<bool()>&) { return piece + "!"; };
+                  work.deliver = [&](const std::string&) {
+                    delivering = true;
+                    while (!sent) work_for(1);
+                    throw Error("no room");
+                  };
+                  (void)share(ranks, work);
+                  return;
+                }
+                Mail mail(ranks, 0, Channel::work);
+                std::optional<Letter> piece;
+                while (!(piece = mail.receive())) work_for(1);
+                mail.send({.kind = kResult, .number = piece->number, .text = piece->text});
+                while (!delivering) work_for(1);
+                ranks.send({}, 0, Channel::work);  // no letter: whoever reads it fails
+                sent = true;
+              });
+            }),
+            "no room");
 }
 
 TEST(Packed, ComesOutAsItWentIn) {

@@ -47,26 +47,46 @@ const char* library() {
 
 const char* message() { return last_message; }
 
+struct Request {
+  MPI_Request request = MPI_REQUEST_NULL;
+  bool can_be_cancelled = false;  // a receive, once; MPI-4 has no other
+};
+
 void* send(const void* bytes, int count, int to, int channel) {
-  auto request = std::make_unique<MPI_Request>();
-  if (!succeeded(MPI_Isend(bytes, count, MPI_BYTE, to, channel, MPI_COMM_WORLD, request.get()))) return nullptr;
-  return request.release();
+  auto made = std::make_unique<Request>();
+  if (!succeeded(MPI_Isend(bytes, count, MPI_BYTE, to, channel, MPI_COMM_WORLD, &made->request))) return nullptr;
+  return made.release();
 }
 
 void* receive(void* bytes, int count, int from, int channel) {
-  auto request = std::make_unique<MPI_Request>();
-  if (!succeeded(MPI_Irecv(bytes, count, MPI_BYTE, from, channel, MPI_COMM_WORLD, request.get()))) return nullptr;
-  return request.release();
+  auto made = std::make_unique<Request>();
+  made->can_be_cancelled = true;
+  if (!succeeded(MPI_Irecv(bytes, count, MPI_BYTE, from, channel, MPI_COMM_WORLD, &made->request))) return nullptr;
+  return made.release();
 }
 
 int poll(void* handle, int* count) {
-  auto* const request = static_cast<MPI_Request*>(handle);
+  auto* const asked = static_cast<Request*>(handle);
   int complete = 0;
   MPI_Status status;
-  if (!succeeded(MPI_Test(request, &complete, &status))) return -1;
+  if (!succeeded(MPI_Test(&asked->request, &complete, &status))) return -1;
   if (complete == 0) return 0;
   MPI_Get_count(&status, MPI_BYTE, count);
-  delete request;
+  delete asked;
+  return 1;
+}
+
+int cancel(void* handle) {
+  auto* const ended = static_cast<Request*>(handle);
+  if (ended->request != MPI_REQUEST_NULL) {  // as it is after a failure
+    if (ended->can_be_cancelled) MPI_Cancel(&ended->request);
+    ended->can_be_cancelled = false;
+    // A receive that was matched is not cancelled: it is complete when the message has come.
+    int complete = 0;
+    MPI_Test(&ended->request, &complete, MPI_STATUS_IGNORE);
+    if (complete == 0 && ended->request != MPI_REQUEST_NULL) return 0;
+  }
+  delete ended;
   return 1;
 }
 
@@ -77,7 +97,7 @@ void progress() {
 
 }  // namespace
 
-extern "C" __attribute__((visibility("default")))
-const Engine heed_mpi_engine = {kEngineVersion, start, finish, abort_all, library, message, send, receive, poll, progress};
+extern "C" __attribute__((visibility("default"))) const Engine heed_mpi_engine = {
+    kEngineVersion, start, finish, abort_all, library, message, send, receive, poll, cancel, progress};
 
 }  // namespace heed::distributed
