@@ -96,26 +96,25 @@ void require_one_process() {
 }
 
 void share_cores(std::optional<int64_t> threads) {
-// What each process of this host may use, in the order of ranks.
-std::vector<Cores> cores_on_this_host(distributed::Communicator& all, const Cores& mine) {
-  std::vector<Cores> everywhere(static_cast<size_t>(all.size())), here;
-  all.all_gather(std::as_bytes(std::span(&mine, 1)), std::as_writable_bytes(std::span(everywhere)));
-  for (int rank = 0; rank < all.size(); ++rank) {
-    if (all.host(rank) == all.host()) here.push_back(everywhere[static_cast<size_t>(rank)]);
-  }
-  return here;
-}
-
-bool is_first_on_its_host(const distributed::Communicator& all) {
-  for (int rank = 0; rank < all.rank(); ++rank) {
-    if (all.host(rank) == all.host()) return false;
-  }
-  return true;
-}
-
-std::string how_to_bind(const std::string& launcher, int cores) {
-  if (launcher == "srun") return fmt::format("--cpus-per-task={} to srun", cores);
-  return fmt::format("--bind-to none or --map-by slot:PE={} to {}", cores, launcher);
+  const distributed::Launch launch = distributed::launch();
+  if (launch.by.empty()) return;
+  distributed::Communicator& all = ranks();
+  const Cores mine = own_cores(), allowed = allowed_cores();
+  const std::vector<Cores> here = cores_on_this_host(all, mine);
+  const bool chosen = threads || is_set("HEED_NUM_THREADS") || is_set("OMP_NUM_THREADS");
+  if (!chosen) set_num_threads(share_of(mine, here));
+  const int bound = mine.count(), total = allowed.count(), count = num_threads();
+  const int share = std::max(1, total / static_cast<int>(here.size()));
+  if (bound < count && is_first_on_its_host(all)) {  // one for all on its host: they are bound alike
+    std::string advice;
+    if (count > share) advice = fmt::format("--threads {}", share);
+    if (bound < std::min(count, share))
+      advice += (advice.empty() ? "" : ", and ") + how_to_bind(launch.by, std::min(count, share));
+    warn(fmt::format("{} may use {} of {} cores and has {} threads; pass {}",
+                     all.size() == 1 ? "this process" : all.name_of(all.rank()), bound, total, count, advice));
+  } else if (!chosen && leads() && idle_cores(here, allowed) > 0) {
+    warn(fmt::format("{} has bound {} process to {} of {} cores; pass {}", launch.by, all.size() == 1 ? "this" : "each",
+                     bound, total, how_to_bind(launch.by, share)));
   }
 }
 
