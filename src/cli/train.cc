@@ -24,6 +24,7 @@ struct TrainCommand {
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> keys;  // given as options of their own
   double peer_timeout = 300;
+  int64_t context_ranks = 0;
   bool resume = false;
   bool print_recipe = false;
 };
@@ -222,7 +223,7 @@ int run_train(const TrainCommand& o, Context& context) {
     set_way_to_go_on(o.resume ? resume_command : mpirun_command("heed train" + as_typed(o, changes) + " --resume"));
     ranks().set_timeout(o.peer_timeout);
   }
-  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks, ranks());
+  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks, ranks(), static_cast<int>(o.context_ranks));
   if (outcome == train::Outcome::interrupted) {
     if (leads()) message(context, "interrupted, and saved; go on with: " + resume_command);
     return interrupted_status();
@@ -280,6 +281,11 @@ void add_train_command(Options& options) {
       .add("--peer-timeout", o->peer_timeout,
            "With mpirun: seconds to wait for a process that does not answer. 0: for ever")
       .range(0);
+  options
+      .add("--context-ranks", o->context_ranks,
+           "With mpirun and --context-parallel: processes that share each sequence, 1 or all parts. 0: all parts where "
+           "the number of processes is a multiple")
+      .range(0, 1024);
   options.shares_work();
   options.has_json();
   options.on_run([o](Context& c) { return run_train(*o, c); });
