@@ -1,13 +1,19 @@
 // Reading refuses what is not a plain file, writing is all or nothing.
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/mapped_file.h"
 #include "base/scratch.h"
@@ -228,6 +234,41 @@ TEST(MappedFile, GivesTheBytesAndNoticesAnotherSize) {
   EXPECT_EQ(MappedFile(scratch.file("e", ""), "f").bytes(), "");
   expect_error([&] { MappedFile(scratch.path(), "f"); }, "found a folder");
   expect_error([&] { MappedFile(scratch / "none", "f"); }, "No such file");
+}
+
+// How many pages of the mapped bytes the system has in memory.
+size_t pages_in_memory(const MappedFile& mapped) {
+  std::vector<unsigned char> pages((mapped.bytes().size() + 4095) / 4096);
+  EXPECT_EQ(::mincore(const_cast<char*>(mapped.bytes().data()), mapped.bytes().size(), pages.data()), 0);
+  return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
+}
+
+TEST(MappedFile, FetchesWhatWillBeRead) {
+  if (::sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "pages of 4096 bytes are expected";
+  const Scratch scratch = Scratch::on_disk();
+  constexpr int64_t kBytes = int64_t{3} << 20;
+  const Path file = scratch.file("f", std::string(kBytes, 'x'));
+  const int descriptor = ::open(file.c_str(), O_RDONLY);
+  const bool forgotten = descriptor >= 0 && ::fsync(descriptor) == 0 &&
+                         ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0 && ::close(descriptor) == 0;
+  const MappedFile mapped(file, "f");
+  if (!forgotten || pages_in_memory(mapped) > 100) GTEST_SKIP() << "the file stays in memory here";
+  EXPECT_EQ(mapped.bytes()[1000], 'x');
+  EXPECT_LT(pages_in_memory(mapped), 200u);  // what was not asked for is not fetched
+  const auto wait_for = [&](size_t pages) {
+    for (int n = 0; n < 1000 && pages_in_memory(mapped) < pages; ++n) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return pages_in_memory(mapped);
+  };
+  mapped.will_read(kBytes / 2 + 100, kBytes / 4);
+  EXPECT_GE(wait_for(192), 192u);
+  EXPECT_LT(pages_in_memory(mapped), 700u);
+  mapped.will_read(0, kBytes);
+  EXPECT_EQ(wait_for(768), 768u);
+  mapped.will_read(kBytes - 1, 100);  // as far as the file has them
+  mapped.will_read(kBytes, 100);
+  EXPECT_EQ(mapped.bytes()[kBytes - 1], 'x');
 }
 
 }  // namespace
