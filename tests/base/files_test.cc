@@ -186,8 +186,51 @@ TEST(ByteStream, GivesAPlainFileAndAllMembersOfAGzipFile) {
       std::string part(10, '\0');
       EXPECT_EQ(stream.read(part), 10);
       EXPECT_EQ(part, long_text.substr(static_cast<size_t>(begin), 10));
-      expect_error([&] { stream.skip_to(begin); }, "a later byte");
+      expect_error([&] { stream.skip_to(begin); },
+                   "a byte from " + std::to_string(begin + 10) + " on to go on at; found " + std::to_string(begin));
       expect_error([&] { stream.skip_to(int64_t{1} << 40); }, "it is shorter");
+    }
+  }
+}
+
+// A gzip member of `bytes` bytes in which everything is stored, and what it holds.
+std::pair<std::string, std::string> stored_member(size_t bytes) {
+  constexpr size_t kMost = 65535, kAround = 10 + 8, kOfABlock = 5;
+  const size_t blocks = (bytes - kAround + kMost + kOfABlock - 1) / (kMost + kOfABlock);
+  std::string text;
+  while (text.size() < bytes - kAround - blocks * kOfABlock) text += static_cast<char>('a' + text.size() % 23);
+  const auto little_endian = [](uint64_t number, int count) {
+    std::string digits;
+    for (int i = 0; i < count; ++i) digits += static_cast<char>(number >> (8 * i) & 255);
+    return digits;
+  };
+  std::string member = test::from_hex(
+      "1f8b080000000000"
+      "00ff");
+  for (size_t at = 0; at < text.size(); at += kMost) {
+    const std::string block = text.substr(at, kMost);
+    member += static_cast<char>(at + kMost >= text.size());  // the last block
+    member += little_endian(block.size(), 2) + little_endian(~block.size(), 2) + block;
+  }
+  return {member + little_endian(crc32(text), 4) + little_endian(text.size(), 4), text};
+}
+
+// A gzip file is read in blocks of 2^18 bytes: of the two bytes that begin a member, one may lie in the next block.
+TEST(ByteStream, FindsAMemberThatBeginsAtTheEndOfABlock) {
+  const Scratch scratch;
+  constexpr size_t kBlock = size_t{1} << 18;
+  for (size_t size = kBlock - 2; size <= kBlock + 1; ++size) {
+    const auto [member, text] = stored_member(size);
+    ASSERT_EQ(member.size(), size);
+    for (const size_t read : {size_t{1000}, kBlock, 2 * kBlock}) {
+      EXPECT_TRUE(stream_of(scratch.file("f", member + gzipped("world")), read) == text + "world") << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member + member), read) == text + text) << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member + "\x1f"
+                                                       "x"),
+                            read) == text)
+          << size;  // padding
+      EXPECT_TRUE(stream_of(scratch.file("f", member + "\x1f"), read) == text) << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member), read) == text) << size;
     }
   }
 }
