@@ -120,7 +120,7 @@ FAULTS = [
      "n == 1 ? bits : hn::ShiftRight<16>(bits)", "halves of a word exchanged"),
     ("kernels/attention/decode/scores-inl.h", "largest > before ? hn::GetLane",
      "largest >= before ? 0.5f * hn::GetLane", "what came before halved"),
-    ("kernels/attention/decode/scores-inl.h", "key[j] = static_cast<int32_t>(group.first_key + block.from + j);",
+    ("kernels/attention/decode/scores-inl.h", "key[j] = static_cast<int32_t>(block.from + j);",
      "key[j] = static_cast<int32_t>(j);", "score functions see the wrong key in decoding"),
     ("kernels/attention/decode/decode.cc", "d.chunk.empty = sums[2 * kDecodeRows] != 0;",
      "d.chunk.empty = false;", "an empty chunk merged"),

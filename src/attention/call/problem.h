@@ -17,7 +17,7 @@ struct KeyRange {
   int64_t end = 0;
 };
 
-// Where a problem stands in a larger one, of which it has some queries and some keys.
+// The place of a problem that is one part of a larger problem: some of its queries, some of its keys.
 struct PartOfProblem {
   int64_t queries = 0, keys = 0;  // of the larger one
   int64_t first_query = 0, first_key = 0;
@@ -34,10 +34,11 @@ struct AttentionProblem {
   int64_t value_size = 0;  // Dv
   double scale = 1;
   AttentionOptions options;
-  std::optional<PartOfProblem> part;  // where it is one: key_lengths and offset() are those of the larger problem
-  Tensor additive;                    // (H, D): the weights of additive scores; undefined: dot products
-  Tensor mask;                        // expanded to (B, H, L, S), or undefined
-  Tensor bias;                        // likewise
+  // Set for a part of a larger problem; key_lengths and offset() are then those of the larger problem.
+  std::optional<PartOfProblem> part;
+  Tensor additive;  // (H, D): the weights of additive scores; undefined: dot products
+  Tensor mask;      // expanded to (B, H, L, S), or undefined
+  Tensor bias;      // likewise
 
   // The score functions that are applied before the bias, in order, each with its table as dense f32 (or none); and the
   // same compiled for the instruction set in use.
