@@ -372,9 +372,10 @@ FAULTS = [
      "", "positions of queries counted from the rank's own first one"),
     ("attention/call/group.cc", "group.first_key = problem.part->first_key;",
      "", "positions of keys counted from the unit's first one"),
-    ("attention/across_ranks/backward.cc", "tiles_.push_back({head * own.run.count + tile.first - own.run.first, tile.count});",
-     "tiles_.push_back({(p.group() - 1 - head) * own.run.count + tile.first - own.run.first, tile.count});",
-     "the heads of a group added in reverse"),
+    ("attention/across_ranks/backward.cc", "tiles_.push_back({head * own.run.count + first, tile.count});",
+     "tiles_.insert(tiles_.begin(), {head * own.run.count + first, tile.count});", "the tiles of a run added in reverse"),
+    ("attention/schedule/tiling.h", "return n % segments_ * per_segment_ + n / segments_;",
+     "return n;", "one head after the other added to keys"),
     ("attention/across_ranks/layout.cc", "add_run(result.runs[static_cast<size_t>(runs[at].rank)], {begins[n], begins[n + 1] - begins[n]});",
      "add_run(result.runs[0], {begins[n], begins[n + 1] - begins[n]});", "rank 0 holds all units and tiles"),
 ]

@@ -2,7 +2,6 @@
 // gradients travel with it: one process adds the tiles of queries in that order, too.
 #include "attention/across_ranks/units.h"
 
-#include <limits>
 #include <map>
 
 #include "attention/backward/backward.h"
@@ -52,10 +51,6 @@ struct BackwardRows {
   Tensor d_sinks;                  // (B, H, La), or undefined
 };
 
-Tensor empty_rows(const Tensor& like, int64_t rows) {
-  return Tensor::empty({like.size(0), rows, like.size(1), like.size(3)}, like.dtype()).transpose(1, 2);
-}
-
 // The rows of queries that one process adds up together begin here. Where a head does not fill a tile, tiles span
 // heads: all queries are then one block.
 std::vector<int64_t> begins_of_tiles(const AttentionProblem& p) {
@@ -76,18 +71,12 @@ class BackwardRun {
   BackwardRun(const WholeCall& call, const OwnedRun& own, const BackwardRows& rows)
       : call_(call), own_(own), rows_(rows), floats_(kernels::backward_sums_floats(call.problem.size)) {
     const AttentionProblem& p = call.problem;
-    if (p.queries < kernels::kTileQueries) {
-      const Tiling tiling(p.group(), p.queries);
-      for (int64_t n = 0; n < tiling.count(); ++n) tiles_.push_back(tiling[n]);
-    } else {  // first of every head, then second of every head, and so on
-      const Tiling tiling(1, p.queries);
-      for (int64_t n = 0; n < tiling.count(); ++n) {
-        const RowRange tile = tiling[n];
-        if (tile.first < own.run.first || tile.first >= own.run.end()) continue;
-        for (int64_t head = 0; head < p.group(); ++head) {
-          tiles_.push_back({head * own.run.count + tile.first - own.run.first, tile.count});
-        }
-      }
+    const Tiling tiling(p.group(), p.queries);  // of one process
+    for (int64_t n = 0; n < tiling.count(); ++n) {
+      const RowRange tile = tiling[tiling.nth(n)];
+      const int64_t head = tile.first / p.queries, first = tile.first % p.queries - own.run.first;
+      if (first < 0 || first >= own.run.count) continue;
+      tiles_.push_back({head * own.run.count + first, tile.count});
     }
     sums_ = Buffer<float>(call.groups() * tiles() * floats_);
   }
@@ -337,9 +326,7 @@ Tensor sum_sinks(Communicator& ranks, const WholeCall& call, const BackwardRows&
   }
   ranks.broadcast(std::as_writable_bytes(std::span(sums)), at);
   const Tensor result = Tensor::empty({p.heads});
-  std::transform(sums.begin(), sums.end(), result.data<float>(), [](double sum) {
-    return sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
-  });
+  round_sums(sums, result.data<float>());
   return result;
 }
 
@@ -376,13 +363,14 @@ DistributedGradients attention_backward(Communicator& ranks, const Tensor& d_out
   if (call.bias.each_row) call.bias.tensor = move(call.bias.tensor);
   call.query_documents = move(call.query_documents);
   const int64_t own_rows = rows.layout.rows(ranks.rank());
-  rows.d_query = empty_rows(query, own_rows);
+  rows.d_query = empty_rows(with_rows(query.shape(), own_rows), query.dtype());
   if (options.sinks.defined()) {
     rows.d_sinks = Tensor::empty({call.problem.batch, call.problem.heads, own_rows});
   }
   const UnitStore units(ranks, call, key, value, traffic);
   const int64_t held = units.layout().rows(ranks.rank());
-  const Tensor d_key = empty_rows(key, held), d_value = empty_rows(value, held);
+  const Tensor d_key = empty_rows(with_rows(key.shape(), held), key.dtype());
+  const Tensor d_value = empty_rows(with_rows(value.shape(), held), value.dtype());
   BackwardAcrossRanks(ranks, call, units, rows, d_key, d_value, traffic).run();
   result.query = redistribute(ranks, rows.d_query, rows.layout, given, traffic.alignment);
   result.key = redistribute(ranks, d_key, units.layout(), call.layouts.keys, traffic.alignment);

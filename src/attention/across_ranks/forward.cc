@@ -136,7 +136,7 @@ DistributedAttention attention(Communicator& ranks, const Tensor& query, const T
   const int64_t rows = query.size(2);
   result.output = options.want.output;
   if (!result.output.defined()) {
-    result.output = Tensor::empty({p.batch, rows, p.heads, p.value_size}, call.dtype).transpose(1, 2);
+    result.output = empty_rows({p.batch, p.heads, rows, p.value_size}, call.dtype);
   }
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({p.batch, p.heads, rows});
   const UnitStore units(ranks, call, key, value, result.traffic);

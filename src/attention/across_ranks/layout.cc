@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/call/call.h"
 #include "heed/error.h"
 
 namespace heed::distributed {
@@ -76,12 +77,12 @@ void copy_rows(const std::vector<Run>& pieces, const Tensor& source, const std::
   }
 }
 
+}  // namespace
+
 Shape with_rows(Shape shape, int64_t rows) {
   shape[2] = rows;
   return shape;
 }
-
-}  // namespace
 
 SequenceLayout SequenceLayout::contiguous(int64_t length, int ranks, int64_t multiple) {
   check_arguments("SequenceLayout::contiguous", length, ranks, multiple);
@@ -176,9 +177,7 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
                     int64_t& sent) {
   if (!rows.defined() || from == to) return rows;
   const auto me = static_cast<size_t>(ranks.rank());
-  const Shape& shape = rows.shape();  // (B, H, L, D), laid out (B, L, H, D) as the results of attention() are
-  const Tensor result =
-      Tensor::empty({shape[0], to.rows(ranks.rank()), shape[1], shape[3]}, rows.dtype()).transpose(1, 2);
+  const Tensor result = empty_rows(with_rows(rows.shape(), to.rows(ranks.rank())), rows.dtype());
   std::vector<Tensor> messages;  // keeps them until they have arrived
   std::vector<TransferPtr> sends;
   for (int peer = 0; peer < ranks.size(); ++peer) {
