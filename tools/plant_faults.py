@@ -376,6 +376,8 @@ FAULTS = [
      "tiles_.insert(tiles_.begin(), {head * own.run.count + first, tile.count});", "the tiles of a run added in reverse"),
     ("attention/schedule/tiling.h", "return n % segments_ * per_segment_ + n / segments_;",
      "return n;", "one head after the other added to keys"),
+    ("attention/across_ranks/messages.cc", "ranks_->keep(memory_);",
+     "", "memory of messages given to others too early"),
     ("attention/across_ranks/layout.cc", "add_run(result.runs[static_cast<size_t>(runs[at].rank)], {begins[n], begins[n + 1] - begins[n]});",
      "add_run(result.runs[0], {begins[n], begins[n + 1] - begins[n]});", "rank 0 holds all units and tiles"),
 ]

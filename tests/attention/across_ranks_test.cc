@@ -11,13 +11,16 @@ using testing::close;
 using testing::Everything;
 using testing::in_one_process;
 using testing::KeepSettings;
+using testing::messages_of_ranks;
 using testing::part_of;
+using testing::plain_problem;
 using testing::Problem;
 using testing::random_case;
 using testing::random_layout;
 using testing::random_layouts;
 using testing::RandomCase;
 using testing::same_bits;
+using testing::same_layouts;
 
 // The rows of all ranks put together.
 Tensor whole_of(const std::vector<Tensor>& parts, const SequenceLayout& layout) {
@@ -143,17 +146,6 @@ TEST_P(AcrossRanks, HasTheBitsOfOneProcessOnEveryInstructionSet) {
   }
 }
 
-Problem plain_problem(int64_t B, int64_t H, int64_t Hkv, int64_t L, int64_t S, int64_t D) {
-  testing::Random random(5);
-  return {random.tensor({B, H, L, D}),
-          random.tensor({B, Hkv, S, D}),
-          random.tensor({B, Hkv, S, D}),
-          random.tensor({B, H, L, D}),
-          {}};
-}
-
-AttentionLayouts same_layouts(const SequenceLayout& layout) { return {.queries = layout, .keys = layout}; }
-
 TEST_P(AcrossRanks, ScoreFunctionsSeePositionsOfTheWholeSequence) {
   Problem p = plain_problem(1, 4, 2, 700, 700, 16);
   testing::Random random(3);
@@ -166,7 +158,6 @@ TEST_P(AcrossRanks, ScoreFunctionsSeePositionsOfTheWholeSequence) {
 
 TEST_P(AcrossRanks, WithoutLayoutsTheRowsOfRankZeroComeFirst) {
   const Problem p = plain_problem(2, 2, 1, 301, 517, 8);
-  testing::Random random(8);
   std::vector<int64_t> queries(static_cast<size_t>(GetParam()), 301 / GetParam());
   queries[0] += 301 % GetParam();
   const AttentionLayouts layouts{.queries = SequenceLayout::of_lengths(queries),
@@ -290,15 +281,6 @@ TEST(AcrossRanksMemory, IsLinearInThePartOfARank) {
 }
 
 // ---- What is refused
-
-std::vector<std::string> messages_of_ranks(int ranks, const std::function<void(Communicator&)>& f) {
-  std::vector<std::string> messages(static_cast<size_t>(ranks));
-  run_in_process(ranks, [&](Communicator& own) {
-    own.set_timeout(20);  // ranks that do not notice wait for each other
-    messages[static_cast<size_t>(own.rank())] = testing::message_of([&] { f(own); });
-  });
-  return messages;
-}
 
 // Calls attention() with `change` made on rank 1 alone; expects `text` on all three ranks.
 void expect_noticed(const std::string& text, const std::function<void(Problem&, AttentionLayouts&)>& change,

@@ -141,9 +141,9 @@ class BackwardRun {
   bool first_ = true;
 };
 
-// What a rank does with a unit: it is at place `place` of the unit's way. The places are the runs of queries in their
-// order; before the first one the unit's own rank gives it, after the last one that rank takes the sums.
-// A rank does its steps in the order of time = unit + place. What is sent at one time is received at the next one. So
+// What a rank does with a unit. A unit visits the runs of queries in order; these are its places. Its own rank sends it
+// to the first place and receives the sums from the last one.
+//   A rank does its steps in the order of time = unit + place. What is sent at one time is received at the next one. So
 // ranks that wait for what was sent two times ago cannot wait for each other in a circle.
 struct Step {
   int64_t time = 0, place = 0, unit = 0;
@@ -174,6 +174,7 @@ class BackwardAcrossRanks {
   }
 
   void run() {
+    const Communicator::ProgressScope progress(ranks_);
     size_t asked = 0;
     for (const Step& step : steps_) {
       for (; asked < steps_.size() && steps_[asked].time <= step.time + 1; ++asked) ask(steps_[asked]);
@@ -231,12 +232,13 @@ class BackwardAcrossRanks {
 
   void ask(const Step& step) {
     if (step.keys_from >= 0) {
-      keys_in_.push_back(expect(ranks_, units_.empty_message(step.unit), step.keys_from, Channel::keys_values));
+      keys_in_.push_back(
+          TensorMessage::receive(ranks_, units_.empty_message(step.unit), step.keys_from, Channel::keys_values));
     }
     if (step.sums_from >= 0) {
       UnitSums sums(call_.problem, call_.unit(step.unit));
-      TransferPtr transfer = expect(ranks_, sums.tensor, step.sums_from, Channel::gradients).transfer;
-      sums_in_.emplace_back(std::move(sums), std::move(transfer));
+      TensorMessage message = TensorMessage::receive(ranks_, sums.tensor, step.sums_from, Channel::gradients);
+      sums_in_.emplace_back(std::move(sums), std::move(message));
     }
   }
 
@@ -247,9 +249,9 @@ class BackwardAcrossRanks {
   }
   [[nodiscard]] UnitSums received_sums(const Step& step) {
     if (step.sums_from < 0) return zero_sums(step.unit);
-    auto [sums, transfer] = std::move(sums_in_.front());
+    sums_in_.front().second.wait();
+    UnitSums sums = std::move(sums_in_.front().first);
     sums_in_.pop_front();
-    if (transfer) ranks_.wait(*transfer);
     return sums;
   }
 
@@ -257,8 +259,7 @@ class BackwardAcrossRanks {
     const int home = units_.home(step.unit);
     Tensor message;
     if (step.keys_from >= 0) {
-      if (keys_in_.front().transfer) ranks_.wait(*keys_in_.front().transfer);
-      message = keys_in_.front().tensor;
+      message = keys_in_.front().wait();
       keys_in_.pop_front();
     }
     const bool goes_on = step.place < way_of(step.unit).last;
@@ -295,8 +296,8 @@ class BackwardAcrossRanks {
   std::map<int64_t, BackwardRun> runs_;  // of this rank, by place
   std::vector<Step> steps_;
   Outgoing keys_, sums_;
-  std::deque<Incoming> keys_in_;
-  std::deque<std::pair<UnitSums, TransferPtr>> sums_in_;
+  std::deque<TensorMessage> keys_in_;
+  std::deque<std::pair<UnitSums, TensorMessage>> sums_in_;
 };
 
 // d_sinks summed over the whole batch and sequence, in the order b, i, as sum_sinks() does it. The sums go from run to
@@ -304,29 +305,27 @@ class BackwardAcrossRanks {
 Tensor sum_sinks(Communicator& ranks, const WholeCall& call, const BackwardRows& rows) {
   const AttentionProblem& p = call.problem;
   const std::vector<OwnedRun> runs = ordered_runs(rows.layout);
-  std::vector<double> sums(static_cast<size_t>(p.heads), 0.0);
+  const Tensor sums = Tensor::zeros({p.heads}, DType::f64);
   int at = 0;  // who has the sums
   for (int64_t b = 0; b < p.batch; ++b) {
     for (const OwnedRun& own : runs) {
       if (own.rank != at) {
-        if (ranks.rank() == at) ranks.send(std::as_bytes(std::span(sums)), own.rank, Channel::gradients);
-        if (ranks.rank() == own.rank) {
-          ranks.receive(std::as_writable_bytes(std::span(sums)), at, Channel::gradients);
-        }
+        if (ranks.rank() == at) TensorMessage::send(ranks, sums, own.rank, Channel::gradients).wait();
+        if (ranks.rank() == own.rank) TensorMessage::receive(ranks, sums, at, Channel::gradients).wait();
         at = own.rank;
       }
       if (own.rank != ranks.rank()) continue;
       for (int64_t h = 0; h < p.heads; ++h) {
         const kernels::StridedRows<float> row = strided<float>(rows.d_sinks, b, h);
         for (int64_t i = own.first_row; i < own.first_row + own.run.count; ++i) {
-          sums[static_cast<size_t>(h)] += static_cast<double>(row.data[i * rows.d_sinks.stride(2)]);
+          sums.data<double>()[h] += static_cast<double>(row.data[i * rows.d_sinks.stride(2)]);
         }
       }
     }
   }
-  ranks.broadcast(std::as_writable_bytes(std::span(sums)), at);
+  ranks.broadcast(bytes_of_tensor(sums), at);
   const Tensor result = Tensor::empty({p.heads});
-  round_sums(sums, result.data<float>());
+  round_sums({sums.data<double>(), static_cast<size_t>(p.heads)}, result.data<float>());
   return result;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/across_ranks/messages.h"
 #include "attention/call/call.h"
 #include "heed/error.h"
 
@@ -178,8 +179,7 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
   if (!rows.defined() || from == to) return rows;
   const auto me = static_cast<size_t>(ranks.rank());
   const Tensor result = empty_rows(with_rows(rows.shape(), to.rows(ranks.rank())), rows.dtype());
-  std::vector<Tensor> messages;  // keeps them until they have arrived
-  std::vector<TransferPtr> sends;
+  std::vector<TensorMessage> sends;
   for (int peer = 0; peer < ranks.size(); ++peer) {
     const std::vector<Run> pieces = common(from.runs[me], to.runs[static_cast<size_t>(peer)]);
     if (pieces.empty()) continue;
@@ -187,21 +187,19 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
       copy_rows(pieces, rows, from.runs[me], result, to.runs[me]);
       continue;
     }
-    messages.push_back(Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype()));
-    copy_rows(pieces, rows, from.runs[me], messages.back(), pieces);
-    if (messages.back().nbytes() == 0) continue;
-    sends.push_back(ranks.start_send(bytes_of_tensor(messages.back()), peer, Channel::keys_values));
-    sent += messages.back().nbytes();
+    const Tensor message = Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype());
+    copy_rows(pieces, rows, from.runs[me], message, pieces);
+    sends.push_back(TensorMessage::send(ranks, message, peer, Channel::keys_values));
+    sent += message.nbytes();
   }
   for (int peer = 0; peer < ranks.size(); ++peer) {
     const std::vector<Run> pieces = common(from.runs[static_cast<size_t>(peer)], to.runs[me]);
     if (pieces.empty() || peer == ranks.rank()) continue;
     const Tensor message = Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype());
-    if (message.nbytes() == 0) continue;
-    ranks.receive(bytes_of_tensor(message), peer, Channel::keys_values);
+    TensorMessage::receive(ranks, message, peer, Channel::keys_values).wait();
     copy_rows(pieces, message, pieces, result, to.runs[me]);
   }
-  for (const TransferPtr& each : sends) ranks.wait(*each);
+  for (TensorMessage& each : sends) each.wait();
   return result;
 }
 

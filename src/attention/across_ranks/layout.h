@@ -27,9 +27,4 @@ struct OwnedRun {
 // (B, H, L, D) with another L.
 [[nodiscard]] Shape with_rows(Shape shape, int64_t rows);
 
-// The bytes of a contiguous tensor.
-[[nodiscard]] inline std::span<std::byte> bytes_of_tensor(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())};
-}
-
 }  // namespace heed::distributed
