@@ -346,7 +346,7 @@ TEST(AcrossRanksErrors, AllRanksNoticeWhatDoesNotFitOnOne) {
                  [](Problem& p, AttentionLayouts&) {
                    p.options.mask = Tensor::zeros({10, 10}, DType::boolean);
                  });
-  expect_noticed("query_documents of shape (2, 10)", [](Problem& p, AttentionLayouts&) {
+  expect_noticed("query_documents of shape (B, L) = (2, 10); found (2, 30)", [](Problem& p, AttentionLayouts&) {
     p.options.query_documents = Tensor::zeros({2, 30}, DType::i32);
     p.options.key_documents = Tensor::zeros({2, 10}, DType::i32);
   });
@@ -404,6 +404,8 @@ TEST(SequenceLayouts, CoverTheSequenceOnce) {
   EXPECT_EQ(z.runs[2], (std::vector<distributed::Run>{{4, 4}}));
   EXPECT_EQ(SequenceLayout::striped(12, 3, 2).runs[2], (std::vector<distributed::Run>{{4, 2}, {10, 2}}));
   EXPECT_EQ(SequenceLayout::contiguous(5000, 3, 1536).runs[1][0].first, 1536);
+  // A multiple of which there are not enough positions, however large.
+  EXPECT_EQ(SequenceLayout::contiguous(100, 2, INT64_MAX / 2 + 1), SequenceLayout::contiguous(100, 2));
 }
 
 TEST(SequenceLayouts, RowsMoveFromOneToAnother) {

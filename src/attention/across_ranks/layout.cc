@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "attention/across_ranks/agreement.h"
 #include "attention/across_ranks/messages.h"
 #include "attention/call/call.h"
 #include "heed/error.h"
@@ -13,7 +14,7 @@ namespace {
 // Where part n of `parts` begins.
 int64_t begin_of_part(int64_t length, int64_t n, int64_t parts, int64_t multiple) {
   const int64_t even = length / parts * n + length % parts * n / parts;  // length * n / parts, which may overflow
-  if (n == parts || length < parts * multiple) return n == parts ? length : even;
+  if (n == parts || length / parts < multiple) return n == parts ? length : even;
   return even / multiple * multiple;
 }
 
@@ -161,6 +162,18 @@ SequenceLayout aligned(const SequenceLayout& layout, std::span<const int64_t> be
   return result;
 }
 
+std::string text_of(const SequenceLayout& layout) {
+  std::string text;
+  for (const std::vector<Run>& own : layout.runs) {
+    text += text.empty() ? "[" : " [";
+    for (const Run& run : own) {
+      text += (&run == own.data() ? "" : ", ") + std::to_string(run.first) + " to " + std::to_string(run.end());
+    }
+    text += "]";
+  }
+  return text;
+}
+
 Tensor rows_of(const Tensor& whole, const SequenceLayout& layout, int rank) {
   require(whole.defined() && whole.rank() == 4, "rows_of", "a tensor (B, H, L, D); found ",
           whole.defined() ? to_string(whole.shape()) : "an undefined one");
@@ -204,16 +217,31 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
 }
 
 Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from, const SequenceLayout& to) {
-  for (const SequenceLayout* layout : {&from, &to}) {
-    layout->check("redistribute");
-    require(layout->ranks() == ranks.size(), "redistribute", "layouts for ", ranks.size(), " ranks; found one for ",
-            layout->ranks());
+  constexpr std::string_view kRedistribute = "redistribute";
+  Facts facts;
+  std::string failure;
+  try {
+    for (const SequenceLayout* layout : {&from, &to}) {
+      layout->check(kRedistribute);
+      require(layout->ranks() == ranks.size(), kRedistribute, "layouts for ", ranks.size(), " ranks; found one for ",
+              layout->ranks());
+    }
+    require(from.length() == to.length(), kRedistribute, "layouts of one length; found ", from.length(), " and ",
+            to.length());
+    require(rows.defined() && rows.rank() == 4 && rows.size(2) == from.rows(ranks.rank()), kRedistribute,
+            "a tensor (B, H, L, D) with ", from.rows(ranks.rank()), " rows; found ",
+            rows.defined() ? to_string(rows.shape()) : "an undefined one");
+    facts.add("function", std::string(kRedistribute));
+    facts.add("batch size", std::to_string(rows.size(0)));
+    facts.add("number of heads", std::to_string(rows.size(1)));
+    facts.add("number of columns", std::to_string(rows.size(3)));
+    facts.add("dtype", std::string(to_string(rows.dtype())));
+    facts.add("layout before", text_of(from));
+    facts.add("layout after", text_of(to));
+  } catch (const Error& error) {
+    failure = error.what();
   }
-  require(from.length() == to.length(), "redistribute", "layouts of one length; found ", from.length(), " and ",
-          to.length());
-  require(rows.defined() && rows.rank() == 4 && rows.size(2) == from.rows(ranks.rank()), "redistribute",
-          "a tensor (B, H, L, D) with ", from.rows(ranks.rank()), " rows; found ",
-          rows.defined() ? to_string(rows.shape()) : "an undefined one");
+  (void)agree(ranks, kRedistribute, facts, failure, 0);
   int64_t sent = 0;
   return redistribute(ranks, rows, from, to, sent);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "heed/distributed_attention.h"
 
@@ -23,6 +24,9 @@ struct OwnedRun {
 // tensor stays one.
 [[nodiscard]] Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from,
                                   const SequenceLayout& to, int64_t& sent);
+
+// As messages write it: "[0 to 10] [10 to 20, 30 to 40]".
+[[nodiscard]] std::string text_of(const SequenceLayout& layout);
 
 // (B, H, L, D) with another L.
 [[nodiscard]] Shape with_rows(Shape shape, int64_t rows);
