@@ -165,6 +165,28 @@ TEST_P(AcrossRanks, WithoutLayoutsTheRowsOfRankZeroComeFirst) {
   expect_same(across_ranks(p, GetParam(), layouts, false), in_one_process(p), "agreed offsets");
 }
 
+TEST_P(AcrossRanks, WriteTheOutputWhereItIsWanted) {
+  const Problem p = plain_problem(2, 4, 2, 301, 517, 8);
+  const AttentionLayouts layouts{.queries = SequenceLayout::zig_zag(301, GetParam()),
+                                 .keys = SequenceLayout::contiguous(517, GetParam())};
+  const Tensor whole = in_one_process(p).output;
+  run_in_process(GetParam(), [&](Communicator& own) {
+    Problem part = part_of(p, layouts, own.rank());
+    const int64_t rows = part.q.size(2);
+    const Tensor memory = Tensor::zeros({2, 4, rows + 2, 8});  // with a row around the output that stays 0
+    const Tensor output = memory.slice(2, 1, rows + 1);
+    part.options.want.output = output;
+    const DistributedAttention found = attention(own, part.q, part.k, part.v, part.options, layouts);
+    EXPECT_EQ(found.output.raw(), output.raw());
+    EXPECT_TRUE(same_bits(output, rows_of(whole, layouts.queries, own.rank())));
+    for (const int64_t row : {int64_t{0}, rows + 1}) {
+      EXPECT_TRUE(same_bits(memory.slice(2, row, row + 1), Tensor::zeros({2, 4, 1, 8})));
+    }
+    const auto backward = attention_backward(own, part.d_out, part.q, part.k, part.v, found, part.options, layouts);
+    EXPECT_TRUE(same_bits(backward.query, rows_of(in_one_process(p).d_query, layouts.queries, own.rank())));
+  });
+}
+
 // A NaN in a key behind the causal mask stays there; one that is attended arrives.
 TEST_P(AcrossRanks, NaNReachesThoseWhoAttendToIt) {
   Problem p = plain_problem(1, 2, 2, 640, 640, 16);
