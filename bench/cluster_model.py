@@ -16,9 +16,9 @@ import math
 MEMORY = 150e9  # bytes a second, a machine of 64 cores
 LATENCY = 40e-6
 POST = 2e-6
-# Multiply-adds and adds a second in f32 while training, of 64 cores: 64 times what a core of a Zen 4 reaches in
-# bench/compare/training.py (7,400 tokens a second of the 10.7-million-weight GPT on two cores), times 0.6 for what
-# 64 cores lose to memory.
+# Floating-point operations a second (a multiply-add counts as two) in f32 while training, of 64 cores: 64 times what a
+# core of a Zen 4 reaches in bench/compare/training.py (7,400 tokens a second of the 10.7-million-weight GPT on two
+# cores), times 0.6 for what 64 cores lose to memory.
 RATE = 64 * 0.6 * 7400 * 6 * 10.7e6 / 2
 
 MODELS = [("`base`, 25,000 pairs of tokens an update", 76.9e6, 50_000), ("`big`, 25,000 pairs", 241.9e6, 50_000),

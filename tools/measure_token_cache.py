@@ -20,7 +20,7 @@ TASKS = ("translation", "language_model", "masked_language_model")
 
 
 def write_text(file, megabytes, seed):
-    """Lines of 3 to 25 words, drawn from 50,000 words with Zipf's law. 64 MB of them are repeated in random order."""
+    """Lines of 3 to 25 words, drawn from 50,000 words with Zipf's law. 64 MB of them are repeated one after the other."""
     if file.exists() and file.stat().st_size >= megabytes * 10**6:
         return
     draw = random.Random(seed)

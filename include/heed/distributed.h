@@ -92,11 +92,16 @@ class Communicator {
   void receive(std::span<std::byte> bytes, int from, Channel channel) { wait(*start_receive(bytes, from, channel)); }
 
   // While it is alive, messages go on although this rank computes and waits for none. MPI moves them only when it is
-  // called, so a thread calls it now and then.
+  // called, so a thread calls it now and then. Scopes may lie inside of each other.
   class ProgressScope {
    public:
-    explicit ProgressScope(Communicator& ranks) : ranks_(ranks) { ranks_.keep_going(true); }
-    ~ProgressScope() { ranks_.keep_going(false); }
+    explicit ProgressScope(Communicator& ranks) : ranks_(ranks) {
+      if (ranks_.progress_scopes_ == 0) ranks_.keep_going(true);
+      ++ranks_.progress_scopes_;
+    }
+    ~ProgressScope() {
+      if (--ranks_.progress_scopes_ == 0) ranks_.keep_going(false);
+    }
     ProgressScope(const ProgressScope&) = delete;
     ProgressScope& operator=(const ProgressScope&) = delete;
 
@@ -151,6 +156,7 @@ class Communicator {
   [[nodiscard]] virtual TransferPtr begin_send(std::span<const std::byte> bytes, int to, int channel) = 0;
   [[nodiscard]] virtual TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) = 0;
 
+  // Where the outermost ProgressScope begins and where it ends.
   virtual void keep_going(bool /*on*/) {}
 
  private:
@@ -178,6 +184,7 @@ class Communicator {
   std::vector<std::shared_ptr<const void>> kept_;
   std::vector<int> given_up_;  // ranks
   int exit_status_ = 0;
+  int progress_scopes_ = 0;
 };
 
 // While it is alive, silent peers are waited for longer, or without a limit: around what takes one rank long.

@@ -17,7 +17,9 @@
 // of the keys, so that the softmax states are merged in one order. In the backward pass a unit visits the ranks in the
 // order of their queries, and the sums of its gradients travel with it: each rank adds its tiles of 48 queries.
 //   The rank of a unit's first key holds the unit, and in the backward pass the rank of a tile's first query holds the
-// tile: rows beyond are sent there first. Layouts whose runs begin at multiples of 1536 need none of that.
+// tile: rows beyond are sent there first. Layouts whose runs begin at multiples of 1536 need none of that, unless the
+// last run has 1 to 16 positions: where L % 48 is 1 to 16, the last tile begins 16 positions before the last multiple
+// of 48.
 //
 // Bytes. With B = 1, P ranks with equal parts, no masks, sizes that are multiples of 16, numbers of `e` bytes:
 //   forward:  a rank sends S Hkv (D + Dv) (P - 1) / P numbers of e bytes, as in any ring: 2 S Hkv D (P - 1) / P where
@@ -30,16 +32,20 @@
 // Balance. With a causal mask the last rank of contiguous() has twice an even share of the work. zig_zag() gives all
 // ranks the same, but not at the same time: units come in the order of the keys, and no rank runs far ahead. The pass
 // takes up to 1.5 times an even share, with striped() and n runs a rank up to (n + 1) / n. In the backward pass a unit
-// visits every run, so n runs a rank send n times as much; for the forward pass alone they cost nothing.
+// visits every run, so n runs a rank send n times as much. In the forward pass more runs send nothing more. But runs of
+// queries should have 48 positions or more: a shorter run takes the memory, and up to the time, of 48.
 //
 // Memory of a rank beside its tensors: Dv + 3 floats a query and head in the forward pass, D in the backward pass, and
 // at most six units of keys and values (in the backward pass for each of its runs, and with the sums of their
-// gradients). Where rows had to be sent to align the layouts, one copy of those tensors. So memory is linear in
-// (L + S) / P: nothing of length L or S is made.
+// gradients). Where rows have to be sent to align the layouts, a copy of those tensors, and until a tensor's rows have
+// arrived those that are sent: up to a second copy of it. All this is linear in (L + S) / P. What has the length of the
+// whole sequence are lists: of 8 bytes for each 48 queries, and of 36 bytes for each 512 keys, in the backward pass 40
+// more for each run of the rank.
 //
 // All ranks call the same function with the same options, each with its own rows. Shapes and options are compared
-// before anything is computed; where they differ, all ranks throw the same Error. Threads as for attention(); one call
-// at a time with one Communicator.
+// before anything is computed; where they differ, all ranks throw the same Error. A score function is compared by its
+// table and by what it returns, to six digits, for some scores and pairs. Threads as for attention(). One call at a
+// time with one Communicator.
 #pragma once
 
 #include <cstdint>
@@ -83,6 +89,7 @@ struct SequenceLayout {
 // The rows of a rank, cut out of axis 2 of a whole tensor (B, H, L, D). A copy.
 [[nodiscard]] Tensor rows_of(const Tensor& whole, const SequenceLayout& layout, int rank);
 // The rows (axis 2) of a tensor (B, H, L, D) that lies in layout `from`, moved to layout `to`: for all ranks together.
+// Shapes, dtypes and layouts are compared before anything is sent; where they differ, all ranks throw the same Error.
 [[nodiscard]] Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from,
                                   const SequenceLayout& to);
 

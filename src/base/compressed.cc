@@ -57,7 +57,7 @@ struct ByteStream::Gzip {
   bool ended = false;
 };
 
-ByteStream::ByteStream(const Path& file, std::string_view function) : file_(file, function), function_(function) {
+ByteStream::ByteStream(const Path& file, std::string_view function) : file_(file, function) {
   char start[2] = {};
   if (file_.size() >= 2) file_.read_at(0, start, 2);
   if (is_gzip({start, 2})) gzip_ = std::make_unique<Gzip>(function);
@@ -117,7 +117,9 @@ int64_t ByteStream::read_gzip(std::span<char> out) {
 }
 
 void ByteStream::skip_to(int64_t position) {
-  if (position < position_) file_.fail("a later byte than " + std::to_string(position_) + " to go on at");
+  if (position < position_) {
+    file_.fail("a byte from " + std::to_string(position_) + " on to go on at; found " + std::to_string(position));
+  }
   if (!gzip_) {
     if (position > file_.size()) file_.fail("byte " + std::to_string(position) + " of the text; it is shorter");
     position_ = position;

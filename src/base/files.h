@@ -113,7 +113,7 @@ void sync_folder(const Path& folder, std::string_view function);
 
 // zlib's CRC-32: finds every single flipped bit and every burst up to 32 bits.
 [[nodiscard]] uint32_t crc32(std::string_view bytes, uint32_t before = 0);
-// The CRC-32 of two runs of bytes one after the other, from that of each and the length of the second.
+// The CRC-32 of two runs of bytes one after the other, from their two CRC-32s and the length of the second.
 [[nodiscard]] uint32_t crc32_of_both(uint32_t first, uint32_t second, int64_t second_bytes);
 
 // Size and CRC-32 of a file, to be compared with what was written down when it was made.
@@ -135,8 +135,8 @@ class ByteStream {
   ByteStream& operator=(const ByteStream&) = delete;
 
   [[nodiscard]] const InputFile& file() const { return file_; }
-  // Fills `out` as far as there is something; 0 bytes is the end. Throws Error where gzip data is damaged, or is larger
-  // than 200 times the file.
+  // Fills `out` as far as there is something; 0 bytes is the end. Throws Error where gzip data is damaged, or gives
+  // more than 2^28 bytes plus 200 times the file.
   [[nodiscard]] int64_t read(std::span<char> out);
   // Moves on to the byte `position` of the contents, which must not lie behind.
   void skip_to(int64_t position);
@@ -146,7 +146,6 @@ class ByteStream {
   [[nodiscard]] int64_t read_gzip(std::span<char> out);
 
   InputFile file_;
-  std::string function_;
   int64_t position_ = 0;
   struct Gzip;
   std::unique_ptr<Gzip> gzip_;  // none: a plain file

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <system_error>
 #include <utility>
@@ -13,6 +14,12 @@
 #include "heed/error.h"
 
 namespace heed::files {
+namespace {
+
+// Linux cuts a larger request to what the disk takes at once, often to 128 KB, and forgets the rest.
+constexpr int64_t kRequest = int64_t{1} << 17;
+
+}  // namespace
 
 MappedFile::MappedFile(std::filesystem::path file, std::string_view function)
     : path_(std::move(file)), function_(function) {
@@ -31,7 +38,8 @@ MappedFile::MappedFile(std::filesystem::path file, std::string_view function)
     fail("a file that can be mapped into memory; " + std::generic_category().message(error));
   }
   data_ = static_cast<const char*>(mapped);
-  // Sentences are read here and there: reading ahead would fetch what nobody asks for.
+  // Sentences are read here and there: reading ahead would fetch what nobody asks for. Before bytes are read in order,
+  // will_read() fetches them.
   (void)::madvise(mapped, static_cast<size_t>(size_), MADV_RANDOM);
 }
 
@@ -45,6 +53,14 @@ void MappedFile::check() const {
   if (::fstat(descriptor_, &info) != 0 || info.st_size != size_) {
     fail("a file that keeps its size, " + std::to_string(size_) + " bytes, while it is read; found " +
          std::to_string(info.st_size));
+  }
+}
+
+void MappedFile::will_read(int64_t begin, int64_t bytes) const {
+  const int64_t end = std::min(begin + bytes, size_);
+  if (begin >= end) return;
+  for (int64_t at = begin / kRequest * kRequest; at < end; at += kRequest) {  // from the beginning of a page
+    (void)::madvise(const_cast<char*>(data_) + at, static_cast<size_t>(std::min(kRequest, end - at)), MADV_WILLNEED);
   }
 }
 

@@ -9,7 +9,8 @@
 namespace heed::files {
 
 // A regular file, mapped for reading. It stays readable when its name is removed or given to another file. Where
-// another process makes it shorter, reading would end the program (SIGBUS): check() notices before.
+// another process makes it shorter, reading ends the program (SIGBUS). check() notices what happened before it, but not
+// what happens between it and the reading.
 class MappedFile {
  public:
   // `function` is named in every message. Refuses what InputFile refuses.
@@ -23,6 +24,9 @@ class MappedFile {
   [[nodiscard]] std::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
   // Throws Error where the file has another size than when it was opened.
   void check() const;
+  // Makes the system fetch the bytes [begin, begin + bytes), as far as the file has them. To be called before they are
+  // read in order: otherwise each page is fetched alone, when it is touched.
+  void will_read(int64_t begin, int64_t bytes) const;
   // The pages that were read no longer count as memory of this process. They are fetched again when they are read.
   void release() const;
   [[noreturn]] void fail(std::string_view what) const;

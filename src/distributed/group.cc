@@ -1,5 +1,6 @@
 // Some of the ranks, numbered anew.
 #include <algorithm>
+#include <optional>
 
 #include "heed/distributed.h"
 
@@ -28,7 +29,13 @@ class Group : public Communicator {
   TransferPtr begin_receive(std::span<std::byte> bytes, int from, int channel) override {
     return all_.start_receive(bytes, members_[static_cast<size_t>(from)], Channel(channel));
   }
-  void keep_going(bool on) override { all_.keep_going(on); }
+  void keep_going(bool on) override {
+    if (on) {
+      progress_.emplace(all_);
+    } else {
+      progress_.reset();
+    }
+  }
 
  private:
   // A failure of any rank ends the work of all.
@@ -40,6 +47,7 @@ class Group : public Communicator {
 
   Communicator& all_;
   std::vector<int> members_;
+  std::optional<ProgressScope> progress_;  // of `all_`, where this group has one
 };
 
 std::unique_ptr<Communicator> group(Communicator& all, const std::vector<int>& members) {

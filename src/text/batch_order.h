@@ -19,7 +19,7 @@ class BatchOrder {
   // Fills in the lengths of the sentences from `first` on.
   using Lengths = std::function<void(int64_t first, std::span<int64_t> lengths)>;
   struct Limits {
-    int64_t tokens = 0;  // a longer sentence is a batch of its own, and raises the limit
+    int64_t tokens = 0;  // of a batch; raised, for all batches of the epoch, to the longest sentence
     int64_t sentences = 0;
     uint64_t seed = 0;
     int64_t block = int64_t{1} << 23;

@@ -9,7 +9,7 @@ namespace heed::text {
 
 // 0 .. count-1 in an order drawn by Philox from (seed, stream).
 [[nodiscard]] std::vector<int64_t> permutation(int64_t count, uint64_t seed, uint64_t stream);
-// The same one, of order.size() numbers, in half the memory.
+// The same permutation as 32-bit numbers: half the memory.
 void permutation(std::span<uint32_t> order, uint64_t seed, uint64_t stream);
 
 // Batches of indices of `lengths`, the tokens of each sentence: max(source, target) + 1. Sentences are

@@ -37,7 +37,9 @@ bool LineReader::next(std::string_view& line) {
   size_t end = buffer_.find('\n', at_);
   while (end == std::string::npos) {
     const size_t seen = buffer_.size() - at_;
-    require(static_cast<int64_t>(seen) <= longest_, function_, name_, ", line ", lines_ + 1, ": lines of at most ",
+    // A "\r" here may be half of a line's end, and no byte of the line.
+    const size_t least = seen - (seen > 0 && buffer_.back() == '\r' ? 1 : 0);
+    require(static_cast<int64_t>(least) <= longest_, function_, name_, ", line ", lines_ + 1, ": lines of at most ",
             longest_, " bytes; found a longer one");
     if (!fill()) {
       if (buffer_.empty()) return false;
@@ -60,7 +62,8 @@ bool LineReader::next(std::string_view& line) {
 
 void LineReader::skip_to(int64_t position, int64_t lines) {
   const int64_t ahead = position - this->position();
-  if (ahead >= 0 && ahead <= static_cast<int64_t>(buffer_.size() - at_)) {
+  require(ahead >= 0, function_, name_, ": a byte from ", this->position(), " on to go on at; found ", position);
+  if (ahead <= static_cast<int64_t>(buffer_.size() - at_)) {
     at_ += static_cast<size_t>(ahead);
   } else {
     buffer_.clear();

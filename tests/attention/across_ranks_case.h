@@ -2,6 +2,7 @@
 #pragma once
 
 #include "attention/attention_case.h"
+#include "base/message.h"
 #include "heed/distributed_attention.h"
 
 namespace heed::testing {
@@ -80,6 +81,27 @@ inline AttentionLayouts random_layouts(Random& random, const Problem& p, int ran
   layouts.keys =
       p.q.size(2) == p.k.size(2) && random.chance(0.7) ? layouts.queries : random_layout(random, p.k.size(2), ranks);
   return layouts;
+}
+
+inline Problem plain_problem(int64_t B, int64_t H, int64_t Hkv, int64_t L, int64_t S, int64_t D) {
+  Random random(5);
+  return {random.tensor({B, H, L, D}),
+          random.tensor({B, Hkv, S, D}),
+          random.tensor({B, Hkv, S, D}),
+          random.tensor({B, H, L, D}),
+          {}};
+}
+
+inline AttentionLayouts same_layouts(const SequenceLayout& layout) { return {.queries = layout, .keys = layout}; }
+
+// What f says on each rank.
+inline std::vector<std::string> messages_of_ranks(int ranks, const std::function<void(distributed::Communicator&)>& f) {
+  std::vector<std::string> messages(static_cast<size_t>(ranks));
+  distributed::run_in_process(ranks, [&](distributed::Communicator& own) {
+    own.set_timeout(20);  // ranks that do not notice wait for each other
+    messages[static_cast<size_t>(own.rank())] = message_of([&] { f(own); });
+  });
+  return messages;
 }
 
 }  // namespace heed::testing

@@ -11,13 +11,16 @@ using testing::close;
 using testing::Everything;
 using testing::in_one_process;
 using testing::KeepSettings;
+using testing::messages_of_ranks;
 using testing::part_of;
+using testing::plain_problem;
 using testing::Problem;
 using testing::random_case;
 using testing::random_layout;
 using testing::random_layouts;
 using testing::RandomCase;
 using testing::same_bits;
+using testing::same_layouts;
 
 // The rows of all ranks put together.
 Tensor whole_of(const std::vector<Tensor>& parts, const SequenceLayout& layout) {
@@ -143,17 +146,6 @@ TEST_P(AcrossRanks, HasTheBitsOfOneProcessOnEveryInstructionSet) {
   }
 }
 
-Problem plain_problem(int64_t B, int64_t H, int64_t Hkv, int64_t L, int64_t S, int64_t D) {
-  testing::Random random(5);
-  return {random.tensor({B, H, L, D}),
-          random.tensor({B, Hkv, S, D}),
-          random.tensor({B, Hkv, S, D}),
-          random.tensor({B, H, L, D}),
-          {}};
-}
-
-AttentionLayouts same_layouts(const SequenceLayout& layout) { return {.queries = layout, .keys = layout}; }
-
 TEST_P(AcrossRanks, ScoreFunctionsSeePositionsOfTheWholeSequence) {
   Problem p = plain_problem(1, 4, 2, 700, 700, 16);
   testing::Random random(3);
@@ -166,12 +158,33 @@ TEST_P(AcrossRanks, ScoreFunctionsSeePositionsOfTheWholeSequence) {
 
 TEST_P(AcrossRanks, WithoutLayoutsTheRowsOfRankZeroComeFirst) {
   const Problem p = plain_problem(2, 2, 1, 301, 517, 8);
-  testing::Random random(8);
   std::vector<int64_t> queries(static_cast<size_t>(GetParam()), 301 / GetParam());
   queries[0] += 301 % GetParam();
   const AttentionLayouts layouts{.queries = SequenceLayout::of_lengths(queries),
                                  .keys = SequenceLayout::contiguous(517, GetParam())};
   expect_same(across_ranks(p, GetParam(), layouts, false), in_one_process(p), "agreed offsets");
+}
+
+TEST_P(AcrossRanks, WriteTheOutputWhereItIsWanted) {
+  const Problem p = plain_problem(2, 4, 2, 301, 517, 8);
+  const AttentionLayouts layouts{.queries = SequenceLayout::zig_zag(301, GetParam()),
+                                 .keys = SequenceLayout::contiguous(517, GetParam())};
+  const Tensor whole = in_one_process(p).output;
+  run_in_process(GetParam(), [&](Communicator& own) {
+    Problem part = part_of(p, layouts, own.rank());
+    const int64_t rows = part.q.size(2);
+    const Tensor memory = Tensor::zeros({2, 4, rows + 2, 8});  // with a row around the output that stays 0
+    const Tensor output = memory.slice(2, 1, rows + 1);
+    part.options.want.output = output;
+    const DistributedAttention found = attention(own, part.q, part.k, part.v, part.options, layouts);
+    EXPECT_EQ(found.output.raw(), output.raw());
+    EXPECT_TRUE(same_bits(output, rows_of(whole, layouts.queries, own.rank())));
+    for (const int64_t row : {int64_t{0}, rows + 1}) {
+      EXPECT_TRUE(same_bits(memory.slice(2, row, row + 1), Tensor::zeros({2, 4, 1, 8})));
+    }
+    const auto backward = attention_backward(own, part.d_out, part.q, part.k, part.v, found, part.options, layouts);
+    EXPECT_TRUE(same_bits(backward.query, rows_of(in_one_process(p).d_query, layouts.queries, own.rank())));
+  });
 }
 
 // A NaN in a key behind the causal mask stays there; one that is attended arrives.
@@ -291,15 +304,6 @@ TEST(AcrossRanksMemory, IsLinearInThePartOfARank) {
 
 // ---- What is refused
 
-std::vector<std::string> messages_of_ranks(int ranks, const std::function<void(Communicator&)>& f) {
-  std::vector<std::string> messages(static_cast<size_t>(ranks));
-  run_in_process(ranks, [&](Communicator& own) {
-    own.set_timeout(20);  // ranks that do not notice wait for each other
-    messages[static_cast<size_t>(own.rank())] = testing::message_of([&] { f(own); });
-  });
-  return messages;
-}
-
 // Calls attention() with `change` made on rank 1 alone; expects `text` on all three ranks.
 void expect_noticed(const std::string& text, const std::function<void(Problem&, AttentionLayouts&)>& change,
                     bool backward = false) {
@@ -364,7 +368,7 @@ TEST(AcrossRanksErrors, AllRanksNoticeWhatDoesNotFitOnOne) {
                  [](Problem& p, AttentionLayouts&) {
                    p.options.mask = Tensor::zeros({10, 10}, DType::boolean);
                  });
-  expect_noticed("query_documents of shape (2, 10)", [](Problem& p, AttentionLayouts&) {
+  expect_noticed("query_documents of shape (B, L) = (2, 10); found (2, 30)", [](Problem& p, AttentionLayouts&) {
     p.options.query_documents = Tensor::zeros({2, 30}, DType::i32);
     p.options.key_documents = Tensor::zeros({2, 10}, DType::i32);
   });
@@ -422,6 +426,8 @@ TEST(SequenceLayouts, CoverTheSequenceOnce) {
   EXPECT_EQ(z.runs[2], (std::vector<distributed::Run>{{4, 4}}));
   EXPECT_EQ(SequenceLayout::striped(12, 3, 2).runs[2], (std::vector<distributed::Run>{{4, 2}, {10, 2}}));
   EXPECT_EQ(SequenceLayout::contiguous(5000, 3, 1536).runs[1][0].first, 1536);
+  // A multiple of which there are not enough positions, however large.
+  EXPECT_EQ(SequenceLayout::contiguous(100, 2, INT64_MAX / 2 + 1), SequenceLayout::contiguous(100, 2));
 }
 
 TEST(SequenceLayouts, RowsMoveFromOneToAnother) {

@@ -1,13 +1,19 @@
 // Reading refuses what is not a plain file, writing is all or nothing.
 #include "base/files.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <zlib.h>
 
+#include <algorithm>
+#include <chrono>
 #include <csignal>
+#include <thread>
 
 #include "base/mapped_file.h"
 #include "base/scratch.h"
@@ -180,8 +186,51 @@ TEST(ByteStream, GivesAPlainFileAndAllMembersOfAGzipFile) {
       std::string part(10, '\0');
       EXPECT_EQ(stream.read(part), 10);
       EXPECT_EQ(part, long_text.substr(static_cast<size_t>(begin), 10));
-      expect_error([&] { stream.skip_to(begin); }, "a later byte");
+      expect_error([&] { stream.skip_to(begin); },
+                   "a byte from " + std::to_string(begin + 10) + " on to go on at; found " + std::to_string(begin));
       expect_error([&] { stream.skip_to(int64_t{1} << 40); }, "it is shorter");
+    }
+  }
+}
+
+// A gzip member of `bytes` bytes in which everything is stored, and what it holds.
+std::pair<std::string, std::string> stored_member(size_t bytes) {
+  constexpr size_t kMost = 65535, kAround = 10 + 8, kOfABlock = 5;
+  const size_t blocks = (bytes - kAround + kMost + kOfABlock - 1) / (kMost + kOfABlock);
+  std::string text;
+  while (text.size() < bytes - kAround - blocks * kOfABlock) text += static_cast<char>('a' + text.size() % 23);
+  const auto little_endian = [](uint64_t number, int count) {
+    std::string digits;
+    for (int i = 0; i < count; ++i) digits += static_cast<char>(number >> (8 * i) & 255);
+    return digits;
+  };
+  std::string member = test::from_hex(
+      "1f8b080000000000"
+      "00ff");
+  for (size_t at = 0; at < text.size(); at += kMost) {
+    const std::string block = text.substr(at, kMost);
+    member += static_cast<char>(at + kMost >= text.size());  // the last block
+    member += little_endian(block.size(), 2) + little_endian(~block.size(), 2) + block;
+  }
+  return {member + little_endian(crc32(text), 4) + little_endian(text.size(), 4), text};
+}
+
+// A gzip file is read in blocks of 2^18 bytes: of the two bytes that begin a member, one may lie in the next block.
+TEST(ByteStream, FindsAMemberThatBeginsAtTheEndOfABlock) {
+  const Scratch scratch;
+  constexpr size_t kBlock = size_t{1} << 18;
+  for (size_t size = kBlock - 2; size <= kBlock + 1; ++size) {
+    const auto [member, text] = stored_member(size);
+    ASSERT_EQ(member.size(), size);
+    for (const size_t read : {size_t{1000}, kBlock, 2 * kBlock}) {
+      EXPECT_TRUE(stream_of(scratch.file("f", member + gzipped("world")), read) == text + "world") << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member + member), read) == text + text) << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member + "\x1f"
+                                                       "x"),
+                            read) == text)
+          << size;  // padding
+      EXPECT_TRUE(stream_of(scratch.file("f", member + "\x1f"), read) == text) << size;
+      EXPECT_TRUE(stream_of(scratch.file("f", member), read) == text) << size;
     }
   }
 }
@@ -228,6 +277,41 @@ TEST(MappedFile, GivesTheBytesAndNoticesAnotherSize) {
   EXPECT_EQ(MappedFile(scratch.file("e", ""), "f").bytes(), "");
   expect_error([&] { MappedFile(scratch.path(), "f"); }, "found a folder");
   expect_error([&] { MappedFile(scratch / "none", "f"); }, "No such file");
+}
+
+// How many pages of the mapped bytes the system has in memory.
+size_t pages_in_memory(const MappedFile& mapped) {
+  std::vector<unsigned char> pages((mapped.bytes().size() + 4095) / 4096);
+  EXPECT_EQ(::mincore(const_cast<char*>(mapped.bytes().data()), mapped.bytes().size(), pages.data()), 0);
+  return static_cast<size_t>(std::count_if(pages.begin(), pages.end(), [](unsigned char p) { return (p & 1) != 0; }));
+}
+
+TEST(MappedFile, FetchesWhatWillBeRead) {
+  if (::sysconf(_SC_PAGESIZE) != 4096) GTEST_SKIP() << "pages of 4096 bytes are expected";
+  const Scratch scratch = Scratch::on_disk();
+  constexpr int64_t kBytes = int64_t{3} << 20;
+  const Path file = scratch.file("f", std::string(kBytes, 'x'));
+  const int descriptor = ::open(file.c_str(), O_RDONLY);
+  const bool forgotten = descriptor >= 0 && ::fsync(descriptor) == 0 &&
+                         ::posix_fadvise(descriptor, 0, 0, POSIX_FADV_DONTNEED) == 0 && ::close(descriptor) == 0;
+  const MappedFile mapped(file, "f");
+  if (!forgotten || pages_in_memory(mapped) > 100) GTEST_SKIP() << "the file stays in memory here";
+  EXPECT_EQ(mapped.bytes()[1000], 'x');
+  EXPECT_LT(pages_in_memory(mapped), 200u);  // what was not asked for is not fetched
+  const auto wait_for = [&](size_t pages) {
+    for (int n = 0; n < 1000 && pages_in_memory(mapped) < pages; ++n) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    }
+    return pages_in_memory(mapped);
+  };
+  mapped.will_read(kBytes / 2 + 100, kBytes / 4);
+  EXPECT_GE(wait_for(192), 192u);
+  EXPECT_LT(pages_in_memory(mapped), 700u);
+  mapped.will_read(0, kBytes);
+  EXPECT_EQ(wait_for(768), 768u);
+  mapped.will_read(kBytes - 1, 100);  // as far as the file has them
+  mapped.will_read(kBytes, 100);
+  EXPECT_EQ(mapped.bytes()[kBytes - 1], 'x');
 }
 
 }  // namespace

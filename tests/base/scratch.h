@@ -17,14 +17,9 @@ namespace heed::test {
 // A new empty folder, removed with everything in it.
 class Scratch {
  public:
-  Scratch() {
-    // In memory where there is such a place: ext4 waits for the disk whenever a file is written over (2 ms each).
-    const bool in_memory = ::access("/dev/shm", W_OK | X_OK) == 0;
-    const std::filesystem::path parent = in_memory ? "/dev/shm" : std::filesystem::temp_directory_path();
-    std::string name = (parent / "heed-test-XXXXXX").string();
-    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no scratch folder");
-    path_ = name;
-  }
+  // In memory where there is such a place: ext4 waits for the disk whenever a file is written over (2 ms each).
+  Scratch() : Scratch(::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : std::filesystem::temp_directory_path()) {}
+  [[nodiscard]] static Scratch on_disk() { return Scratch(std::filesystem::temp_directory_path()); }
   ~Scratch() { std::filesystem::remove_all(path_); }
   Scratch(const Scratch&) = delete;
   Scratch& operator=(const Scratch&) = delete;
@@ -43,6 +38,12 @@ class Scratch {
   }
 
  private:
+  explicit Scratch(const std::filesystem::path& parent) {
+    std::string name = (parent / "heed-test-XXXXXX").string();
+    if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no scratch folder");
+    path_ = name;
+  }
+
   std::filesystem::path path_;
 };
 

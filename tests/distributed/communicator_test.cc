@@ -258,6 +258,47 @@ TEST(Delay, HoldsEveryMessageBack) {
   EXPECT_GE(std::chrono::steady_clock::now() - start, std::chrono::milliseconds(50));
 }
 
+// Notes when it is told that messages are to go on, and when not.
+class Noting : public Communicator {
+ public:
+  Noting() : Communicator(0, 1) {}
+  std::string engine() const override { return "none"; }
+  void abort(int /*status*/) override { fail("distributed", "a rank that goes on; found one that was aborted"); }
+  std::vector<bool> notes;
+
+ protected:
+  TransferPtr begin_send(std::span<const std::byte>, int, int) override { return nullptr; }
+  TransferPtr begin_receive(std::span<std::byte>, int, int) override { return nullptr; }
+  void keep_going(bool on) override { notes.push_back(on); }
+};
+
+TEST(ProgressScopes, MayLieInsideOfEachOther) {
+  Noting ranks;
+  {
+    const Communicator::ProgressScope outer(ranks);
+    for (int n = 0; n < 2; ++n) {
+      const Communicator::ProgressScope inner(ranks), innermost(ranks);
+    }
+    EXPECT_EQ(ranks.notes, (std::vector<bool>{true}));  // messages still go on
+  }
+  EXPECT_EQ(ranks.notes, (std::vector<bool>{true, false}));
+  { const Communicator::ProgressScope again(ranks); }
+  EXPECT_EQ(ranks.notes, (std::vector<bool>{true, false, true, false}));
+}
+
+TEST(ProgressScopes, OfAGroupLieInsideOfThoseOfAll) {
+  Noting ranks;
+  const auto alone = group(ranks, {0});
+  {
+    const Communicator::ProgressScope outer(ranks);
+    { const Communicator::ProgressScope inner(*alone); }
+    EXPECT_EQ(ranks.notes, (std::vector<bool>{true}));
+  }
+  EXPECT_EQ(ranks.notes, (std::vector<bool>{true, false}));
+  { const Communicator::ProgressScope of_group(*alone); }
+  EXPECT_EQ(ranks.notes, (std::vector<bool>{true, false, true, false}));
+}
+
 TEST(Launches, AreReadFromTheEnvironment) {
   const std::set<std::string> names = {"OMPI_COMM_WORLD_RANK", "OMPI_COMM_WORLD_SIZE", "PMI_RANK", "PMI_SIZE",
                                        "SLURM_PROCID",         "SLURM_STEP_NUM_TASKS"};

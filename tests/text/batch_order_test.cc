@@ -46,10 +46,13 @@ TEST(BatchOrder, IsBatchesByTokensForWhatFitsOneBlock) {
   }
 }
 
-TEST(BatchOrder, GivesASentenceThatIsTooLongABatchOfItsOwn) {
-  const std::vector<int64_t> lengths = {5, 70, 5, 5};
-  BatchOrder order = order_of(lengths, {.tokens = 20, .seed = 1});
-  EXPECT_EQ(all_batches(order, 0), batches_by_tokens(lengths, 70, 0, 1, 0));
+TEST(BatchOrder, ASentenceThatIsTooLongRaisesTheLimitOfAllBatches) {
+  for (const std::vector<int64_t>& lengths : {std::vector<int64_t>{5, 70, 5, 5}, {30, 30, 70}}) {
+    BatchOrder order = order_of(lengths, {.tokens = 20, .seed = 1});
+    const auto batches = all_batches(order, 0);
+    EXPECT_EQ(batches, batches_by_tokens(lengths, 70, 0, 1, 0));
+    EXPECT_EQ(batches.size(), 2u);  // the long sentence, and all others together: 60 tokens in one case
+  }
 }
 
 TEST(BatchOrder, ManyBlocksHoldEverySentenceOnceWithinTheLimits) {

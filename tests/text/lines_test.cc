@@ -3,6 +3,7 @@
 
 #include "base/scratch.h"
 #include "heed/text.h"
+#include "text/line_reader.h"
 
 namespace heed::text {
 namespace {
@@ -82,6 +83,77 @@ TEST(ReadLines, ReadsGzip) {
   EXPECT_EQ(read_lines(scratch.file("any name", packed)), (std::vector<std::string>{"one", "two"}));
   EXPECT_EQ(read_lines(scratch.file("f", packed + packed)), (std::vector<std::string>{"one", "two", "one", "two"}));
   expect_error([&] { (void)read_lines(scratch.file("f", packed.substr(0, 20))); }, "a whole gzip file");
+}
+
+// The reader's buffer grows by blocks of 2^20 bytes: the end of the line lies before, across or after the end of a
+// block.
+TEST(LineReader, TakesLinesOfAtMostTheLongestLength) {
+  const Scratch scratch;
+  constexpr int64_t kBlock = int64_t{1} << 20;
+  for (const std::string before : {"", "first\n"}) {
+    for (int64_t longest = kBlock - 9; longest <= kBlock + 2; ++longest) {
+      for (const std::string end : {"\n", "\r\n", "", "\r", "\nlast\n", "\r\nlast"}) {
+        const std::string line(static_cast<size_t>(longest), 'x');
+        const auto read = [&](const std::string& text) {
+          LineReader reader(scratch.file("f", before + text + end), longest);
+          std::vector<std::string> lines;
+          for (std::string_view each; reader.next(each);) lines.emplace_back(each);
+          return lines;
+        };
+        std::vector<std::string> expected;
+        if (!before.empty()) expected.emplace_back("first");
+        expected.push_back(line);
+        if (end.ends_with('t') || end.ends_with("t\n")) expected.emplace_back("last");
+        ASSERT_TRUE(read(line) == expected) << before << longest << ::testing::PrintToString(end);
+        for (const char* const one_more : {"x", "\r"}) {  // a "\r" inside of a line is a byte of it
+          if (one_more[0] == '\r' && !end.ends_with("\r\n") && end != "\r") continue;
+          expect_error([&] { (void)read(line + one_more); }, "lines of at most " + std::to_string(longest) + " bytes");
+        }
+      }
+    }
+  }
+}
+
+TEST(LineReader, GoesOnWhereItWas) {
+  const Scratch scratch;
+  std::string text = "\xef\xbb\xbf";
+  for (int64_t i = 0; i < 300000; ++i) text += std::to_string(i) + (i % 3 == 0 ? "\r\n" : "\n");
+  const auto file = scratch.file("f", text);
+  struct Place {
+    int64_t position, lines;
+  };
+  std::vector<Place> places;
+  std::vector<std::string> lines;
+  LineReader reader(file);
+  for (std::string_view line; reader.next(line);) {
+    lines.emplace_back(line);
+    places.push_back({reader.position(), reader.lines()});
+  }
+  ASSERT_EQ(lines.size(), 300000u);
+  EXPECT_EQ(places.back().position, static_cast<int64_t>(text.size()));
+  LineReader again(file);
+  std::string_view line;
+  for (const size_t at : {size_t{0}, size_t{3}, size_t{170000}, size_t{170001}, size_t{299998}}) {
+    again.skip_to(places[at].position, places[at].lines);  // within the buffer, and beyond it
+    EXPECT_EQ(again.position(), places[at].position);
+    ASSERT_TRUE(again.next(line));
+    EXPECT_EQ(line, lines[at + 1]);
+    EXPECT_EQ(again.lines(), static_cast<int64_t>(at) + 2);
+    again.skip_to(again.position(), again.lines());  // stays
+  }
+  EXPECT_FALSE(again.next(line));
+}
+
+TEST(LineReader, DoesNotGoBack) {
+  const Scratch scratch;
+  LineReader reader(scratch.file("f", "one\ntwo\nthree\n"), 100, "g");
+  std::string_view line;
+  ASSERT_TRUE(reader.next(line) && reader.next(line));
+  expect_error([&] { reader.skip_to(3, 0); },
+               "[g] \"" + (scratch / "f").string() + "\": a byte from 8 on to go on at; found 3");
+  ASSERT_TRUE(reader.next(line));  // and stays where it was
+  EXPECT_EQ(line, "three");
+  expect_error([&] { reader.skip_to(1000, 0); }, "byte 1000 of the text; it is shorter");
 }
 
 TEST(ReadLines, ReadsTheSentencePairsOfTheDemo) {

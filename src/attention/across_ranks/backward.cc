@@ -2,7 +2,6 @@
 // gradients travel with it: one process adds the tiles of queries in that order, too.
 #include "attention/across_ranks/units.h"
 
-#include <limits>
 #include <map>
 
 #include "attention/backward/backward.h"
@@ -52,10 +51,6 @@ struct BackwardRows {
   Tensor d_sinks;                  // (B, H, La), or undefined
 };
 
-Tensor empty_rows(const Tensor& like, int64_t rows) {
-  return Tensor::empty({like.size(0), rows, like.size(1), like.size(3)}, like.dtype()).transpose(1, 2);
-}
-
 // The rows of queries that one process adds up together begin here. Where a head does not fill a tile, tiles span
 // heads: all queries are then one block.
 std::vector<int64_t> begins_of_tiles(const AttentionProblem& p) {
@@ -76,18 +71,12 @@ class BackwardRun {
   BackwardRun(const WholeCall& call, const OwnedRun& own, const BackwardRows& rows)
       : call_(call), own_(own), rows_(rows), floats_(kernels::backward_sums_floats(call.problem.size)) {
     const AttentionProblem& p = call.problem;
-    if (p.queries < kernels::kTileQueries) {
-      const Tiling tiling(p.group(), p.queries);
-      for (int64_t n = 0; n < tiling.count(); ++n) tiles_.push_back(tiling[n]);
-    } else {  // first of every head, then second of every head, and so on
-      const Tiling tiling(1, p.queries);
-      for (int64_t n = 0; n < tiling.count(); ++n) {
-        const RowRange tile = tiling[n];
-        if (tile.first < own.run.first || tile.first >= own.run.end()) continue;
-        for (int64_t head = 0; head < p.group(); ++head) {
-          tiles_.push_back({head * own.run.count + tile.first - own.run.first, tile.count});
-        }
-      }
+    const Tiling tiling(p.group(), p.queries);  // of one process
+    for (int64_t n = 0; n < tiling.count(); ++n) {
+      const RowRange tile = tiling[tiling.nth(n)];
+      const int64_t head = tile.first / p.queries, first = tile.first % p.queries - own.run.first;
+      if (first < 0 || first >= own.run.count) continue;
+      tiles_.push_back({head * own.run.count + first, tile.count});
     }
     sums_ = Buffer<float>(call.groups() * tiles() * floats_);
   }
@@ -152,9 +141,9 @@ class BackwardRun {
   bool first_ = true;
 };
 
-// What a rank does with a unit: it is at place `place` of the unit's way. The places are the runs of queries in their
-// order; before the first one the unit's own rank gives it, after the last one that rank takes the sums.
-// A rank does its steps in the order of time = unit + place. What is sent at one time is received at the next one. So
+// What a rank does with a unit. A unit visits the runs of queries in order; these are its places. Its own rank sends it
+// to the first place and receives the sums from the last one.
+//   A rank does its steps in the order of time = unit + place. What is sent at one time is received at the next one. So
 // ranks that wait for what was sent two times ago cannot wait for each other in a circle.
 struct Step {
   int64_t time = 0, place = 0, unit = 0;
@@ -185,6 +174,7 @@ class BackwardAcrossRanks {
   }
 
   void run() {
+    const Communicator::ProgressScope progress(ranks_);
     size_t asked = 0;
     for (const Step& step : steps_) {
       for (; asked < steps_.size() && steps_[asked].time <= step.time + 1; ++asked) ask(steps_[asked]);
@@ -242,12 +232,13 @@ class BackwardAcrossRanks {
 
   void ask(const Step& step) {
     if (step.keys_from >= 0) {
-      keys_in_.push_back(expect(ranks_, units_.empty_message(step.unit), step.keys_from, Channel::keys_values));
+      keys_in_.push_back(
+          TensorMessage::receive(ranks_, units_.empty_message(step.unit), step.keys_from, Channel::keys_values));
     }
     if (step.sums_from >= 0) {
       UnitSums sums(call_.problem, call_.unit(step.unit));
-      TransferPtr transfer = expect(ranks_, sums.tensor, step.sums_from, Channel::sums).transfer;
-      sums_in_.emplace_back(std::move(sums), std::move(transfer));
+      TensorMessage message = TensorMessage::receive(ranks_, sums.tensor, step.sums_from, Channel::sums);
+      sums_in_.emplace_back(std::move(sums), std::move(message));
     }
   }
 
@@ -258,9 +249,9 @@ class BackwardAcrossRanks {
   }
   [[nodiscard]] UnitSums received_sums(const Step& step) {
     if (step.sums_from < 0) return zero_sums(step.unit);
-    auto [sums, transfer] = std::move(sums_in_.front());
+    sums_in_.front().second.wait();
+    UnitSums sums = std::move(sums_in_.front().first);
     sums_in_.pop_front();
-    if (transfer) ranks_.wait(*transfer);
     return sums;
   }
 
@@ -268,8 +259,7 @@ class BackwardAcrossRanks {
     const int home = units_.home(step.unit);
     Tensor message;
     if (step.keys_from >= 0) {
-      if (keys_in_.front().transfer) ranks_.wait(*keys_in_.front().transfer);
-      message = keys_in_.front().tensor;
+      message = keys_in_.front().wait();
       keys_in_.pop_front();
     }
     const bool goes_on = step.place < way_of(step.unit).last;
@@ -306,8 +296,8 @@ class BackwardAcrossRanks {
   std::map<int64_t, BackwardRun> runs_;  // of this rank, by place
   std::vector<Step> steps_;
   Outgoing keys_, sums_;
-  std::deque<Incoming> keys_in_;
-  std::deque<std::pair<UnitSums, TransferPtr>> sums_in_;
+  std::deque<TensorMessage> keys_in_;
+  std::deque<std::pair<UnitSums, TensorMessage>> sums_in_;
 };
 
 // d_sinks summed over the whole batch and sequence, in the order b, i, as sum_sinks() does it. The sums go from run to
@@ -315,31 +305,27 @@ class BackwardAcrossRanks {
 Tensor sum_sinks(Communicator& ranks, const WholeCall& call, const BackwardRows& rows) {
   const AttentionProblem& p = call.problem;
   const std::vector<OwnedRun> runs = ordered_runs(rows.layout);
-  std::vector<double> sums(static_cast<size_t>(p.heads), 0.0);
+  const Tensor sums = Tensor::zeros({p.heads}, DType::f64);
   int at = 0;  // who has the sums
   for (int64_t b = 0; b < p.batch; ++b) {
     for (const OwnedRun& own : runs) {
       if (own.rank != at) {
-        if (ranks.rank() == at) ranks.send(std::as_bytes(std::span(sums)), own.rank, Channel::sums);
-        if (ranks.rank() == own.rank) {
-          ranks.receive(std::as_writable_bytes(std::span(sums)), at, Channel::sums);
-        }
+        if (ranks.rank() == at) TensorMessage::send(ranks, sums, own.rank, Channel::sums).wait();
+        if (ranks.rank() == own.rank) TensorMessage::receive(ranks, sums, at, Channel::sums).wait();
         at = own.rank;
       }
       if (own.rank != ranks.rank()) continue;
       for (int64_t h = 0; h < p.heads; ++h) {
         const kernels::StridedRows<float> row = strided<float>(rows.d_sinks, b, h);
         for (int64_t i = own.first_row; i < own.first_row + own.run.count; ++i) {
-          sums[static_cast<size_t>(h)] += static_cast<double>(row.data[i * rows.d_sinks.stride(2)]);
+          sums.data<double>()[h] += static_cast<double>(row.data[i * rows.d_sinks.stride(2)]);
         }
       }
     }
   }
-  ranks.broadcast(std::as_writable_bytes(std::span(sums)), at);
+  ranks.broadcast(bytes_of_tensor(sums), at);
   const Tensor result = Tensor::empty({p.heads});
-  std::transform(sums.begin(), sums.end(), result.data<float>(), [](double sum) {
-    return sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
-  });
+  round_sums({sums.data<double>(), static_cast<size_t>(p.heads)}, result.data<float>());
   return result;
 }
 
@@ -376,13 +362,14 @@ DistributedGradients attention_backward(Communicator& ranks, const Tensor& d_out
   if (call.bias.each_row) call.bias.tensor = move(call.bias.tensor);
   call.query_documents = move(call.query_documents);
   const int64_t own_rows = rows.layout.rows(ranks.rank());
-  rows.d_query = empty_rows(query, own_rows);
+  rows.d_query = empty_rows(with_rows(query.shape(), own_rows), query.dtype());
   if (options.sinks.defined()) {
     rows.d_sinks = Tensor::empty({call.problem.batch, call.problem.heads, own_rows});
   }
   const UnitStore units(ranks, call, key, value, traffic);
   const int64_t held = units.layout().rows(ranks.rank());
-  const Tensor d_key = empty_rows(key, held), d_value = empty_rows(value, held);
+  const Tensor d_key = empty_rows(with_rows(key.shape(), held), key.dtype());
+  const Tensor d_value = empty_rows(with_rows(value.shape(), held), value.dtype());
   BackwardAcrossRanks(ranks, call, units, rows, d_key, d_value, traffic).run();
   result.query = redistribute(ranks, rows.d_query, rows.layout, given, traffic.alignment);
   result.key = redistribute(ranks, d_key, units.layout(), call.layouts.keys, traffic.alignment);

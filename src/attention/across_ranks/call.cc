@@ -1,6 +1,8 @@
 #include "attention/across_ranks/call.h"
 
-#include <bit>
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "attention/across_ranks/agreement.h"
 #include "base/sha256.h"
@@ -28,18 +30,6 @@ std::string exact(float number) {
   return text;
 }
 
-std::string text_of(const SequenceLayout& layout) {
-  std::string text;
-  for (const std::vector<Run>& own : layout.runs) {
-    text += text.empty() ? "[" : " [";
-    for (const Run& run : own) {
-      text += (&run == own.data() ? "" : ", ") + std::to_string(run.first) + " to " + std::to_string(run.end());
-    }
-    text += "]";
-  }
-  return text;
-}
-
 std::string text_of(const Causal& causal) {
   if (!causal.enabled()) return "none";
   const int64_t a = causal.offset_for(0, 0), b = causal.offset_for(0, 1);
@@ -47,11 +37,9 @@ std::string text_of(const Causal& causal) {
 }
 
 Tensor with_four_axes(const Tensor& tensor) {
-  Shape shape, strides;
-  for (int axis = tensor.rank(); axis < 4; ++axis) shape.push_back(1), strides.push_back(0);
-  for (int axis = 0; axis < tensor.rank(); ++axis) {
-    shape.push_back(tensor.size(axis)), strides.push_back(tensor.stride(axis));
-  }
+  Shape shape;
+  for (int axis = tensor.rank(); axis < 4; ++axis) shape.push_back(1);
+  for (int axis = 0; axis < tensor.rank(); ++axis) shape.push_back(tensor.size(axis));
   return tensor.rank() == 4 ? tensor : tensor.expand(shape);
 }
 
@@ -77,6 +65,39 @@ ScoreRows score_rows(std::string_view function, std::string_view name, const Ten
   return {with_four_axes(tensor), (flags & each) != 0};
 }
 
+// Six digits: processors may differ in the last one of sixteen.
+std::string rounded(double number) {
+  if (number != number) return "NaN";
+  char text[32];
+  std::snprintf(text, sizeof text, "%.6g", std::abs(number) < 1e-6 ? 0.0 : number);
+  return text;
+}
+
+// What a score function makes of a few scores, for a few pairs of the problem. The numbers of its table, which are
+// compared as such, are 0 here; how the function uses them shows in the slope.
+void add_score_results(Facts& facts, const AttentionProblem& p, const Score& score) {
+  if (std::min({p.batch, p.heads, p.queries, p.keys}) == 0) return;
+  const int64_t entries = score.has_table() ? score.table().numel() : 0;
+  constexpr int64_t kPairs = 5;
+  for (int64_t n = 0; n < kPairs; ++n) {
+    const auto place = [&](int64_t count, int64_t step) { return (count - 1) * (n * step % kPairs) / (kPairs - 1); };
+    const int64_t b = place(p.batch, 1), h = place(p.heads, 2), i = place(p.queries, 3), offset = p.score_offset(b);
+    const int64_t near = std::clamp<int64_t>(i + offset - 2 * n + 1, 0, p.keys - 1);
+    for (const int64_t j : {near, place(p.keys, 4)}) {
+      for (const double given : {-3.0, 0.5, 2.0, 5.0, 12.0}) {
+        const score::Evaluated found = score.one(given, nullptr, entries, score::OnePair{h, i, j, offset, b});
+        std::string text = rounded(found.value) + " with slope " + rounded(found.by_score);
+        if (score.has_table()) {
+          text += ", and slope " + rounded(found.by_entry) + " for table element " + std::to_string(found.entry) + ",";
+        }
+        facts.add("result of the score function", text + " for a score of " + rounded(given) + " (sequence " +
+                                                      std::to_string(b) + ", head " + std::to_string(h) + ", query " +
+                                                      std::to_string(i) + ", key " + std::to_string(j) + ")");
+      }
+    }
+  }
+}
+
 Facts facts_of(const AttentionProblem& p, DType dtype, const AttentionLayouts& layouts, std::string_view function,
                const AttentionOptions& o, const kernels::Engine& engine) {
   Facts facts;
@@ -100,6 +121,7 @@ Facts facts_of(const AttentionProblem& p, DType dtype, const AttentionLayouts& l
   facts.add("score function", !o.score.defined()    ? "none"
                               : o.score.has_table() ? "one with a table " + numbers(o.score.table())
                                                     : "one without a table");
+  if (o.score.defined()) add_score_results(facts, p, o.score);
   facts.add("sinks", numbers_or_none(o.sinks));
   facts.add("documents", o.query_documents.defined() ? "given" : "none");
   facts.add("dropout", "rate " + exact(o.dropout.rate) + " with seed " + std::to_string(o.dropout.seed));
@@ -124,14 +146,6 @@ void check_layout(std::string_view function, std::string_view what, const Commun
   const int64_t own = layout.rows(ranks.rank());
   require(own == rows, function, own, " ", what, " on ", ranks.name_of(ranks.rank()), ", as its layout says; found ",
           rows);
-}
-
-void check_documents(std::string_view function, std::string_view name, const Tensor& documents, int64_t batch,
-                     int64_t rows) {
-  require(documents.rank() == 2 && documents.size(0) == batch && documents.size(1) == rows &&
-              documents.dtype() == DType::i32,
-          function, name, " of shape (", batch, ", ", rows, ") in i32; found ", documents.shape(), " in ",
-          documents.dtype());
 }
 
 // (B, 1, rows, 1)
@@ -174,6 +188,7 @@ WholeCall agree_on_call(Communicator& ranks, std::string_view function, const Te
     common.mask = common.bias = common.query_documents = common.key_documents = common.want.output = Tensor();
     AttentionOptions local = common;
     local.key_lengths = Tensor();
+    local.query_documents = options.query_documents, local.key_documents = options.key_documents;
     (void)check_attention(function, query, key, value, local, call.dtype);
     refuse_what_needs_all_keys(function, options);
     call.layouts = layouts;
@@ -194,12 +209,6 @@ WholeCall agree_on_call(Communicator& ranks, std::string_view function, const Te
     q[2] = call.layouts.queries.length();
     call.problem = check_shapes(function, q, k, v, common, call.dtype);
     const AttentionProblem& p = call.problem;
-    require(options.query_documents.defined() == options.key_documents.defined(), function,
-            "both query_documents and key_documents, or neither; found one");
-    if (options.query_documents.defined()) {
-      check_documents(function, "query_documents", options.query_documents, p.batch, mine[0]);
-      check_documents(function, "key_documents", options.key_documents, p.batch, mine[1]);
-    }
     const bool bf16 = call.dtype == DType::bf16;
     call.engine = &(backward ? backward_engine(p, bf16) : forward_engine(p, bf16));
     if (call.engine->whole_groups) call.engine = &kernels::f32_tiles();  // decoding has the same bits

@@ -39,7 +39,7 @@ struct WholeCall {
                                       const AttentionLayouts& layouts, bool backward,
                                       const std::function<void(const AttentionProblem& own)>& more);
 
-// A unit of keys and values, here or on its way. The views may need memory that somebody else keeps.
+// A unit of keys and values, here or on its way. Views: the caller keeps the message alive that they point into.
 struct UnitKeys {
   Run run;
   Tensor key;        // (B, Hkv, count, D)

@@ -95,20 +95,21 @@ constexpr size_t kUnitsOutgoing = 2;  // that it goes on without waiting for
 void pass_units_on(Communicator& ranks, const WholeCall& call, const UnitStore& units, std::vector<ForwardRun>& runs,
                    Traffic& traffic) {
   const std::vector<Stop> stops = stops_of_rank(call, units, ranks.rank());
+  const Communicator::ProgressScope progress(ranks);
   Outgoing outgoing(ranks, Channel::keys_values, traffic.keys_values);
-  std::deque<Incoming> incoming;  // of the stops [n, asked) that receive
+  std::deque<TensorMessage> incoming;  // of the stops [n, asked) that receive
   size_t asked = 0;
   for (size_t n = 0; n < stops.size(); ++n) {
     for (; asked < std::min(n + 1 + kUnitsAhead, stops.size()); ++asked) {
       const Stop& stop = stops[asked];
       if (stop.from < 0) continue;
-      incoming.push_back(expect(ranks, units.empty_message(stop.unit), stop.from, Channel::keys_values));
+      incoming.push_back(
+          TensorMessage::receive(ranks, units.empty_message(stop.unit), stop.from, Channel::keys_values));
     }
     const Stop& stop = stops[n];
     Tensor message;
     if (stop.from >= 0) {
-      if (incoming.front().transfer) ranks.wait(*incoming.front().transfer);
-      message = incoming.front().tensor;
+      message = incoming.front().wait();
       incoming.pop_front();
     } else if (stop.to >= 0) {
       message = units.message_of(stop.unit);
@@ -136,7 +137,7 @@ DistributedAttention attention(Communicator& ranks, const Tensor& query, const T
   const int64_t rows = query.size(2);
   result.output = options.want.output;
   if (!result.output.defined()) {
-    result.output = Tensor::empty({p.batch, rows, p.heads, p.value_size}, call.dtype).transpose(1, 2);
+    result.output = empty_rows({p.batch, p.heads, rows, p.value_size}, call.dtype);
   }
   if (options.want.logsumexp) result.logsumexp = Tensor::empty({p.batch, p.heads, rows});
   const UnitStore units(ranks, call, key, value, result.traffic);

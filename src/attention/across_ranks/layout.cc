@@ -3,6 +3,9 @@
 
 #include <algorithm>
 
+#include "attention/across_ranks/agreement.h"
+#include "attention/across_ranks/messages.h"
+#include "attention/call/call.h"
 #include "heed/error.h"
 
 namespace heed::distributed {
@@ -11,7 +14,7 @@ namespace {
 // Where part n of `parts` begins.
 int64_t begin_of_part(int64_t length, int64_t n, int64_t parts, int64_t multiple) {
   const int64_t even = length / parts * n + length % parts * n / parts;  // length * n / parts, which may overflow
-  if (n == parts || length < parts * multiple) return n == parts ? length : even;
+  if (n == parts || length / parts < multiple) return n == parts ? length : even;
   return even / multiple * multiple;
 }
 
@@ -76,12 +79,12 @@ void copy_rows(const std::vector<Run>& pieces, const Tensor& source, const std::
   }
 }
 
+}  // namespace
+
 Shape with_rows(Shape shape, int64_t rows) {
   shape[2] = rows;
   return shape;
 }
-
-}  // namespace
 
 SequenceLayout SequenceLayout::contiguous(int64_t length, int ranks, int64_t multiple) {
   check_arguments("SequenceLayout::contiguous", length, ranks, multiple);
@@ -159,6 +162,18 @@ SequenceLayout aligned(const SequenceLayout& layout, std::span<const int64_t> be
   return result;
 }
 
+std::string text_of(const SequenceLayout& layout) {
+  std::string text;
+  for (const std::vector<Run>& own : layout.runs) {
+    text += text.empty() ? "[" : " [";
+    for (const Run& run : own) {
+      text += (&run == own.data() ? "" : ", ") + std::to_string(run.first) + " to " + std::to_string(run.end());
+    }
+    text += "]";
+  }
+  return text;
+}
+
 Tensor rows_of(const Tensor& whole, const SequenceLayout& layout, int rank) {
   require(whole.defined() && whole.rank() == 4, "rows_of", "a tensor (B, H, L, D); found ",
           whole.defined() ? to_string(whole.shape()) : "an undefined one");
@@ -176,11 +191,8 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
                     int64_t& sent) {
   if (!rows.defined() || from == to) return rows;
   const auto me = static_cast<size_t>(ranks.rank());
-  const Shape& shape = rows.shape();  // (B, H, L, D), laid out (B, L, H, D) as the results of attention() are
-  const Tensor result =
-      Tensor::empty({shape[0], to.rows(ranks.rank()), shape[1], shape[3]}, rows.dtype()).transpose(1, 2);
-  std::vector<Tensor> messages;  // keeps them until they have arrived
-  std::vector<TransferPtr> sends;
+  const Tensor result = empty_rows(with_rows(rows.shape(), to.rows(ranks.rank())), rows.dtype());
+  std::vector<TensorMessage> sends;
   for (int peer = 0; peer < ranks.size(); ++peer) {
     const std::vector<Run> pieces = common(from.runs[me], to.runs[static_cast<size_t>(peer)]);
     if (pieces.empty()) continue;
@@ -188,35 +200,48 @@ Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayou
       copy_rows(pieces, rows, from.runs[me], result, to.runs[me]);
       continue;
     }
-    messages.push_back(Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype()));
-    copy_rows(pieces, rows, from.runs[me], messages.back(), pieces);
-    if (messages.back().nbytes() == 0) continue;
-    sends.push_back(ranks.start_send(bytes_of_tensor(messages.back()), peer, Channel::keys_values));
-    sent += messages.back().nbytes();
+    const Tensor message = Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype());
+    copy_rows(pieces, rows, from.runs[me], message, pieces);
+    sends.push_back(TensorMessage::send(ranks, message, peer, Channel::keys_values));
+    sent += message.nbytes();
   }
   for (int peer = 0; peer < ranks.size(); ++peer) {
     const std::vector<Run> pieces = common(from.runs[static_cast<size_t>(peer)], to.runs[me]);
     if (pieces.empty() || peer == ranks.rank()) continue;
     const Tensor message = Tensor::empty(with_rows(rows.shape(), count_of(pieces)), rows.dtype());
-    if (message.nbytes() == 0) continue;
-    ranks.receive(bytes_of_tensor(message), peer, Channel::keys_values);
+    TensorMessage::receive(ranks, message, peer, Channel::keys_values).wait();
     copy_rows(pieces, message, pieces, result, to.runs[me]);
   }
-  for (const TransferPtr& each : sends) ranks.wait(*each);
+  for (TensorMessage& each : sends) each.wait();
   return result;
 }
 
 Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from, const SequenceLayout& to) {
-  for (const SequenceLayout* layout : {&from, &to}) {
-    layout->check("redistribute");
-    require(layout->ranks() == ranks.size(), "redistribute", "layouts for ", ranks.size(), " ranks; found one for ",
-            layout->ranks());
+  constexpr std::string_view kRedistribute = "redistribute";
+  Facts facts;
+  std::string failure;
+  try {
+    for (const SequenceLayout* layout : {&from, &to}) {
+      layout->check(kRedistribute);
+      require(layout->ranks() == ranks.size(), kRedistribute, "layouts for ", ranks.size(), " ranks; found one for ",
+              layout->ranks());
+    }
+    require(from.length() == to.length(), kRedistribute, "layouts of one length; found ", from.length(), " and ",
+            to.length());
+    require(rows.defined() && rows.rank() == 4 && rows.size(2) == from.rows(ranks.rank()), kRedistribute,
+            "a tensor (B, H, L, D) with ", from.rows(ranks.rank()), " rows; found ",
+            rows.defined() ? to_string(rows.shape()) : "an undefined one");
+    facts.add("function", std::string(kRedistribute));
+    facts.add("batch size", std::to_string(rows.size(0)));
+    facts.add("number of heads", std::to_string(rows.size(1)));
+    facts.add("number of columns", std::to_string(rows.size(3)));
+    facts.add("dtype", std::string(to_string(rows.dtype())));
+    facts.add("layout before", text_of(from));
+    facts.add("layout after", text_of(to));
+  } catch (const Error& error) {
+    failure = error.what();
   }
-  require(from.length() == to.length(), "redistribute", "layouts of one length; found ", from.length(), " and ",
-          to.length());
-  require(rows.defined() && rows.rank() == 4 && rows.size(2) == from.rows(ranks.rank()), "redistribute",
-          "a tensor (B, H, L, D) with ", from.rows(ranks.rank()), " rows; found ",
-          rows.defined() ? to_string(rows.shape()) : "an undefined one");
+  (void)agree(ranks, kRedistribute, facts, failure, 0);
   int64_t sent = 0;
   return redistribute(ranks, rows, from, to, sent);
 }

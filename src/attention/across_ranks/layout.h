@@ -2,6 +2,7 @@
 #pragma once
 
 #include <span>
+#include <string>
 
 #include "heed/distributed_attention.h"
 
@@ -24,9 +25,10 @@ struct OwnedRun {
 [[nodiscard]] Tensor redistribute(Communicator& ranks, const Tensor& rows, const SequenceLayout& from,
                                   const SequenceLayout& to, int64_t& sent);
 
-// The bytes of a contiguous tensor.
-[[nodiscard]] inline std::span<std::byte> bytes_of_tensor(const Tensor& tensor) {
-  return {static_cast<std::byte*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())};
-}
+// As messages write it: "[0 to 10] [10 to 20, 30 to 40]".
+[[nodiscard]] std::string text_of(const SequenceLayout& layout);
+
+// (B, H, L, D) with another L.
+[[nodiscard]] Shape with_rows(Shape shape, int64_t rows);
 
 }  // namespace heed::distributed

@@ -1,5 +1,7 @@
 #include "attention/across_ranks/units.h"
 
+#include <cstring>
+
 namespace heed::distributed {
 
 UnitStore::UnitStore(Communicator& ranks, const WholeCall& call, const Tensor& key, const Tensor& value,
@@ -32,15 +34,19 @@ UnitKeys UnitStore::none() const {
       {0, 0}, key_.slice(2, 0, 0), value_.slice(2, 0, 0), documents_.defined() ? documents_.slice(2, 0, 0) : Tensor()};
 }
 
-int64_t UnitStore::numbers(const Run& run) const {
-  return call_.groups() * run.count * (call_.problem.size + call_.problem.value_size);
+int64_t UnitStore::bytes_of_rows(const Run& run) const {
+  return call_.groups() * run.count * (call_.problem.size + call_.problem.value_size) * size_of(call_.dtype);
+}
+
+int64_t UnitStore::documents_at(const Run& run) const {
+  const int64_t integer = size_of(DType::i32);
+  return (bytes_of_rows(run) + integer - 1) / integer * integer;
 }
 
 Tensor UnitStore::empty_message(int64_t unit) const {
   const Run run = call_.unit(unit);
-  // Documents are aligned to their size.
-  const int64_t documents = documents_.defined() ? call_.problem.batch * run.count + 1 : 0;
-  return Tensor::empty({numbers(run) * size_of(call_.dtype) + documents * size_of(DType::i32)}, DType::u8);
+  if (!documents_.defined()) return Tensor::empty({bytes_of_rows(run)}, DType::u8);
+  return Tensor::empty({documents_at(run) + call_.problem.batch * run.count * size_of(DType::i32)}, DType::u8);
 }
 
 UnitKeys UnitStore::in_message(const Tensor& message, int64_t unit) const {
@@ -54,44 +60,22 @@ UnitKeys UnitStore::in_message(const Tensor& message, int64_t unit) const {
   };
   UnitKeys keys{run, rows(0, p.size), rows(run.count * p.size, p.value_size), {}};
   if (documents_.defined()) {
-    const int64_t integer = size_of(DType::i32);
-    const int64_t at = (numbers(run) * element + integer - 1) / integer * integer;
-    keys.documents = Tensor::wrap(data + at, {p.batch, 1, run.count, 1}, DType::i32);
+    keys.documents = Tensor::wrap(data + documents_at(run), {p.batch, 1, run.count, 1}, DType::i32);
   }
   return keys;
 }
 
 Tensor UnitStore::message_of(int64_t unit) const {
   Tensor message = empty_message(unit);
-  message.zero();  // the bytes between the values and the documents, too
   const UnitKeys to = in_message(message, unit), from = own(unit);
   to.key.copy_from(from.key);
   to.value.copy_from(from.value);
-  if (documents_.defined()) to.documents.copy_from(from.documents);
+  if (documents_.defined()) {
+    const int64_t end = bytes_of_rows(to.run);  // of the values; what is between them and the documents is sent, too
+    std::memset(static_cast<char*>(message.raw()) + end, 0, static_cast<size_t>(documents_at(to.run) - end));
+    to.documents.copy_from(from.documents);
+  }
   return message;
-}
-
-void Outgoing::send(const Tensor& message, int to, int64_t time) {
-  if (message.nbytes() == 0) return;
-  messages_.push_back({message, ranks_.start_send(bytes_of_tensor(message), to, channel_), time});
-  sent_ += message.nbytes();
-}
-
-void Outgoing::wait_for_first() {
-  ranks_.wait(*messages_.front().transfer);
-  messages_.pop_front();
-}
-void Outgoing::wait_for(int64_t time) {
-  while (!messages_.empty() && messages_.front().time <= time) wait_for_first();
-}
-void Outgoing::wait_until_left(size_t count) {
-  while (messages_.size() > count) wait_for_first();
-}
-void Outgoing::wait_for_all() { wait_until_left(0); }
-
-Incoming expect(Communicator& ranks, const Tensor& into, int from, Channel channel) {
-  if (into.nbytes() == 0) return {into, nullptr};
-  return {into, ranks.start_receive(bytes_of_tensor(into), from, channel)};
 }
 
 }  // namespace heed::distributed

@@ -1,9 +1,8 @@
-// Units of keys and values: those that this rank holds, and their messages.
+// Units of keys and values: those that this rank holds, and what a message of one looks like.
 #pragma once
 
-#include <deque>
-
 #include "attention/across_ranks/call.h"
+#include "attention/across_ranks/messages.h"
 
 namespace heed::distributed {
 
@@ -25,7 +24,9 @@ class UnitStore {
   [[nodiscard]] UnitKeys in_message(const Tensor& message, int64_t unit) const;
 
  private:
-  [[nodiscard]] int64_t numbers(const Run& run) const;  // of keys and values
+  // Bytes of a unit's keys and values, and where its documents begin, which are aligned to their size.
+  [[nodiscard]] int64_t bytes_of_rows(const Run& run) const;
+  [[nodiscard]] int64_t documents_at(const Run& run) const;
 
   const WholeCall& call_;
   SequenceLayout layout_;
@@ -33,38 +34,5 @@ class UnitStore {
   std::vector<int> home_;
   std::vector<int64_t> row_;
 };
-
-// Messages that were sent and must live until they have arrived.
-class Outgoing {
- public:
-  Outgoing(Communicator& ranks, Channel channel, int64_t& sent) : ranks_(ranks), channel_(channel), sent_(sent) {}
-  // `time` never decreases.
-  void send(const Tensor& message, int to, int64_t time);
-  // Waits for all that was sent at `time` or before.
-  void wait_for(int64_t time);
-  void wait_for_all();
-  // Waits until at most `count` are left.
-  void wait_until_left(size_t count);
-
- private:
-  struct Message {
-    Tensor tensor;
-    TransferPtr transfer;
-    int64_t time;
-  };
-  void wait_for_first();
-
-  Communicator& ranks_;
-  Channel channel_;
-  int64_t& sent_;
-  std::deque<Message> messages_;
-};
-
-// A message that was asked for.
-struct Incoming {
-  Tensor tensor;
-  TransferPtr transfer;  // null: nothing to wait for
-};
-[[nodiscard]] Incoming expect(Communicator& ranks, const Tensor& into, int from, Channel channel);
 
 }  // namespace heed::distributed

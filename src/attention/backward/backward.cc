@@ -129,7 +129,7 @@ class BackwardPass {
         std::atomic<int64_t>& next = taken[static_cast<size_t>(group)];
         for (int64_t tile = next.fetch_add(1); tile < tiles_.count(); tile = next.fetch_add(1)) {
           turns.enter(group, tile);
-          run_tile(worker, turns, Task(group, problem_.kv_heads, 1), nth_tile(tile), biased);
+          run_tile(worker, turns, Task(group, problem_.kv_heads, 1), tiles_.nth(tile), biased);
         }
       }
     });
@@ -152,11 +152,6 @@ class BackwardPass {
     double* memory;
   };
 
-  // The order in which the tiles of a group run: the first of every head, then the second of every head, and so on. So
-  // the next group, which may add to the same bias, need not wait for all of this one.
-  [[nodiscard]] int64_t nth_tile(int64_t n) const {
-    return tiles_.count() == heads_ * tiles_a_head_ ? n % heads_ * tiles_a_head_ + n / heads_ : n;
-  }
   // The head of a tile that lies in one head.
   [[nodiscard]] int64_t head_of(const Task& at, int64_t tile) const {
     return at.kv_head * heads_ + tile / tiles_a_head_;
@@ -205,8 +200,8 @@ class BackwardPass {
     gradients.key_end = problem_.keys;
     prefetch_next_group(worker, at);
     for (int64_t n = 0; n < tiles_.count(); ++n) {
-      const int64_t tile = nth_tile(n);
-      const RowRange next = n + 1 < tiles_.count() ? tiles_[nth_tile(n + 1)] : RowRange{0, 0};
+      const int64_t tile = tiles_.nth(n);
+      const RowRange next = n + 1 < tiles_.count() ? tiles_[tiles_.nth(n + 1)] : RowRange{0, 0};
       const auto run = [&] { worker.run(n, tiles_[tile], next); };
       for (const HeadSums& head : head_sums_) {
         head.sums->point_to(gradients, head.memory, problem_, at.b, head_of(at, tile));
@@ -282,6 +277,10 @@ void run_backward(std::span<const BackwardCall> calls, const AttentionGradients&
   for (const SharedSums& sum : sums) sum.finish();
 }
 
+void round_sums(std::span<const double> sums, float* to) {
+  for (const double sum : sums) *to++ = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+}
+
 Tensor sum_sinks(const Tensor& d_sinks) {
   const Tensor sums = Tensor::empty({d_sinks.size(1)});
   for (int64_t h = 0; h < sums.size(0); ++h) {
@@ -290,7 +289,7 @@ Tensor sum_sinks(const Tensor& d_sinks) {
       const float* const rows = strided<float>(d_sinks, b, h).data;
       for (int64_t i = 0; i < d_sinks.size(2); ++i) sum += static_cast<double>(rows[i]);
     }
-    sums.data<float>()[h] = sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
+    round_sums({&sum, 1}, sums.data<float>() + h);
   }
   return sums;
 }
@@ -321,12 +320,9 @@ AttentionGradients run_attention_backward(std::string_view function, const Atten
                {problem.batch, problem.heads, problem.queries}, DType::f32);
   check_wanted(function, problem.options, want);
   AttentionGradients result;
-  const auto empty_like = [](const Tensor& x) {  // (B, H, L, D), laid out as a layer's rows are: (B, L, H, D)
-    return Tensor::empty({x.size(0), x.size(2), x.size(1), x.size(3)}, x.dtype()).transpose(1, 2);
-  };
-  result.query = empty_like(query);
-  result.key = empty_like(key);
-  result.value = empty_like(value);
+  result.query = empty_rows(query.shape(), query.dtype());
+  result.key = empty_rows(key.shape(), key.dtype());
+  result.value = empty_rows(value.shape(), value.dtype());
   if (want.bias) result.bias = Tensor::zeros(problem.options.bias.shape());
   if (want.alibi_slopes) result.alibi_slopes = Tensor::zeros(problem.options.alibi_slopes.shape());
   if (problem.additive.defined()) {  // expanded from (D): one for all heads

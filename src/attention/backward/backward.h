@@ -26,6 +26,9 @@ void check_wanted(std::string_view function, const AttentionOptions& options, co
                                                         const AttentionResult& forward,
                                                         const AttentionWantGradients& want);
 
+// Sums that were added up in double precision, rounded to f32; every NaN becomes the one quiet NaN.
+void round_sums(std::span<const double> sums, float* to);
+
 // d_sinks (B, H, L) summed into (H), in the order b, i.
 [[nodiscard]] Tensor sum_sinks(const Tensor& d_sinks);
 

@@ -1,6 +1,6 @@
 #include "attention/backward/shared_gradients.h"
 
-#include <limits>
+#include "attention/backward/backward.h"
 
 namespace heed {
 namespace {
@@ -124,9 +124,7 @@ void SharedSums::finish() const {
       for (int64_t head = n / entries_; head < heads; head += own_heads) total += sums[head * entries_ + n % entries_];
     }
   }
-  std::transform(totals.begin(), totals.end(), result_.data<float>(), [](double sum) {
-    return sum == sum ? static_cast<float>(sum) : std::numeric_limits<float>::quiet_NaN();
-  });
+  round_sums(totals, result_.data<float>());
 }
 
 }  // namespace heed

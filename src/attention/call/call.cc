@@ -14,6 +14,10 @@ const kernels::Engine& engine_for(const AttentionProblem& problem, bool bf16, bo
 
 }  // namespace
 
+Tensor empty_rows(const Shape& shape, DType dtype) {
+  return Tensor::empty({shape[0], shape[2], shape[1], shape[3]}, dtype).transpose(1, 2);
+}
+
 const kernels::Engine& forward_engine(const AttentionProblem& problem, bool bf16) {
   return engine_for(problem, bf16, false);
 }

@@ -29,6 +29,9 @@ struct BackwardCall : AttentionCall {
   Tensor d_sinks;
 };
 
+// Memory for a result (B, H, rows, columns), laid out as the rows of a layer are: (B, rows, H, columns).
+[[nodiscard]] Tensor empty_rows(const Shape& shape, DType dtype);
+
 // The engine for a forward pass, or a backward pass, of the problem. `bf16`: all tensors of the call are bf16.
 [[nodiscard]] const kernels::Engine& forward_engine(const AttentionProblem& problem, bool bf16);
 [[nodiscard]] const kernels::Engine& backward_engine(const AttentionProblem& problem, bool bf16);

@@ -36,10 +36,11 @@ struct AttentionProblem {
   int64_t value_size = 0;  // Dv
   double scale = 1;
   AttentionOptions options;
-  std::optional<PartOfProblem> part;  // of a piece of a call: options.key_lengths and offset() are the whole call's
-  Tensor additive;                    // (H, D): the weights of additive scores; undefined: dot products
-  Tensor mask;                        // expanded to (B, H, L, S), or undefined
-  Tensor bias;                        // likewise
+  // Set for a part of a larger problem; key_lengths and offset() are then those of the larger problem.
+  std::optional<PartOfProblem> part;
+  Tensor additive;  // (H, D): the weights of additive scores; undefined: dot products
+  Tensor mask;      // expanded to (B, H, L, S), or undefined
+  Tensor bias;      // likewise
 
   // The score functions that are applied before the bias, in order, each with its table as dense f32 (or none); and the
   // same compiled for the instruction set in use.

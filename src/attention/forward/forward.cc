@@ -104,8 +104,7 @@ AttentionResult run_attention(std::string_view function, const AttentionProblem&
   AttentionResult result;
   result.output = want.output;
   if (!result.output.defined()) {
-    const Shape rows{problem.batch, problem.queries, problem.heads, problem.value_size};
-    result.output = Tensor::empty(rows, query.dtype()).transpose(1, 2);
+    result.output = empty_rows({problem.batch, problem.heads, problem.queries, problem.value_size}, query.dtype());
   }
   if (want.logsumexp || tapped) {
     result.logsumexp = Tensor::empty({problem.batch, problem.heads, problem.queries});

@@ -18,6 +18,9 @@ class Tiling {
 
   [[nodiscard]] int64_t count() const { return segments_ * per_segment_; }
   [[nodiscard]] RowRange operator[](int64_t tile) const;
+  // The n-th tile to add to the gradients of keys and values: the first of every head, then the second of every head,
+  // and so on. So the next group, which may add to the same bias, need not wait for all tiles of this one.
+  [[nodiscard]] int64_t nth(int64_t n) const { return n % segments_ * per_segment_ + n / segments_; }
   // Whether every tile lies in one head.
   [[nodiscard]] static bool in_one_head(const AttentionProblem& problem) {
     return problem.group() == 1 || problem.queries >= kernels::kTileQueries;

@@ -91,15 +91,15 @@ struct AttentionGroup {
   uint64_t dropout_seed = 0;
   uint32_t sequence = 0, first_head = 0;  // b, and h of the group's first head: the dropout's counter
   bool single_chunk = false;              // S <= kChunkKeys: no states to merge
-  // The positions of query 0 and key 0 in the whole sequence, for score functions and dropout. Both are 0 unless the
-  // sequence is computed piece by piece, as across ranks. first_key is a multiple of kChunkKeys.
+  // Positions of query 0 and key 0 in the whole sequence; 0 unless the call has only a part of it. Score functions and
+  // dropout count from there. first_key is a multiple of kChunkKeys. Decoding has the whole sequence.
   int64_t first_query = 0, first_key = 0;
 };
 
-// A tile that sees its keys part by part, in their order, in one call for each part: what the parts before have left,
-// and what this one leaves for the next. The last call writes the results, and may have no keys.
+// A tile may be computed in several calls, each with the next part of the keys. `sums` keeps its state between the
+// calls. The last call writes the results; it may have no keys.
 struct TileParts {
-  float* sums = nullptr;  // forward_sums_floats() or backward_sums_floats() of them; null: one call with all keys
+  float* sums = nullptr;  // forward_sums_floats() or backward_sums_floats() of them; not used where one call is all
   bool first = true, last = true;
 };
 

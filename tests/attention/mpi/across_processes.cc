@@ -20,6 +20,8 @@ int differences(distributed::Communicator& ranks, const Problem& p, const Attent
     if (!same_bits(found, rows_of(expected, layout, ranks.rank()))) ++different;
   };
   compare(forward.output, whole.output, layouts.queries);
+  const auto as_column = [](const Tensor& t) { return t.reshape({t.size(0), t.size(1), t.size(2), 1}); };
+  compare(as_column(forward.logsumexp), as_column(whole.logsumexp), layouts.queries);
   compare(backward.query, whole.d_query, layouts.queries);
   compare(backward.key, whole.d_key, layouts.keys);
   compare(backward.value, whole.d_value, layouts.keys);

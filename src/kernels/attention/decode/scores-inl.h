@@ -158,8 +158,8 @@ void modify_scores(const DecodeGroup& g, DecodeBlock& p) {
     if (group.stage_count > 0) {
       HWY_ALIGN int32_t head[kBlockKeys], query[kBlockKeys], key[kBlockKeys];
       std::fill_n(head, kBlockKeys, static_cast<int32_t>(group.first_head) + static_cast<int32_t>(h));
-      std::fill_n(query, kBlockKeys, static_cast<int32_t>(group.first_query + i));
-      for (int64_t j = 0; j < kBlockKeys; ++j) key[j] = static_cast<int32_t>(group.first_key + block.from + j);
+      std::fill_n(query, kBlockKeys, static_cast<int32_t>(i));
+      for (int64_t j = 0; j < kBlockKeys; ++j) key[j] = static_cast<int32_t>(block.from + j);
       score::Block b;
       b.scores = scores;
       b.lines = 1, b.width = padded(block.count);
