@@ -11,6 +11,7 @@ torch.autocast, heed in ops::Precision::bf16 (weights, sums and the optimizer ar
   make && bench/compare/training.py [--rounds 5] [--steps 4] [--threads 2] [--precision bf16]
 """
 import argparse
+import contextlib
 import functools
 import json
 import os
@@ -25,7 +26,11 @@ import peers
 ROOT = peers.ROOT
 
 
-def torch_gpt(autocast):
+# torch_gpt and torch_transformer return a model, a batch (tensors with a row for each sequence, the targets last), the
+# loss of a model on a batch, and the optimizer.
+
+
+def torch_gpt():
     """nanoGPT's model in the configuration above."""
     import torch
     from torch import nn
@@ -59,43 +64,51 @@ def torch_gpt(autocast):
                 x = block(x)
             return self.norm(x) @ self.tokens.weight.T
 
+    def loss(model, ids, targets):
+        return F.cross_entropy(model(ids).view(-1, 65), targets.view(-1))
+
     model = Gpt()
-    ids, targets = torch.randint(0, 65, (12, 256)), torch.randint(0, 65, (12, 256))
-    optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3)
-
-    def step():
-        optimizer.zero_grad(set_to_none=True)
-        with autocast():
-            loss = F.cross_entropy(model(ids).view(-1, 65), targets.view(-1))
-        loss.backward()
-        optimizer.step()
-
-    return step, 12 * 256
+    batch = torch.randint(0, 65, (12, 256)), torch.randint(0, 65, (12, 256))
+    return model, batch, loss, torch.optim.AdamW(model.parameters(), lr=1e-3)
 
 
-def torch_transformer(autocast):
+def torch_transformer():
     """nn.Transformer with embeddings and an output layer."""
     import torch
     from torch import nn
     from torch.nn import functional as F
 
-    model = nn.ModuleDict({
-        "body": nn.Transformer(256, 8, 3, 3, 1024, dropout=0.0, batch_first=True),
-        "source": nn.Embedding(8000, 256), "target": nn.Embedding(8000, 256), "output": nn.Linear(256, 8000, bias=False)})
-    source, target, labels = (torch.randint(4, 8000, (64, 16)) for _ in range(3))
-    mask = nn.Transformer.generate_square_subsequent_mask(16)
-    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    class Transformer(nn.Module):
+        def __init__(self, vocabulary=8000, d=256, length=16):
+            super().__init__()
+            self.body = nn.Transformer(d, 8, 3, 3, 1024, dropout=0.0, batch_first=True)
+            self.source, self.target = nn.Embedding(vocabulary, d), nn.Embedding(vocabulary, d)
+            self.output = nn.Linear(d, vocabulary, bias=False)
+            self.mask = nn.Transformer.generate_square_subsequent_mask(length)
 
+        def forward(self, source, target):
+            return self.output(self.body(self.source(source), self.target(target), tgt_mask=self.mask, tgt_is_causal=True))
+
+    def loss(model, source, target, labels):
+        return F.cross_entropy(model(source, target).view(-1, 8000), labels.view(-1), label_smoothing=0.1)
+
+    model = Transformer()
+    batch = tuple(torch.randint(4, 8000, (64, 16)) for _ in range(3))
+    return model, batch, loss, torch.optim.Adam(model.parameters(), lr=1e-3)
+
+
+MODELS = {"gpt": torch_gpt, "transformer": torch_transformer}
+
+
+def torch_step(model, batch, loss, optimizer, autocast=contextlib.nullcontext):
     def step():
         optimizer.zero_grad(set_to_none=True)
         with autocast():
-            hidden = model["body"](model["source"](source), model["target"](target), tgt_mask=mask, tgt_is_causal=True)
-            logits = model["output"](hidden)
-            loss = F.cross_entropy(logits.view(-1, 8000), labels.view(-1), label_smoothing=0.1)
-        loss.backward()
+            value = loss(model, *batch)
+        value.backward()
         optimizer.step()
 
-    return step, 64 * 16
+    return step
 
 
 def torch_rate(step, tokens, steps):
@@ -130,8 +143,9 @@ def main():
         cpu = next((line.split(":")[1].strip() for line in lines if line.startswith("model name")), "unknown")
     print(f"{cpu}, {arguments.threads} threads, PyTorch {torch.__version__}, {arguments.precision}; medians of {arguments.rounds} rounds")
     print(f"{'model':12} {'heed':>10} {'PyTorch':>10} {'ratio':>7}   target tokens/s")
-    for name, make in (("gpt", torch_gpt), ("transformer", torch_transformer)):
-        step, tokens = make(autocast)
+    for name, make in MODELS.items():
+        model, batch, loss, optimizer = make()
+        step, tokens = torch_step(model, batch, loss, optimizer, autocast), batch[-1].numel()
         torch_rate(step, tokens, 2)  # warm-up
         ours, theirs = [], []
         for _ in range(arguments.rounds):
