@@ -100,6 +100,54 @@ def same_bits(runs):
         expect(text.count("finished after 40 updates") == 1, f"one line that it is finished; found {text}")
 
 
+LANGUAGE_MODEL = """
+task = "language_model"
+train_source = "{0}/text"
+valid_source = "{0}/valid"
+tokenizer = "characters"
+preset = "tiny"
+context = 1700
+batch_sentences = 2
+shards = 2
+context_parallel = 2
+schedule.warmup = 2
+max_updates = 6
+validate_every = 3
+compare_every = 2
+
+[model]
+decoder_layers = 2
+width = 32
+feed_forward = 64
+heads = 2
+dropout = 0.1
+attention_dropout = 0.1
+max_length = 1700
+"""
+
+
+def shared_sequences(runs):
+    """Groups of ranks that share sequences longer than three units of keys; and a change of grid on the way."""
+    recipe = runs.folder / "language_model.toml"
+    recipe.write_text(LANGUAGE_MODEL.format(runs.folder))
+
+    def train(output, ranks, *more):
+        arguments = ["train", "--config", recipe, "--output", runs.folder / output, "--threads", 1, *more]
+        status, text = runs.run([runs.heed, *map(str, arguments)] if ranks == 0 else runs.mpirun(ranks, *arguments))
+        expect(status == 0, text)
+        return weights(runs.folder / output)
+
+    alone = train("sequences-alone", 0)
+    for ranks, more in ((2, ()), (2, ("--context-ranks", 1)), (4, ())):
+        name = f"sequences-{ranks}-{len(more)}"
+        expect(train(name, ranks, *more) == alone, f"{name}: other weights than those of one process")
+    train("sequences-changed", 4, "--max-updates", 3)
+    expect(train("sequences-changed", 2, "--resume")["model.safetensors"] == alone["model.safetensors"],
+           "other weights where 2 processes go on after 4")
+    status, text = runs.run(runs.mpirun(3, "train", "--config", recipe, "--output", runs.folder / "none"))
+    expect(status != 0 and text.count("as many shards as processes, or more; found shards = 2 and 3 processes") == 1, text)
+
+
 def mixed_instruction_sets(runs):
     status, text = runs.run([runs.heed, "info", "--json"])
     isas = json.loads(text)["kernels_available"]
@@ -302,10 +350,10 @@ def made_two_hosts():
     return done.returncode == 0
 
 
-ACROSS_HOSTS = ("same_bits", "silent_rank", "kills")
-TESTS = {"same_bits": same_bits, "mixed_instruction_sets": mixed_instruction_sets, "asked_to_stop": asked_to_stop,
-         "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk, "bar_on_a_terminal": bar_on_a_terminal,
-         "bound_to_cores": bound_to_cores}
+ACROSS_HOSTS = ("same_bits", "shared_sequences", "silent_rank", "kills")
+TESTS = {"same_bits": same_bits, "shared_sequences": shared_sequences, "mixed_instruction_sets": mixed_instruction_sets,
+         "asked_to_stop": asked_to_stop, "silent_rank": silent_rank, "refusals": refusals, "full_disk": full_disk,
+         "bar_on_a_terminal": bar_on_a_terminal, "bound_to_cores": bound_to_cores}
 
 
 def main():
