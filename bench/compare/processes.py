@@ -32,6 +32,12 @@ import time
 
 import peers
 
+sys.path.insert(0, str(peers.ROOT / "bench"))
+import cluster_model  # noqa: E402
+
+TOKENS = {"gpt": 3072, "transformer": 1024}  # of targets, an update
+WEIGHTS = {"gpt": 10.7e6, "transformer": 9.6e6}
+
 COMMON = """
 max_updates = {updates}
 validate_every = 1000000
@@ -114,6 +120,25 @@ def train(arguments, folder, model, way, updates, log):
     return statistics.median(rates), statistics.median(waiting), statistics.median(sent), weights
 
 
+def memory_speed():
+    """Bytes a second that one core reads and writes."""
+    source, target = bytearray(1 << 28), bytearray(1 << 28)
+    seconds = []
+    for _ in range(4):
+        start = time.perf_counter()
+        memoryview(target)[:] = source
+        seconds.append(time.perf_counter() - start)
+    return 2 * len(source) / min(seconds)
+
+
+def predicted(model, way, rates, arguments):
+    """Tokens a second by the model of docs/cluster.md, from what one process with as many threads reaches."""
+    tokens, weights = TOKENS[model], WEIGHTS[model]
+    adam = 4 * weights * 7 / arguments.memory  # the model counts it by itself
+    a_token = 1 / rates[(1, way[1], 1)] - adam / tokens
+    return tokens / cluster_model.seconds(weights, tokens, a_token, way[0], arguments.link * 1e9 / 8, arguments.memory)
+
+
 def peer_version(python):
     """The version of PyTorch, which must have gloo."""
     asked = "import torch; assert torch.distributed.is_available() and torch.distributed.is_gloo_available()"
@@ -176,6 +201,8 @@ def table_line(model, way, results, rates, arguments):
     else:
         label, costs, first = f"torch {way[0]} x {way[1]}", f"{'-':>8} {'-':>8}", arguments.peer[0]
     line = f"{model:12} {label:30} {rates[way]:9,.0f} {rates[way] / rates[first]:8.2f} {costs}"
+    if arguments.link and len(way) == 3 and way[0] > 1:
+        line += f"   predicted {predicted(model, way, rates, arguments):9,.0f}"
     return line + (f" {rates[way] / rates[arguments.peer[0]]:8.2f}" if arguments.peer else "")
 
 
@@ -198,11 +225,16 @@ def main():
                         help="processes x threads x shards")
     parser.add_argument("--peer", type=lambda text: ways_of(text, 2), nargs="?", default=[], const="1x2,2x1",
                         metavar="WAYS", help="PyTorch too; processes x threads (1x2,2x1)")
+    parser.add_argument("--link", type=float, metavar="GBITS", help="print what the model of docs/cluster.md predicts for a "
+                        "link of so many Gbit/s; needs a way of one process, one shard and as many threads")
     parser.add_argument("--heed", default=str(peers.ROOT / "build" / "release" / "bin" / "heed"))
     parser.add_argument("--mpirun", default="mpirun -q --oversubscribe --bind-to none")
     arguments = parser.parse_args()
     if arguments.updates < 6:
         parser.error(f"--updates: at least 6; found {arguments.updates}")
+    if arguments.link:
+        arguments.memory = memory_speed()
+        print(f"one core moves {arguments.memory / 1e9:.1f} GB/s")
     ways, log = [*arguments.ways, *arguments.peer], arguments.updates // 6
     python = peers.python_with_torch() if arguments.peer else None
     version = f"; PyTorch {peer_version(python)}" if arguments.peer else ""

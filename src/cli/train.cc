@@ -217,13 +217,16 @@ int run_train(const TrainCommand& o, Context& context) {
       message(context, train_text(p));
     }
   };
-  const std::string resume_command = mpirun_command(fmt::format("heed train --output {} --resume", o.output));
+  const std::string grid = o.context_ranks > 0 ? fmt::format(" --context-ranks {}", o.context_ranks) : "";
+  const std::string resume_command = mpirun_command(fmt::format("heed train --output {}{} --resume", o.output, grid));
   if (several_processes()) {
     // A new run may be lost before it has written its recipe: what was typed goes on with either.
-    set_way_to_go_on(o.resume ? resume_command : mpirun_command("heed train" + as_typed(o, changes) + " --resume"));
+    set_way_to_go_on(o.resume ? resume_command
+                              : mpirun_command("heed train" + as_typed(o, changes) + grid + " --resume"));
     ranks().set_timeout(o.peer_timeout);
   }
-  const train::Outcome outcome = train::train(recipe, o.output, o.resume, callbacks, ranks(), static_cast<int>(o.context_ranks));
+  const train::Outcome outcome =
+      train::train(recipe, o.output, o.resume, callbacks, ranks(), static_cast<int>(o.context_ranks));
   if (outcome == train::Outcome::interrupted) {
     if (leads()) message(context, "interrupted, and saved; go on with: " + resume_command);
     return interrupted_status();
