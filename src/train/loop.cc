@@ -435,7 +435,6 @@ void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
 // Everything that only the leading process does to the folder.
 Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
              distributed::Communicator& ranks, const Grid& grid) {
-  if (resume) require_begun(folder);
   const RunFolder made(folder);
   try {
     const FolderLock lock(folder);
@@ -478,6 +477,7 @@ Outcome follow(const Recipe& recipe, const fs::path& folder, const Callbacks& ca
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
               distributed::Communicator& ranks, int context_ranks) {
+  if (resume && ranks.rank() == 0) require_begun(folder);  // before what a recipe that is not there would be blamed for
   validate(recipe);
   const Grid grid(recipe, ranks.size(), context_ranks);
   distributed::require_agreement(ranks, "version of heed", distributed::hash_of(HEED_VERSION));
