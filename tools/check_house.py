@@ -21,7 +21,7 @@ RANKS = {
     "models": 6,
     "generate": 7, "inspect": 7,
     "train": 8, "pipelines": 8,
-    "bench": 9, "capi": 9, "python": 9,
+    "bench": 9, "capi": 9, "python": 9, "serve": 9,
     "cli": 10,
 }
 # The folder that each public header belongs to: include/heed/ keeps the rule too. heed.h includes all of them, and

@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"evaluate", "Loss, perplexity and BLEU of a model", add_evaluate_command},
     {"attend", "Attention over arrays from files", add_attend_command},
     {"inspect", "A page that shows a model's attention", add_inspect_command},
+    {"serve", "The live page: see heads, and switch them off", add_serve_command},
     {"average", "The mean of several models", add_average_command},
     {"info", "This machine, or a model and what it costs", add_info_command},
     {"bench", "Measure the kernels against the processor's peak", add_bench_command},

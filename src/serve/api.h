@@ -9,44 +9,36 @@
 #include <string_view>
 #include <vector>
 
+#include "serve/service.h"
+
 namespace heed::serve {
-
-struct Reply {
-  std::string type = "application/json";
-  std::string body;
-};
-
-// Sends one event of a stream. False: nobody listens any more.
-using Send = std::function<bool(std::string_view event, const nlohmann::json& data)>;
 
 class Models;
 
-// Wrong requests are heed::Error. One thread at a time calls an Api (Worker sees to it): what it computes uses all
-// threads that heed may use.
-class Api {
+// Wrong requests are heed::Error; those with another status than 400 are Refused. One thread at a time calls an Api
+// (Worker sees to it): what it computes uses all threads that heed may use.
+class Api : public Service {
  public:
   // Opens the models. Throws Error where one of the folders cannot be served.
   explicit Api(const std::vector<std::filesystem::path>& folders);
-  ~Api();
+  ~Api() override;
 
   // What can be asked for: "models" and "training" by GET, with the query as an object; the others by POST.
   [[nodiscard]] static bool is_known(std::string_view name);
   [[nodiscard]] static bool is_get(std::string_view name);
   [[nodiscard]] static bool is_stream(std::string_view name);
+  [[nodiscard]] Kind kind(std::string_view name) const override {
+    if (!is_known(name)) return Kind::unknown;
+    return is_get(name) ? Kind::get : is_stream(name) ? Kind::stream : Kind::post;
+  }
 
-  [[nodiscard]] Reply call(std::string_view name, const nlohmann::json& request, const std::function<bool()>& stop);
-
-  // A stream in steps, so that several can take turns: each step() computes until the next event is sent. False once
-  // the stream has ended.
-  class Stream {
-   public:
-    virtual ~Stream() = default;
-    [[nodiscard]] virtual bool step(const Send& send) = 0;
-  };
-  [[nodiscard]] std::unique_ptr<Stream> stream(std::string_view name, const nlohmann::json& request);
+  [[nodiscard]] Reply call(std::string_view name, const nlohmann::json& request,
+                           const std::function<bool()>& stop) override;
+  using Stream = Service::Stream;
+  [[nodiscard]] std::unique_ptr<Stream> stream(std::string_view name, const nlohmann::json& request) override;
 
   // The models in one line each, for the terminal.
-  [[nodiscard]] std::vector<std::string> lines() const;
+  [[nodiscard]] std::vector<std::string> lines() const override;
 
  private:
   std::unique_ptr<Models> models_;

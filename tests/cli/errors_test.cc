@@ -41,8 +41,8 @@ TEST(Errors, HintsNameOptionsThatTheCommandHas) {
                                   "[Generator::load] m: a decoder-only model; found an encoder-decoder",
                                   "[train] \"x\": a folder that can be made; Not a directory"};
   int hints = 0;
-  for (const std::string command :
-       {"train", "translate", "generate", "evaluate", "attend", "inspect", "average", "info", "bench", "plot"}) {
+  for (const std::string command : {"train", "translate", "generate", "evaluate", "attend", "inspect", "serve",
+                                    "average", "info", "bench", "plot"}) {
     const std::string help = test::run({"help", command}).out;
     std::vector<std::string> found = {std::string(hint_for_memory("heed " + command))};
     for (const std::string& message : messages) found.emplace_back(hint_for("heed " + command, message));

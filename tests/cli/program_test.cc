@@ -10,8 +10,8 @@
 namespace heed::cli::test {
 namespace {
 
-const std::vector<std::string> kCommands = {"train",   "translate", "generate", "evaluate", "attend",
-                                            "inspect", "average",   "info",     "bench",    "plot"};
+const std::vector<std::string> kCommands = {"train", "translate", "generate", "evaluate", "attend", "inspect",
+                                            "serve", "average",   "info",     "bench",    "plot"};
 
 // One line, beginning with the program's name and the command's.
 void expect_one_line(const Result& r, int status, const std::string& part) {
@@ -325,10 +325,10 @@ TEST(Program, BenchmarksOfAttentionPrintTheirTables) {
 TEST(Program, WithoutItsBenchmarksItSaysHowToGetThem) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"bench"}, {"bench", "attention", "--shape", "1,2,3"}}) {
-    const Result r = run(arguments, {.program = HEED_WITHOUT_BENCH});
+    const Result r = run(arguments, {.program = HEED_BARE});
     expect_one_line(r, 1, "-DHEED_BUILD_BENCH=ON");
   }
-  const Result help = run({"help", "bench"}, {.program = HEED_WITHOUT_BENCH});
+  const Result help = run({"help", "bench"}, {.program = HEED_BARE});
   EXPECT_EQ(help.status, 0);
   EXPECT_NE(help.out.find("built without its benchmarks"), std::string::npos) << help.out;
 }
