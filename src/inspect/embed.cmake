@@ -1,5 +1,5 @@
 # page/*.{html,css,js} become string constants in page_files.h, in the build tree; a change to one configures again.
-# Every page carries them: indentation and the scripts' lines of comments are left out.
+# Every page carries them: indentation, the scripts' lines of comments and the styles' spaces are left out.
 file(GLOB page_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/page/*)
 foreach(file ${page_files})
   get_filename_component(name ${file} NAME)
@@ -9,6 +9,11 @@ foreach(file ${page_files})
     string(REGEX REPLACE "(^|\n)( *//[^\n]*\n)+" "\\1" ${name} "${${name}}")
   endif()
   string(REGEX REPLACE "\n +" "\n" ${name} "${${name}}")
+  if(name MATCHES "_css$")
+    string(REGEX REPLACE "([:,;{]) " "\\1" ${name} "${${name}}")
+    string(REGEX REPLACE ";? }" "}" ${name} "${${name}}")
+    string(REGEX REPLACE " {" "{" ${name} "${${name}}")
+  endif()
 endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/page_files.h.in ${CMAKE_CURRENT_BINARY_DIR}/inspect/page_files.h @ONLY)
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${page_files})

@@ -9,6 +9,18 @@
 #include "page_files.h"
 
 namespace heed::inspect {
+namespace {
+
+// What the offline page and the live one share.
+std::string views() {
+  std::string script;
+  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kWords, page_files::kFocus,
+                                page_files::kMap, page_files::kLines, page_files::kSave, page_files::kMain})
+    script += part;
+  return script;
+}
+
+}  // namespace
 
 std::string make_page(const PageParts& parts) {
   const std::map<std::string_view, std::string> values = {{"title", escape_html(label(parts.title, 200))},
@@ -36,10 +48,7 @@ std::string make_page(const PageParts& parts) {
 }
 
 std::string to_html(const Record& record) {
-  std::string script;
-  for (std::string_view part : {page_files::kModel, page_files::kOverview, page_files::kWords, page_files::kFocus,
-                                page_files::kMap, page_files::kLines, page_files::kSave, page_files::kMain})
-    script += part;
+  const std::string script = views() + std::string(page_files::kOffline);
   const std::string& sentence = record.output.empty() ? record.source : record.output;
   return make_page({.skeleton = page_files::kPage,
                     .title = (sentence.empty() ? record.title : sentence) + " · attention",
@@ -47,6 +56,27 @@ std::string to_html(const Record& record) {
                     .script = script,
                     .record = to_json(record),
                     .drawing = ""});
+}
+
+LivePage live_page() {
+  std::string script = views();
+  for (std::string_view part :
+       {page_files::kLiveApi, page_files::kLiveRun, page_files::kLiveHeads, page_files::kLiveNext,
+        page_files::kLiveBeam, page_files::kLiveExplain, page_files::kLiveLayers, page_files::kLiveExperiments,
+        page_files::kLiveCompare, page_files::kLiveTraining, page_files::kLiveMap, page_files::kLiveTourText,
+        page_files::kLiveTour, page_files::kLiveShare, page_files::kLiveMain})
+    script += part;
+  const std::string style = std::string(page_files::kStyle) + std::string(page_files::kLiveStyle);
+  return {.html = make_page({.skeleton = page_files::kLivePage,
+                             .title = "heed",
+                             .style = style,
+                             .script = script,
+                             .record = "",
+                             .drawing = ""}),
+          .policy = "default-src 'none'; script-src '" + sha256_source(script) + "'; style-src '" +
+                    sha256_source(style) +
+                    "'; connect-src 'self'; img-src data: blob:; base-uri 'none'; form-action 'none'; "
+                    "frame-ancestors 'none'"};
 }
 
 std::string large_page_warning(std::string_view page) {

@@ -18,4 +18,11 @@ struct PageParts {
 // What is put in is not searched for marks again: token text may say "{{script}}".
 [[nodiscard]] std::string make_page(const PageParts& parts);
 
+// The page of `heed serve`: the views of to_html() without a record, and what asks the server for one.
+struct LivePage {
+  std::string html;
+  std::string policy;  // the value of Content-Security-Policy that it is sent with
+};
+[[nodiscard]] LivePage live_page();
+
 }  // namespace heed::inspect

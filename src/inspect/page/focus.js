@@ -4,6 +4,7 @@ const drawHeading = () => {
   const {layer, head} = shown();
   const heading = $('heading');
   heading.textContent = `${longNames[state.part]} \u00b7 ${layerName(state.part, layer)} \u00b7 ${headName(head)}`;
+  hooks.heading?.(heading);
   const {path} = record[state.part][layer];
   if (path) heading.append(make('small', '', label(path, 80)));
   $('mean').setAttribute('aria-pressed', head < 0);
@@ -91,6 +92,7 @@ const drawPoint = () => {
   drawReadout(w, row, column);
   paintMapPoint(row, column);
   paintLinesPoint(row, column);
+  hooks.point?.(row, column);
 };
 const best = (values) =>
   values.map((weight, at) => [weight, at]).filter(([weight]) => weight > 0).sort((a, b) => b[0] - a[0] || a[1] - b[1]).slice(0, 3);

@@ -1,4 +1,4 @@
-// Events, and the address.
+// Events, and what the address says.
 
 const drawFocus = () => {
   const view = drawHeading();
@@ -6,6 +6,7 @@ const drawFocus = () => {
   map = lines = null;
   if (view === 'map') drawMap();
   else drawLines();
+  hooks.focus?.();
   drawPoint();
 };
 const drawAll = () => {
@@ -31,7 +32,7 @@ const lock = (row, column) => {
   const same = state.lockedRow === row && state.lockedColumn === column;
   state.lockedRow = same ? null : row;
   state.lockedColumn = same ? null : column;
-  writeHash();
+  hooks.place?.(place());
   drawPoint();
 };
 const preview = (head) => {
@@ -48,7 +49,7 @@ const select = (part, layer, head) => {
   state.places[part] = {layer: state.layer, head: state.head};
   state.preview = null;
   state.row = state.column = null;
-  writeHash();
+  hooks.place?.(place());
   if (changed) {
     drawLegend();
     drawGrid();
@@ -67,7 +68,7 @@ const isNarrow = () => window.matchMedia('(max-width: 900px)').matches;
 const showFocus = () => isNarrow() && $('stage').scrollIntoView({block: 'nearest'});
 const setView = (view) => {
   state.view = view;
-  writeHash();
+  hooks.place?.(place());
   drawFocus();
 };
 const zoomBy = (factor) => {
@@ -79,17 +80,17 @@ const toggleRelative = () => {
   drawAll();
 };
 
-// The address says what is shown: #cross/2/3 is layer 2, head 3 (from 1); #cross/2/mean; #cross/2/3/row/4 keeps a token;
-// #cross/2/3/view/lines.
-const writeHash = () => {
-  let hash = `#${state.part}/${state.layer + 1}/${state.head < 0 ? 'mean' : state.head + 1}`;
-  if (state.lockedRow !== null) hash += `/row/${state.lockedRow + 1}`;
-  if (state.lockedColumn !== null) hash += `/column/${state.lockedColumn + 1}`;
-  if (state.view === 'lines') hash += '/view/lines';
-  if (hash !== location.hash) history.replaceState(null, '', hash);
+// What is shown, for the address: cross/2/3 is layer 2, head 3 (from 1); cross/2/mean; cross/2/3/row/4 keeps a token;
+// cross/2/3/view/lines.
+const place = () => {
+  let out = `${state.part}/${state.layer + 1}/${state.head < 0 ? 'mean' : state.head + 1}`;
+  if (state.lockedRow !== null) out += `/row/${state.lockedRow + 1}`;
+  if (state.lockedColumn !== null) out += `/column/${state.lockedColumn + 1}`;
+  if (state.view === 'lines') out += '/view/lines';
+  return out;
 };
-const readHash = () => {
-  const [part, layer, head, ...rest] = location.hash.slice(1).split('/');
+const readPlace = (text) => {
+  const [part, layer, head, ...rest] = text.split('/');
   if (!parts.includes(part)) return;
   const at = (text, count) => (/^\d{1,6}$/.test(text || '') && text >= 1 && text <= count ? text - 1 : null);
   const w = record[part][at(layer, record[part].length) ?? 0].weights;
@@ -129,8 +130,10 @@ const moveIn = (box, key) => {
 const kSteps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
 const kKeys = {m: toggleMean, r: toggleRelative, '+': () => zoomBy(1.25), '-': () => zoomBy(0.8), Escape: () => lock(null, null)};
 document.addEventListener('keydown', (event) => {
-  if (event.ctrlKey || event.metaKey || event.altKey) return;
-  const active = document.activeElement, key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  const active = document.activeElement;
+  if (!record || active.matches('input, textarea, select, dialog *')) return;
+  const key = event.key.length === 1 ? event.key.toLowerCase() : event.key;
   if (kSteps[key]) {
     const strip = [$('rows'), $('columns'), $('tabs')].find((box) => box.contains(active));
     if (strip) moveIn(strip, key);
@@ -152,12 +155,12 @@ for (const [id, act] of Object.entries({
 })) {
   $(id).addEventListener('click', act);
 }
-window.addEventListener('hashchange', () => { readHash(); drawAll(); });
-window.addEventListener('resize', drawAll);
-window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', drawAll);
+window.addEventListener('resize', () => record && drawAll());
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => record && drawAll());
 
-Object.assign(state, bestPlace(state.part));
-drawHeader();
-readHash();
-state.lastHead = Math.max(0, state.head);
-drawAll();
+// Shows a record from its most telling head on.
+const openRecord = (next) => {
+  setRecord(next);
+  state.part = ['cross', 'decoder', 'encoder', 'arrays'].find((part) => parts.includes(part));
+  Object.assign(state, bestPlace(state.part));
+};

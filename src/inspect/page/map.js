@@ -17,7 +17,7 @@ const kAngle = 50 * Math.PI / 180;
 const stageRoom = () => {
   const stage = $('stage'), main = document.querySelector('main');
   const padding = parseFloat(getComputedStyle($('focus')).paddingRight);
-  const width = Math.max(200, main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding);
+  const width = Math.max(200, main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding - (hooks.beside?.() ?? 0));
   const narrow = width < 480;
   const below = Math.min(120, $('strips').offsetHeight);
   return {width, narrow, zoom: state.zoom, height: Math.max(narrow ? 420 : 320, window.innerHeight - stage.offsetTop - below - 60)};
@@ -50,13 +50,14 @@ const paintCells = (context, w, g) => {
   context.textBaseline = 'middle';
   context.font = `${Math.min(12, g.cell * 0.32)}px ${family()}`;
   w.forEach((row, i) => row.forEach((weight, j) => {
-    const rgb = colour(weight);
+    const rgb = hooks.cell?.(i, j) ?? colour(weight);
     context.fillStyle = css(rgb);
     context.fillRect(j * g.cell, i * g.cell, g.cell - gap, g.cell - gap);
     if (g.cell < 28) return;
     context.fillStyle = inkOn(rgb);
     context.fillText(cellText(weight), (j + 0.5) * g.cell, (i + 0.5) * g.cell + 0.5);
   }));
+  hooks.cells?.(context, w, g);
 };
 const drawMap = () => {
   const w = current(), room = stageRoom();

@@ -1,12 +1,13 @@
 // The page of a Record (heed/inspect.h): its data, colours and state. The files of this folder are one script, in the order
-// model, overview, words, focus, map, lines, save, main. Token text reaches the page through textContent and setAttribute alone.
+// model, overview, words, focus, map, lines, save, main; then offline, or the live page's live-*.js (src/inspect/page.cc).
+// Token text reaches the page through textContent and setAttribute alone.
 'use strict';
 
-const record = JSON.parse(document.getElementById('record').textContent);
+let record = null;  // setRecord()
+let parts = [];     // the kinds of attention it has
 const $ = (id) => document.getElementById(id);
 const names = {encoder: 'Encoder', decoder: 'Decoder', cross: 'Cross', arrays: 'Attention'};
 const longNames = {encoder: 'Encoder self-attention', decoder: 'Decoder self-attention', cross: 'Cross-attention', arrays: 'Attention'};
-const parts = ['encoder', 'decoder', 'cross', 'arrays'].filter((part) => record[part].length > 0);
 const kLongestLines = 64;  // tokens on a side beyond which lines are only a tangle
 
 // ---- Small things ------------------------------------------------------------------------------------------------
@@ -103,7 +104,7 @@ const inkOn = (rgb) => (luminance(rgb) < 0.179 ? '#ffffff' : '#000000');  // whe
 
 // ---- What is shown -----------------------------------------------------------------------------------------------
 const state = {
-  part: ['cross', 'decoder', 'encoder', 'arrays'].find((part) => parts.includes(part)),
+  part: null,
   layer: 0, head: 0,             // head -1: the mean
   lastHead: 0,
   places: {},                    // of each tab: the head that was shown last
@@ -113,7 +114,9 @@ const state = {
   lockedRow: null, lockedColumn: null,
   view: 'map', zoom: 1,
 };
-const rowTokens = (part) => (part === 'encoder' ? record.source_tokens : record.target_tokens);
+// What the live page adds to the views: functions by name, called where they are there.
+const hooks = {};
+const rowTokens = (part) => (part === 'encoder' ? record.source_tokens : record.row_tokens ?? record.target_tokens);
 const columnTokens = (part) => (part === 'decoder' ? record.target_tokens : record.source_tokens);
 const said = (part) => (part === 'encoder' ? [] : record.output_tokens);
 const isSelf = (part) => part === 'encoder' || part === 'decoder';
@@ -130,7 +133,7 @@ const weightsOf = (part, layer, head) => {
   }
   return means.get(key);
 };
-const current = () => weightsOf(state.part, shown().layer, shown().head);
+const current = () => (!state.preview && hooks.weights?.()) || weightsOf(state.part, shown().layer, shown().head);
 // The head a tab opens on: the first of the largest scores (telling_scores() of heed/inspect.h has the formula).
 const bestPlace = (part) => {
   let best = {layer: 0, head: 0, score: 0};
@@ -146,6 +149,12 @@ const scoreOf = (part, layer, head) => record.telling[part][layer].at(head);  //
 const kManyColumns = 48;
 const isRelative = () => state.relative ?? columnTokens(state.part).length > kManyColumns;
 const strongestOf = new Map();
+const setRecord = (next) => {
+  record = next;
+  parts = ['encoder', 'decoder', 'cross', 'arrays'].filter((part) => record[part].length > 0);
+  means.clear();
+  strongestOf.clear();
+};
 const strongest = () => {
   if (!isRelative()) return 1;
   if (!strongestOf.has(state.part)) {

@@ -11,17 +11,20 @@ const drawHeader = () => {
     h1.append(make('bdi', i === 0 ? 'source' : 'output', label(text, 2000)));
   });
   if (!h1.childNodes.length) h1.textContent = 'Attention';
-  for (const part of parts) {
+  drawTabs();
+  if (parts.includes('arrays')) $('counting').textContent = ' Queries and keys are counted from 0, as in the arrays; batch rows and heads from 1.';
+  h1.classList.toggle('long', h1.textContent.length > 120);
+};
+const drawTabs = () => {
+  $('tabs').replaceChildren(...parts.map((part) => {
     const tab = make('button', '', names[part]);
     tab.type = 'button';
     tab.id = 'tab-' + part;
     tab.setAttribute('role', 'tab');
     tab.setAttribute('aria-controls', 'focus');
     tab.addEventListener('click', () => openTab(part));
-    $('tabs').append(tab);
-  }
-  if (parts.includes('arrays')) $('counting').textContent = ' Queries and keys are counted from 0, as in the arrays; batch rows and heads from 1.';
-  h1.classList.toggle('long', h1.textContent.length > 120);
+    return tab;
+  }));
 };
 const drawLegend = () => {
   full = strongest();
@@ -99,12 +102,17 @@ const drawGrid = () => {
       paintThumb(canvas, weightsOf(state.part, layer, head));
       button.append(canvas);
       button.title = `${layerName(state.part, layer)}, ${headName(head)}`;
-      button.addEventListener('click', () => { select(state.part, layer, head); showFocus(); });
+      button.addEventListener('click', (event) => {
+        if (hooks.choose?.(layer, head, event)) return;
+        select(state.part, layer, head);
+        showFocus();
+      });
       button.addEventListener('pointerenter', (event) => event.pointerType !== 'touch' && preview({layer, head}));
       button.addEventListener('pointerleave', () => state.preview && preview(null));
       grid.append(button);
     }
   });
+  hooks.grid?.();
 };
 const markGrid = () => {
   for (const button of document.querySelectorAll('.thumb')) {

@@ -14,8 +14,8 @@ const save = (blob, ending) => {
 
 // A picture is shapes in the light colours: rectangles {x, y, width, height, fill, title}, texts {x, y, text, anchor, turn,
 // fill, size} and curves {d, stroke, opacity}.
-const mapPicture = () => {
-  const table = makeRamp(kLight), w = current(), shapes = [];
+const mapPicture = (table = makeRamp(kLight)) => {
+  const w = current(), shapes = [];
   const g = layoutMap(w, state.part, {width: 1400, height: 1400, zoom: 1});
   g.cell = Math.min(g.cell, 28);
   g.every = Math.max(1, Math.ceil(13 / g.cell));
@@ -27,7 +27,7 @@ const mapPicture = () => {
     const y = g.top + i * g.cell;
     if (i % g.every === 0) text(rowLabel(state.part, i), g.left - 8, y + g.cell / 2 + 4.5, {anchor: 'end'});
     row.forEach((weight, j) => {
-      const rgb = colour(weight, table), x = g.left + j * g.cell;
+      const rgb = hooks.cell?.(i, j) ?? colour(weight, table), x = g.left + j * g.cell;
       shapes.push({x, y, width: g.cell - 1, height: g.cell - 1, fill: `rgb(${rgb.join(',')})`,
                    title: `${rowName(state.part, i)} \u2190 ${columnName(state.part, j)}: ${exact(weight)}`});
       if (g.cell >= 28) text(cellText(weight), x + 14, y + 17, {anchor: 'middle', size: 9, fill: inkOn(rgb)});
@@ -48,8 +48,7 @@ const picture = () => {
   return {down: 0, ...made, title, width: Math.max(made.width, 20 + textWidth(title, `13px ${family()}`))};
 };
 const kInk = '#1c2529', kLine = '#27868e';
-const saveSvg = () => {
-  const {shapes, title, width, height, down} = picture();
+const toSvg = ({shapes, title, width, height, down}) => {
   const svg = makeSvg('svg', {width, height, viewBox: `0 0 ${width} ${height}`, 'font-family': 'sans-serif', 'font-size': 13, fill: kInk});
   const group = makeSvg('g', {transform: `translate(0 ${down})`});
   for (const {d, text, x, y, strength, ...shape} of shapes) {
@@ -66,8 +65,9 @@ const saveSvg = () => {
     }
   }
   svg.append(makeSvg('title', {}, title), makeSvg('rect', {width, height, fill: '#ffffff'}), makeSvg('text', {x: 8, y: 20, fill: '#5d6a70'}, title), group);
-  save(new Blob([new XMLSerializer().serializeToString(svg)], {type: 'image/svg+xml'}), 'svg');
+  return svg;
 };
+const saveSvg = () => save(new Blob([new XMLSerializer().serializeToString(toSvg(picture()))], {type: 'image/svg+xml'}), 'svg');
 const savePng = () => {
   const {shapes, title, width, height, down} = picture();
   const canvas = make('canvas');

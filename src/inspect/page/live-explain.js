@@ -1,0 +1,66 @@
+// One weight, down to its numbers: query, key, products, sum, scale, bias, softmax, value, what it added.
+
+const signed = (value, digits = 3) => (value === null || value === undefined ? 'NaN' : `${value < 0 ? '\u2212' : ''}${Math.abs(value).toFixed(digits)}`);
+// Numbers as a strip of cells: orange is below zero, blue above.
+const strip = (values, name) => {
+  const canvas = el('canvas', {class: 'vector', role: 'img', 'aria-label': `${name}: ${values.length} numbers, from ${signed(Math.min(...values), 2)} to ${signed(Math.max(...values), 2)}`});
+  const most = Math.max(1e-9, ...values.map(Math.abs)), rows = Math.ceil(values.length / 64), columns = Math.ceil(values.length / rows);
+  canvas.width = columns;
+  canvas.height = rows;
+  canvas.style.height = `${rows * 10}px`;
+  const context = canvas.getContext('2d');
+  values.forEach((value, k) => {
+    const ground = ramp[0], hue = value < 0 ? [213, 94, 0] : [0, 114, 178], share = Math.sqrt(Math.abs(value) / most);
+    context.fillStyle = css(ground.map((c, n) => Math.round(c + (hue[n] - c) * share)));
+    context.fillRect(k % columns, Math.floor(k / columns), 1, 1);
+  });
+  return canvas;
+};
+const both = (value, most) => {
+  const box = el('span', {class: 'both', 'aria-hidden': 'true'}, el('span', {class: value < 0 ? 'minus' : 'plus'}));
+  const width = 50 * Math.abs(value) / Math.max(1e-9, most);
+  box.firstChild.style.width = `${width}%`;
+  box.firstChild.style.left = `${value < 0 ? 50 - width : 50}%`;
+  return box;
+};
+const cellChosen = () => (state.lockedRow !== null && state.lockedColumn !== null ? {part: state.part, layer: state.layer, head: state.head, row: state.lockedRow, column: state.lockedColumn} : null);
+const drawExplain = async (box) => {
+  const cell = cellChosen();
+  box.append(title('How did this weight come about?'));
+  if (live.folded || !cell || cell.head < 0 || live.chosen.length > 1) {
+    box.append(note(live.folded ? 'Words are several pieces: switch “Words” off to open one weight.' : cell ? 'This is a mean of several heads. Choose one head to open one of its weights.'
+      : 'Click a cell of the map. With the keyboard: Tab to the map, arrow keys, then Enter.'));
+    return;
+  }
+  const answer = await ask('explain', {...withChanges(cell)});
+  live.explained = answer;
+  const {part, row, column} = cell, most = Math.abs(answer.products[0]?.product ?? 0);
+  const rivals = answer.rivals.slice(0, 8);
+  if (!rivals.some((r) => r.column === column)) rivals.push(answer.rivals.find((r) => r.column === column) ?? {column, score: answer.score, weight: answer.weight});
+  const step = (name, value, text) => [el('dt', {}, name), el('dd', {}, el('b', {}, value), text ? el('small', {}, text) : null)];
+  box.append(
+    note(...beginning(part, row), strong(columnName(part, column)), `, ${percent(answer.weight)}.`),
+    el('h4', {}, 'Query × key'),
+    el('div', {class: 'vectors'}, el('span', {}, 'query'), strip(answer.query, 'Query'), el('span', {}, 'key'), strip(answer.key, 'Key')),
+    el('div', {class: 'products'}, ...answer.products.slice(0, 8).map(({at, query, key, product}) =>
+      el('div', {class: 'product'}, el('span', {class: 'soft'}, String(at)), el('span', {}, `${signed(query, 2)} × ${signed(key, 2)}`), both(product, most), el('span', {}, signed(product, 2))))),
+    folded(`All ${answer.products.length} products`, el('div', {class: 'scroll low', tabindex: 0, role: 'region', 'aria-label': 'All products'}, tableOf('Products, by size', ['place', 'query', 'key', 'product'],
+      answer.products.map(({at, query, key, product}) => [String(at), signed(query, 4), signed(key, 4), signed(product, 4)])))),
+    el('h4', {}, 'From the sum to the weight'),
+    el('dl', {class: 'numbers sums'}, ...step('sum of the products', signed(answer.dot)), ...step(`× scale ${Number(answer.scale.toPrecision(4))}`, signed(answer.scaled), `1/√${answer.query.length}`),
+      ...step(answer.masked ? '+ mask' : '+ bias', answer.masked ? '−∞' : signed(answer.bias), answer.masked ? 'this query may not see this key' : ''), ...step('= score', answer.masked ? '−∞' : signed(answer.score)),
+      ...step(`e^(score − ${signed(answer.logsumexp, 3)})`, exact(answer.weight), 'all weights of the row add up to 1')),
+    el('h4', {}, 'Its rivals in the row'),
+    el('div', {class: 'rivals'}, ...rivals.map((r) => {
+      const button = el('button', {class: 'rival', 'aria-current': r.column === column ? 'true' : null, 'aria-label': `${columnName(part, r.column)}: score ${signed(r.score, 2)}, weight ${percent(r.weight)}`,
+                                   click: () => { if (r.column !== column) lock(row, r.column); }});
+      button.append(tokenText('', columnTokens(part)[r.column]), bar(r.weight), el('span', {}, `${signed(r.score, 2)}`), el('span', {}, percent(r.weight)));
+      return button;
+    })),
+    el('h4', {}, 'What it added'),
+    el('div', {class: 'vectors'}, el('span', {}, 'value'), strip(answer.value, 'Value'), el('span', {}, 'added'), strip(answer.added, 'Added to the stream')),
+    note(`Weight × value, through the output projection, has the norm ${number(answer.added_norm, 3)}. The whole layer added ${number(answer.row_norm, 3)} at this row, so this one weight has a share of ${percent(answer.share)}. A large weight times a small value is small.`),
+    el('div', {class: 'tools'}, el('button', {click: () => addChange({kind: 'edge', ...cell})}, 'Cut this edge'),
+      el('button', {click: () => addChange({kind: 'token', side: part === 'decoder' ? 'target' : 'source', position: column})}, `Hide ${columnName(part, column)} from everybody`)));
+};
+panels.why = {title: 'Why', draw: drawExplain, when: () => true};

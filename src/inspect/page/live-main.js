@@ -1,0 +1,76 @@
+// The live page begins: events, keys, the address.
+
+let opened = null;  // the cell that the panel explains
+hooks.place = () => {
+  live.pinned = true;
+  const cell = cellChosen(), name = cell && JSON.stringify(cell);
+  writeAddress();
+  if (state.lockedRow !== null && cell === null && state.part !== 'encoder' && !live.folded) live.row = state.lockedRow;
+  if (name && name !== opened) openPanel('why');
+  else if (name !== opened || ['compare', 'change', 'next', 'layers'].includes(live.panel)) refreshPanel();
+  opened = name;
+};
+hooks.focus = () => {
+  drawTableView();
+  drawSecond();
+};
+hooks.beside = () => {
+  const panel = $('panel');
+  return panel.offsetTop < $('focus').offsetTop + 40 && panel.offsetLeft > $('focus').offsetLeft ? panel.offsetWidth + 26 : 0;
+};
+$('text').addEventListener('input', (event) => { if (!event.isComposing) typed(); });
+$('text').addEventListener('compositionend', typed);
+$('text').addEventListener('change', () => { if (live.done) writeAddress(true); });
+$('text').addEventListener('keydown', (event) => {
+  if (event.key === 'Escape') $('text').blur();
+  if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+  event.preventDefault();
+  start(true);
+});
+$('model').addEventListener('change', () => {
+  chooseModel(live.models[$('model').value].name);
+  setText($('examples').firstChild.textContent);
+});
+$('file').addEventListener('change', async () => {
+  const file = $('file').files[0];
+  if (file) setText(await file.text());
+  $('file').value = '';
+});
+for (const [id, act] of Object.entries({
+  fold: toggleFold, 'head-off': toggleHeadOff, 'tour-open': () => openTour(0), 'share-open': toggleShare, 'help-open': openHelp,
+  'view-table': () => { live.table = !live.table; drawTableView(); }, skip: (event) => { event.preventDefault(); $('text').focus(); },
+})) {
+  $(id).addEventListener('click', act);
+}
+Object.assign(kKeys, {
+  w: toggleFold, o: toggleHeadOff, t: () => $('view-table').click(), l: () => setView(state.view === 'lines' ? 'map' : 'lines'), n: () => openPanel('next'), y: () => openPanel('why'),
+  x: () => state.head >= 0 && toggleHead(state.layer, state.head),
+});
+document.addEventListener('keydown', (event) => {
+  if (event.ctrlKey || event.metaKey || event.altKey) return;
+  const active = document.activeElement, key = event.key.toLowerCase();
+  if (!$('tour').hidden && tourKey(event)) return;
+  if (active.matches('input, textarea, select, dialog *')) return;
+  const lists = [$('panel-tabs'), $('output'), document.querySelector('.next'), document.querySelector('.rivals'), $('named')];
+  const box = kSteps[event.key] && lists.find((one) => one?.contains(active));
+  if (box) moveIn(box, event.key);
+  else if (live.long && longKey(event)) ;
+  else if (key === '/') $('text').focus();
+  else if (key === '?') openHelp();
+  else if (key === 'g') openTour(0);
+  else return;
+  event.preventDefault();
+}, true);
+window.addEventListener('popstate', () => {
+  readAddress();
+  start();
+});
+
+takeToken();
+live.panel = 'next';
+attempt(async () => {
+  const answer = await ask('models', null, 'look');
+  takeModels(answer.models);
+  readAddress();
+  await start();
+});

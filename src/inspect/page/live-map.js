@@ -1,0 +1,156 @@
+// Long texts: one head as a picture whose dots stand for many weights. What is in sight is asked for at its own resolution.
+
+const longPart = () => (live.model.task === 'fill' ? 'encoder' : 'decoder');
+const longBody = (more) => ({model: live.model.id, text: live.long.text, part: longPart(), layer: live.long.layer, head: live.long.head, ...more});
+const kSmallestView = 16;
+const openLong = async (text) => {
+  const {ids} = await ask('tokenize', {model: live.model.id, text, side: isCausal() ? 'target' : 'source'}, 'tokenize-long');
+  const n = ids.length, layers = longPart() === 'encoder' ? live.model.encoder_layers : live.model.decoder_layers;
+  const was = live.long ?? {layer: 0, head: 0, largest: false};
+  live.long = {...was, text, n, layer: Math.min(was.layer, layers - 1), head: Math.min(was.head, live.model.heads - 1), rows: [0, n], columns: [0, n], picture: null, row: null};
+  setRecordAway(true);
+  drawLongFrame(layers);
+  await loadMap();
+};
+const setRecordAway = (awayNow) => {
+  record = null;
+  $('views').hidden = awayNow;
+  $('output').replaceChildren();
+  $('long').hidden = !awayNow;
+};
+const closeLong = () => {
+  if (!live.long) return;
+  live.long = null;
+  setRecordAway(false);
+  $('views').hidden = true;
+};
+const drawLongFrame = (layers) => {
+  const {long} = live;
+  const chooser = (name, values, key) => {
+    const select = choice(name, values, long[key]);
+    select.addEventListener('change', () => { long[key] = Number(select.value); loadMap(); });
+    return el('label', {}, `${name} `, select);
+  };
+  $('long').replaceChildren(
+    el('div', {class: 'fields'}, el('b', {}, `${long.n.toLocaleString('en')} tokens`), chooser('Layer', upTo(layers), 'layer'), chooser('Head', upTo(live.model.heads), 'head'),
+      el('button', {id: 'largest', 'aria-pressed': long.largest, click: () => { long.largest = !long.largest; $('largest').setAttribute('aria-pressed', long.largest); loadMap(); }}, 'largest weight of each dot'),
+      el('button', {'aria-label': 'Closer', click: () => zoomLong(0.5)}, '+'), el('button', {'aria-label': 'Farther', click: () => zoomLong(2)}, '−'), el('button', {click: () => { Object.assign(long, {rows: [0, long.n], columns: [0, long.n]}); loadMap(); }}, 'All of it')),
+    el('div', {class: 'long-view'},
+      el('div', {class: 'long-map'},
+        el('canvas', {id: 'long-canvas', tabindex: 0, role: 'application', 'aria-roledescription': 'heat map', 'aria-label': 'Pooled weights: arrow keys move, plus and minus zoom, 0 shows all of it, Enter reads the middle row', width: 512, height: 512}),
+        el('canvas', {id: 'long-entropy', role: 'img', 'aria-label': 'Entropy of the rows', width: 28, height: 512}),
+        el('canvas', {id: 'long-received', role: 'img', 'aria-label': 'What the columns received', width: 512, height: 28}),
+        el('p', {class: 'note', id: 'long-where', role: 'status'})),
+      el('div', {class: 'long-row', id: 'long-row', 'aria-live': 'polite'}, note('Point at a row for the keys that it looks at most. Wheel or + − zoom, drag or arrow keys move.'))));
+  const canvas = $('long-canvas');
+  let held = null;
+  canvas.addEventListener('wheel', (event) => {
+    event.preventDefault();
+    zoomLong(event.deltaY > 0 ? 1.25 : 0.8, longAt(event));
+  }, {passive: false});
+  canvas.addEventListener('pointerdown', (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
+  canvas.addEventListener('pointerup', () => { held = null; });
+  canvas.addEventListener('pointermove', (event) => {
+    if (!held) {
+      readRow(Math.floor(long.rows[0] + longAt(event)[0] * (long.rows[1] - long.rows[0])));
+      return;
+    }
+    const box = canvas.getBoundingClientRect();
+    moveLong((held[1] - event.clientY) / box.height, (held[0] - event.clientX) / box.width);
+    held = [event.clientX, event.clientY];
+  });
+};
+const longAt = (event) => {
+  const box = $('long-canvas').getBoundingClientRect();
+  return [(event.clientY - box.top) / box.height, (event.clientX - box.left) / box.width].map((v) => Math.max(0, Math.min(0.9999, v)));
+};
+// A piece [from, to) of n tokens, moved and cut so that it stays inside.
+const inside = (from, size, n) => {
+  const length = Math.max(Math.min(n, kSmallestView), Math.min(n, Math.round(size))), begin = Math.max(0, Math.min(n - length, Math.round(from)));
+  return [begin, begin + length];
+};
+const zoomLong = (factor, at = [0.5, 0.5]) => {
+  const {long} = live;
+  ['rows', 'columns'].forEach((side, k) => {
+    const size = (long[side][1] - long[side][0]) * factor;
+    long[side] = inside(long[side][0] + at[k] * (long[side][1] - long[side][0]) - at[k] * size, size, long.n);
+  });
+  soonMap();
+};
+const moveLong = (down, right) => {
+  const {long} = live;
+  [['rows', down], ['columns', right]].forEach(([side, share]) => {
+    const size = long[side][1] - long[side][0];
+    long[side] = inside(long[side][0] + share * size, size, long.n);
+  });
+  soonMap();
+};
+let mapTimer = null;
+const soonMap = () => {
+  paintLong();
+  clearTimeout(mapTimer);
+  mapTimer = setTimeout(loadMap, 90);
+};
+const loadMap = () => attempt(async () => {
+  const {long} = live, {rows, columns, largest} = long;
+  const side = Math.min(512, rows[1] - rows[0]), across = Math.min(512, columns[1] - columns[0]);
+  const answer = await request('map', longBody({rows, columns, size: [side, across], largest}), 'map');
+  const {header, numbers} = readBytes(await answer.arrayBuffer(), false);
+  const size = header.rows * header.columns;
+  long.picture = {rows, columns, height: header.rows, width: header.columns, weights: numbers.subarray(0, size),
+                  entropy: header.entropy ? numbers.subarray(size, size + header.rows) : [], received: header.received ? numbers.subarray(size + (header.entropy ? header.rows : 0)) : []};
+  const sorted = Float32Array.from(long.picture.weights).sort();
+  long.full = Math.max(1e-6, sorted[Math.floor(sorted.length * 0.995)] || sorted.at(-1));
+  long.picture.canvas = el('canvas', {width: header.columns, height: header.rows});
+  const context = long.picture.canvas.getContext('2d'), image = context.createImageData(header.columns, header.rows);
+  readRamp();
+  long.picture.weights.forEach((weight, at) => image.data.set([...ramp[Math.max(0, Math.min(1023, Math.round(1023 * weight / long.full)))], 255], at * 4));
+  context.putImageData(image, 0, 0);
+  paintLong();
+});
+const paintLong = () => {
+  const {long} = live, {picture: p} = long;
+  if (!p) return;
+  const canvas = $('long-canvas'), context = canvas.getContext('2d'), [h, w] = [long.rows[1] - long.rows[0], long.columns[1] - long.columns[0]];
+  context.imageSmoothingEnabled = false;
+  context.fillStyle = css(ramp[0]);
+  context.fillRect(0, 0, 512, 512);
+  context.drawImage(p.canvas, (p.columns[0] - long.columns[0]) / w * 512, (p.rows[0] - long.rows[0]) / h * 512, (p.columns[1] - p.columns[0]) / w * 512, (p.rows[1] - p.rows[0]) / h * 512);
+  const strip = (id, values, most, down) => {
+    const c = $(id).getContext('2d');
+    c.clearRect(0, 0, 512, 512);
+    c.fillStyle = css(ramp[600]);
+    values.forEach((value, k) => {
+      const from = Math.floor(k * 512 / values.length), size = Math.ceil(512 / values.length), length = 28 * Math.min(1, value / most);
+      if (down) c.fillRect(from, 0, size, length);
+      else c.fillRect(0, from, length, size);
+    });
+  };
+  strip('long-entropy', p.entropy, Math.max(1e-9, Math.log2(long.n)), false);
+  strip('long-received', p.received, Math.max(1e-9, ...p.received), true);
+  const count = (value) => value.toLocaleString('en');
+  $('long-where').textContent = `Rows ${count(long.rows[0])} to ${count(long.rows[1] - 1)}, columns ${count(long.columns[0])} to ${count(long.columns[1] - 1)}; a dot is ${Math.max(1, Math.round(h / p.height))} × ${Math.max(1, Math.round(w / p.width))} weights; ` +
+    `strongest colour: ${Number(long.full.toPrecision(2))}. Right: entropy of the rows, up to ${number(Math.log2(long.n), 1)} bits. Below: what the columns received.`;
+};
+let rowTimer = null;
+const readRow = (row) => {
+  if (row === live.long.row) return;
+  live.long.row = row;
+  clearTimeout(rowTimer);
+  rowTimer = setTimeout(() => attempt(async () => {
+    const answer = await ask('row', longBody({row, count: 12}));
+    const around = el('p', {class: 'around'}, ...list(answer.around).flatMap((token, k) => [answer.first + k === row ? el('b', {}, label(token)) : label(token), ' ']));
+    $('long-row').replaceChildren(title(`Row ${row.toLocaleString('en')}`), around, note(`Entropy ${number(answer.entropy, 2)} bits. It looks most at:`),
+      tableOf('', ['token', 'place', 'weight'], answer.keys.map((key) => [label(key.token), key.column.toLocaleString('en'), exact(key.weight)])));
+  }), 60);
+};
+const longKey = (event) => {
+  const step = {ArrowLeft: [0, -0.2], ArrowRight: [0, 0.2], ArrowUp: [-0.2, 0], ArrowDown: [0.2, 0]}[event.key];
+  if (document.activeElement !== $('long-canvas')) return false;
+  if (step) moveLong(...step);
+  else if (event.key === '+' || event.key === '-') zoomLong(event.key === '+' ? 0.5 : 2);
+  else if (event.key === '0') { Object.assign(live.long, {rows: [0, live.long.n], columns: [0, live.long.n]}); loadMap(); }
+  else if (event.key === 'Enter') readRow(Math.floor((live.long.rows[0] + live.long.rows[1]) / 2));
+  else return false;
+  return true;
+};
