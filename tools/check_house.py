@@ -34,7 +34,7 @@ FOLDER_OF_HEADER = {
     "attention": "attention", "attention_options": "attention", "attention_variants": "attention",
     "distributed_attention": "attention",
     "kv_cache": "attention", "score": "attention",
-    "autograd": "autograd", "nn": "nn", "models": "models", "generate": "generate", "inspect": "inspect",
+    "autograd": "autograd", "nn": "nn", "probe": "nn", "models": "models", "generate": "generate", "inspect": "inspect",
     "train": "train", "pipelines": "pipelines",
     "detail/dual": "base", "detail/exact": "base", "detail/inline": "base", "detail/score_block": "base",
     "detail/vector_math": "base", "detail/vectors": "base",

@@ -16,6 +16,7 @@
 #include "heed/distributed_attention.h"  // attention over a sequence of which each rank holds a part
 #include "heed/autograd.h"          // values that know their gradients
 #include "heed/nn.h"                // modules with named parameters
+#include "heed/probe.h"             // what a model computes, seen and changed
 #include "heed/models.h"            // encoder-decoder, decoder-only, encoder-only
 #include "heed/generate.h"          // greedy, beam, sampling
 #include "heed/inspect.h"           // pictures of who attends to whom

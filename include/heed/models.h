@@ -24,7 +24,9 @@ namespace heed::models {
 
 enum class Architecture { encoder_decoder, decoder_only, encoder_only };
 enum class NormPlacement { post, pre };  // LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))
-enum class Positions { sinusoidal, learned, none };
+// alibi: nothing is added to the tokens; self-attention prefers what is near, and so reads texts longer than those of
+// the training (Press et al. 2022).
+enum class Positions { sinusoidal, learned, alibi, none };
 
 [[nodiscard]] std::string_view to_string(Architecture architecture);
 
@@ -110,6 +112,9 @@ class Transformer : public Model {
   // cross_entropy(forward(source, source_lengths, target), expected), expected (B, L) i32, without holding the logits.
   [[nodiscard]] Value loss(const Tensor& source, const Tensor& source_lengths, const Tensor& target,
                            const Tensor& expected, const CrossEntropyOptions& options = {}) const;
+  // The logits (B, L, V) if the decoder's layers ended with these states (B, L, E): the "logit lens" (nostalgebraist
+  // 2020), for states that a probe saw (heed/probe.h).
+  [[nodiscard]] Value logits_of(const Value& states) const;
   // For decoding with a cache: encodes once, then one step at a time, `copies` rows for each source (the beam).
   [[nodiscard]] std::unique_ptr<Decoder> start(const Tensor& source, const Tensor& source_lengths, int64_t copies = 1,
                                                const KeyValueCache::Options& cache = {}) const;
@@ -127,6 +132,7 @@ class Gpt : public Model {
   [[nodiscard]] Value forward(const Tensor& tokens) const;  // (B, L) i32 -> logits (B, L, V)
   // cross_entropy(forward(tokens), expected), expected (B, L) i32, without holding the logits.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options = {}) const;
+  [[nodiscard]] Value logits_of(const Value& states) const;  // as of Transformer
   // For decoding with a cache: step() first gets the prompt (N, L).
   [[nodiscard]] std::unique_ptr<Decoder> start(const KeyValueCache::Options& cache = {}) const;
 
@@ -146,6 +152,7 @@ class Bert : public Model {
   // tokens.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
                            const CrossEntropyOptions& options = {}) const;
+  [[nodiscard]] Value logits_of(const Value& states) const;  // as of Transformer
   // The mean of the states that are not padding: (B, E).
   [[nodiscard]] Value embed(const Tensor& tokens, const Tensor& lengths) const;
 

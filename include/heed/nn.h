@@ -145,8 +145,14 @@ struct MultiHeadAttentionOptions {
   int64_t value_size = 0;       // Dv; 0: D
   int64_t memory_width = 0;     // of the memory, from which cross attention makes keys and values; 0: E
   bool bias = true;             // on the four projections
+  // self() lowers the score of a key by slope_h times its distance (alibi_slopes()). cross() has no distances.
+  bool alibi = false;
   float attention_dropout = 0;  // on the weights
 };
+
+// (H) f32: 2^(-8/H), 2^(-16/H), ..., 2^-8; where H is no power of two, those of the next smaller one, and then every
+// second of the next larger one. Press et al. 2022, section 3 and its published code.
+[[nodiscard]] Tensor alibi_slopes(int64_t heads);
 
 // MultiHead(Q, K, V) = Concat(head_1 .. head_h) Wo, head_i = Attention(Q Wq_i, K Wk_i, V Wv_i); section 3.2.2.
 // Parameters: query, key, value (H*D, E) and output (E, H*Dv), each a Linear.
@@ -174,6 +180,7 @@ class MultiHeadAttention : public Module {
   Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const;
   Value attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const;
   MultiHeadAttentionOptions options_;
+  Tensor slopes_;  // (H) with `alibi`, else undefined
   Linear query_, key_, value_, output_;
 };
 

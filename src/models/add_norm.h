@@ -1,7 +1,10 @@
 // AddNorm: the "Add & Norm" box of the paper's figure 1, around any sublayer.
 #pragma once
 
+#include <string_view>
+
 #include "heed/models.h"
+#include "nn/probing.h"
 
 namespace heed::models {
 
@@ -15,11 +18,18 @@ class AddNorm : public nn::Norm {
   // post: Norm(x + Dropout(sublayer(x))), as in the paper; pre: x + Dropout(sublayer(Norm(x))).
   template <class Sublayer>
   [[nodiscard]] Value operator()(const Value& x, Sublayer&& sublayer) const {
-    if (placement_ == NormPlacement::post) return of_sum(sublayer(x), x, dropout_);
-    return dropout_add(sublayer(nn::Norm::operator()(x)), x, dropout_);
+    const bool post = placement_ == NormPlacement::post;
+    const Value added = post ? sublayer(x) : sublayer(nn::Norm::operator()(x));
+    if (nn::Probe* const probe = nn::active_probe()) probe->on_added(sublayer_path(), added.data());
+    return nn::probed_state(sublayer_path(), post ? of_sum(added, x, dropout_) : dropout_add(added, x, dropout_));
   }
 
  private:
+  // "decoder.layers.2.feed_forward": the sublayer's own path is that of its norm, "..._norm", without the ending.
+  [[nodiscard]] std::string_view sublayer_path() const {
+    return std::string_view(path()).substr(0, path().rfind("_norm"));
+  }
+
   NormPlacement placement_;
   float dropout_;
 };
@@ -32,6 +42,7 @@ class AddNorm : public nn::Norm {
           .head_size = config.head_size,
           .value_size = config.value_size,
           .bias = config.bias,
+          .alibi = config.positions == Positions::alibi,
           .attention_dropout = config.attention_dropout};
 }
 

@@ -102,6 +102,8 @@ Value Bert::encode(const Tensor& tokens, const Tensor& lengths) const {
 
 Value Bert::forward(const Tensor& tokens, const Tensor& lengths) const { return parts_->head(encode(tokens, lengths)); }
 
+Value Bert::logits_of(const Value& states) const { return parts_->head(parts_->encoder.finish(states)); }
+
 Value Bert::loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
                  const CrossEntropyOptions& options) const {
   return parts_->head.loss(encode(tokens, lengths), expected, options);

@@ -28,8 +28,10 @@ constexpr auto words(NormPlacement) {
   return std::array<Word<NormPlacement>, 2>{{{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}};
 }
 constexpr auto words(Positions) {
-  return std::array<Word<Positions>, 3>{
-      {{"sinusoidal", Positions::sinusoidal}, {"learned", Positions::learned}, {"none", Positions::none}}};
+  return std::array<Word<Positions>, 4>{{{"sinusoidal", Positions::sinusoidal},
+                                         {"learned", Positions::learned},
+                                         {"alibi", Positions::alibi},
+                                         {"none", Positions::none}}};
 }
 constexpr auto words(nn::NormKind) {
   return std::array<Word<nn::NormKind>, 2>{

@@ -79,6 +79,8 @@ Value states(const Stack<EncoderLayer>& decoder, const Tensor& tokens) {
 
 Value Gpt::forward(const Tensor& tokens) const { return parts_->output(states(parts_->decoder, tokens)); }
 
+Value Gpt::logits_of(const Value& states) const { return parts_->output(parts_->decoder.finish(states)); }
+
 Value Gpt::loss(const Tensor& tokens, const Tensor& expected, const CrossEntropyOptions& options) const {
   return parts_->output.loss(states(parts_->decoder, tokens), expected, options);
 }

@@ -30,8 +30,10 @@ class Stack : public nn::Module {
   [[nodiscard]] Value operator()(const Tensor& tokens, int64_t first, Run&& run) const {
     Value x = embedding_(tokens, first);
     for (size_t i = 0; i < layers_.size(); ++i) x = run(*layers_[i], x, i);
-    return norm_ ? (*norm_)(x) : x;
+    return finish(x);
   }
+  // The norm above the last layer, where there is one.
+  [[nodiscard]] Value finish(const Value& x) const { return norm_ ? (*norm_)(x) : x; }
 
   [[nodiscard]] const TokenEmbedding& embedding() const { return embedding_; }
   [[nodiscard]] const std::vector<std::unique_ptr<Layer>>& layers() const { return layers_; }

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "nn/probing.h"
 
 namespace heed::models {
 namespace {
@@ -46,9 +47,9 @@ Value TokenEmbedding::operator()(const Tensor& ids, int64_t first) const {
   const int64_t length = ids.size(1), end = part != nullptr ? part->layout().length() : first + length;
   require(end <= max_length_, "models", "at most max_length = ", max_length_, " positions; found ", end);
   Value x = (*tokens_)(ids);
-  if (kind_ != Positions::none) x = x + (part != nullptr ? positions(part->runs()) : positions(first, length));
+  if (kind_ == Positions::learned || kind_ == Positions::sinusoidal) x = x + (part != nullptr ? positions(part->runs()) : positions(first, length));
   if (norm_) x = (*norm_)(x);
-  return dropout(x, dropout_);
+  return nn::probed_state(path(), dropout(x, dropout_));
 }
 
 Value TokenEmbedding::positions(const std::vector<distributed::Run>& runs) const {

@@ -121,6 +121,8 @@ Value Transformer::decode(const Tensor& target, const Value& memory, const Tenso
   return parts_->output(states(parts_->decoder, target, memory, source_lengths));
 }
 
+Value Transformer::logits_of(const Value& states) const { return parts_->output(parts_->decoder.finish(states)); }
+
 Value Transformer::loss(const Tensor& source, const Tensor& source_lengths, const Tensor& target,
                         const Tensor& expected, const CrossEntropyOptions& options) const {
   const Value memory = encode(source, source_lengths);

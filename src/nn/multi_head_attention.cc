@@ -1,11 +1,13 @@
 // MultiHeadAttention: several attentions side by side, each in a subspace of its own. Vaswani et al. 2017,
 // section 3.2.2.
+#include <cmath>
 #include <numbers>
 
 #include "autograd/tape.h"
 #include "heed/error.h"
 #include "heed/nn.h"
 #include "nn/observer.h"
+#include "nn/probing.h"
 
 namespace heed::nn {
 namespace {
@@ -34,10 +36,30 @@ void soften(const Linear& projection) {
   for (int64_t i = 0; i < count; ++i) weight[i] *= std::numbers::sqrt2_v<float> / 2;
 }
 
+Tensor checked_heads(const Tensor& heads, const Shape& expected) {
+  require(heads.shape() == expected && heads.dtype() == DType::f32, "Probe::on_heads", "heads ", expected,
+          " of f32; found ", heads.shape(), " of ", heads.dtype());
+  return heads;
+}
+
 }  // namespace
+
+Tensor alibi_slopes(int64_t heads) {
+  require(heads > 0, "alibi_slopes", "heads above 0; found ", heads);
+  int64_t power = 1;  // the largest power of two that is not above the heads
+  while (2 * power <= heads) power *= 2;
+  const Tensor slopes = Tensor::empty({heads});
+  for (int64_t h = 0; h < heads; ++h) {
+    const double exponent = h < power ? 8.0 * static_cast<double>(h + 1) / static_cast<double>(power)
+                                      : 8.0 * static_cast<double>(2 * (h - power) + 1) / static_cast<double>(2 * power);
+    slopes.data<float>()[h] = static_cast<float>(std::exp2(-exponent));
+  }
+  return slopes;
+}
 
 MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options, Initializer& init)
     : options_(with_defaults(options)),
+      slopes_(options_.alibi ? alibi_slopes(options_.heads) : Tensor()),
       query_(options_.width, options_.heads * options_.head_size, options_.bias, init),
       key_(options_.memory_width, options_.key_value_heads * options_.head_size, options_.bias, init),
       value_(options_.memory_width, options_.key_value_heads * options_.value_size, options_.bias, init),
@@ -51,7 +73,11 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options,
   add_module("output", output_);
 }
 
-Value MultiHeadAttention::self(const Value& x, const AttentionOptions& masks) const { return cross(x, x, masks); }
+Value MultiHeadAttention::self(const Value& x, const AttentionOptions& masks) const {
+  AttentionOptions options = masks;
+  options.alibi_slopes = slopes_;
+  return cross(x, x, options);
+}
 
 Value MultiHeadAttention::cross(const Value& x, const Value& memory, const AttentionOptions& masks) const {
   const auto& o = options_;
@@ -70,7 +96,8 @@ Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache) const {
   const NoGradScope no_grad;
   cache.append(heads(key_(x), o.key_value_heads, o.head_size).data(),
                heads(value_(x), o.key_value_heads, o.value_size).data());
-  return attend(heads(query_(x), o.heads, o.head_size), cache, {.causal = Causal::bottom_right()});
+  return attend(heads(query_(x), o.heads, o.head_size), cache,
+                {.causal = Causal::bottom_right(), .alibi_slopes = slopes_});
 }
 
 KeyValueCache MultiHeadAttention::remember(const Value& memory, const Tensor& lengths,
@@ -97,7 +124,10 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
   }
   const ops::Dropout drawn = tape::next_dropout(options.dropout.rate, tape::DropoutOf::attention);
   options.dropout = {.rate = drawn.rate, .seed = drawn.seed};
-  const Value mixed = tape::attention_with_dropout(q, k, v, options);  // (B, H, L, Dv)
+  Probe* const probe = active_probe();
+  if (probe != nullptr) probe->on_attention(path(), q.data(), k.data(), v.data(), options);
+  Value mixed = tape::attention_with_dropout(q, k, v, options);  // (B, H, L, Dv)
+  if (probe != nullptr) mixed = Value(checked_heads(probe->on_heads(path(), mixed.data()), mixed.shape()));
   if (AttentionObserver* observer = active_observer()) {
     // A second pass, so that being watched does not change how the output is computed.
     options.want = {.weights = true};
@@ -107,6 +137,7 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
 }
 
 Value MultiHeadAttention::attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const {
+  require_no_probe("MultiHeadAttention");
   const Value mixed(heed::attention(q.data(), cache, options).output);
   if (AttentionObserver* observer = active_observer()) {
     AttentionOptions watched = options;

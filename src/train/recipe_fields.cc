@@ -144,7 +144,7 @@ constexpr ModelKey kModelKeys[] = {
     {"norm_epsilon", kPositive, "Added to the variance in a normalisation."},
     {"final_norm", kAnything, "A normalisation after each stack of layers. With pre, set it to true."},
     {"bias", kAnything, "Biases in linear layers and normalisations."},
-    {"positions", words("sinusoidal, learned, none"), "How the model knows the order of tokens."},
+    {"positions", words("sinusoidal, learned, alibi, none"), "How the model knows the order of tokens."},
     {"position_layout", words("interleaved, halves"), "Sines and cosines side by side, or in two halves."},
     {"first_position", between(0, 1 << 30), "Number of the first position."},
     {"max_length", between(1, 1 << 30), "Longest sequence, in tokens."},

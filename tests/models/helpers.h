@@ -65,6 +65,7 @@ inline void shake(const nn::Module& model, uint32_t seed = 11) {
   t.activation = to_string(c.activation);
   t.positions = c.positions == Positions::sinusoidal ? "sinusoidal"
                 : c.positions == Positions::learned  ? "learned"
+                : c.positions == Positions::alibi    ? "alibi"
                                                      : "";
   t.pre_norm = c.norm_placement == NormPlacement::pre;
   t.rms = c.norm == nn::NormKind::rms_norm;
@@ -181,6 +182,11 @@ struct NamedConfig {
     c.activation = Activation::gelu_tanh;
     c.positions = Positions::none;
     c.norm_epsilon = 1e-3f;
+  });
+  add("ALiBi, pre-norm, four heads", [](Config& c) {
+    c.heads = 4;
+    c.positions = Positions::alibi;
+    c.norm_placement = NormPlacement::pre;
   });
   return all;
 }

@@ -98,8 +98,10 @@ struct Transformer {
           for (int64_t d = 0; d < head_size; ++d, ++products) {
             score += q.at(i, h * head_size + d) * k.at(j, g * head_size + d);
           }
-          p[static_cast<size_t>(j)] =
-              causal && j > i ? -std::numeric_limits<double>::infinity() : score / std::sqrt(double(head_size));
+          score /= std::sqrt(double(head_size));
+          if (positions == "alibi" && name.ends_with("self_attention"))  // heads: a power of two
+            score -= std::pow(2.0, -8.0 * double(h + 1) / double(heads)) * std::abs(double(i - j));
+          p[static_cast<size_t>(j)] = causal && j > i ? -std::numeric_limits<double>::infinity() : score;
           largest = std::max(largest, p[static_cast<size_t>(j)]);
         }
         for (double& value : p) sum += value = std::exp(value - largest);
