@@ -104,9 +104,8 @@ bool Connection::write(std::string_view bytes) const {
 }
 
 bool Connection::gone() const {
-  char byte = 0;
-  const ssize_t got = recv(socket_, &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-  return got == 0 || (got < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR);
+  pollfd one = {socket_, POLLRDHUP, 0};
+  return poll(&one, 1, 0) == 1;
 }
 
 void Connection::linger() const {
@@ -140,12 +139,14 @@ void Connections::end_all() {
 
 void Connections::end_slowest() {
   const std::lock_guard lock(mutex_);
-  const Connection* slowest = nullptr;
-  for (const Connection* connection : all_) {
+  Connection* slowest = nullptr;
+  for (Connection* connection : all_) {
     if (connection->is_reading() && (slowest == nullptr || connection->since() < slowest->since()))
       slowest = connection;
   }
-  if (slowest != nullptr) slowest->end();
+  if (slowest == nullptr) return;
+  slowest->end();
+  all_.erase(slowest);
 }
 
 }  // namespace heed::serve

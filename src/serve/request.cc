@@ -162,6 +162,8 @@ nlohmann::json parse_body(std::string_view body) {
       throw Refused(400, "expected JSON of at most " + std::to_string(kMostDepth) + " levels");
     return true;
   };
+  // nlohmann's reader takes a NUL for the end of the text.
+  if (body.find('\0') != std::string_view::npos) throw Refused(400, "expected JSON; found a NUL");
   Json object;
   try {
     object = Json::parse(body, limit_depth);

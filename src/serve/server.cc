@@ -1,5 +1,5 @@
-// The only file that includes cpp-httplib. heed reads requests itself (connection.h, request.h, guard.h), strictly and with
-// with limits, and hands httplib only "GET /": httplib accepts connections and writes answers.
+// The only file that includes cpp-httplib. heed reads requests itself (connection.h, request.h, guard.h), strictly and
+// with limits, and hands cpp-httplib only "GET /": that library accepts connections and writes answers.
 #include "serve/server.h"
 
 #include <httplib.h>
@@ -185,6 +185,7 @@ class Listener : public httplib::Server {
       const Head head = parse_head(connection.read_head());
       const Asked asked = check(head, rules_, [this](std::string_view name) { return worker_.kind(name); });
       head_only = asked.head_only;
+      if (head.find("expect")) (void)connection.write("HTTP/1.1 100 Continue\r\n\r\n");
       const std::string body = connection.read_body(asked.body_bytes);
       if (asked.page)
         return [this](httplib::Response& response) {

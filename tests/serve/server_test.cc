@@ -48,6 +48,13 @@ TEST(Server, GivesThePageAndAnswers) {
   EXPECT_EQ(nlohmann::json::parse(models.body)["query"],
             (nlohmann::json{{"model", 0}, {"after", -12}, {"name", "a b c"}, {"wide", "99999999999999999999"}}));
 
+  Client patient(served.port());  // asks before it sends its body
+  patient.send("POST /api/v1/echo HTTP/1.1\r\n" + host_line(served.port()) +
+               "Content-Type: application/json\r\nExpect: 100-continue\r\nContent-Length: 2\r\n\r\n");
+  EXPECT_EQ(patient.receive("\r\n\r\n"), "HTTP/1.1 100 Continue\r\n\r\n");
+  patient.send("{}");
+  EXPECT_EQ(parse_answer(patient.receive()).body, "{}");
+
   const std::string head = "HEAD / HTTP/1.1\r\n" + host_line(served.port()) + "\r\n";
   EXPECT_EQ(ask(served.port(), head).status, 200);
   EXPECT_EQ(ask(served.port(), head).body, "");
@@ -91,8 +98,8 @@ TEST(Server, RefusesWhatOtherSitesSend) {
   const int port = served.port();
   const std::string own = std::to_string(port), get_models = "GET /api/v1/models HTTP/1.1\r\n";
   for (const std::string& host : {"evil.example:" + own, std::string("127.0.0.1"), std::string("localhost"),
-                                 "127.0.0.1:" + std::to_string(port % 60000 + 1), "127.0.0.1.evil.example:" + own,
-                                 "192.168.0.7:" + own, std::string()})
+                                  "127.0.0.1:" + std::to_string(port % 60000 + 1), "127.0.0.1.evil.example:" + own,
+                                  "192.168.0.7:" + own, std::string()})
     expect_error(ask(port, get_models + "Host: " + host + "\r\n\r\n"), 403, "Host");
   for (const std::string& host : {"localhost:" + own, "LOCALHOST:" + own, "[::1]:" + own, "127.0.0.1:" + own})
     EXPECT_EQ(ask(port, get_models + "Host: " + host + "\r\n\r\n").status, 200) << host;

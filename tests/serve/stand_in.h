@@ -22,7 +22,7 @@ inline void sleep_ms(int64_t count) { std::this_thread::sleep_for(std::chrono::m
 struct Seen {
   std::atomic<int> calls{0}, steps{0}, streams{0}, most_streams{0};  // streams: alive now
   std::atomic<int> threads_that_compute{0};
-  std::atomic<bool> computing{false};
+  std::atomic<bool> computing{false}, released{false};
   std::string order;  // of the streams' steps, by their names
 };
 
@@ -46,6 +46,7 @@ class StandIn : public Service {
     if (name == "fail") throw_as(request.value("how", ""));
     if (name == "wait") {
       seen_.computing = true;
+      while (request.value("until_released", false) && !seen_.released) sleep_ms(1);
       const bool deaf = request.value("deaf", false);
       for (int i = 0; i < request.value("ms", 60000); ++i) {
         if (!deaf && stop()) throw Error("[wait] an end; found that it was told to stop");
