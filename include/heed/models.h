@@ -25,7 +25,7 @@ namespace heed::models {
 enum class Architecture { encoder_decoder, decoder_only, encoder_only };
 enum class NormPlacement { post, pre };  // LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))
 // alibi: nothing is added to the tokens; self-attention prefers what is near, and so reads texts longer than those of
-// the training (Press et al. 2022).
+// the training (Press et al. 2022). For decoder-only models.
 enum class Positions { sinusoidal, learned, alibi, none };
 
 [[nodiscard]] std::string_view to_string(Architecture architecture);

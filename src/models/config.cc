@@ -79,6 +79,9 @@ void Config::validate() const {
           "an even width for sinusoidal positions; found ", width);
   require(positions != Positions::learned || first_position == 0, "Config",
           "first_position 0 where positions are learned; found ", first_position);
+  // Without a causal mask, distances would depend on the padding: the offset of attention() is the sequence's own.
+  require(positions != Positions::alibi || architecture == Architecture::decoder_only, "Config",
+          "architecture decoder_only where positions are alibi; found ", architecture);
   require(norm_epsilon > 0 && std::isfinite(norm_epsilon), "Config", "norm_epsilon above 0; found ", norm_epsilon);
   check_rate("dropout", dropout);
   check_rate("attention_dropout", attention_dropout);

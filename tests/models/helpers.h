@@ -183,11 +183,13 @@ struct NamedConfig {
     c.positions = Positions::none;
     c.norm_epsilon = 1e-3f;
   });
-  add("ALiBi, pre-norm, four heads", [](Config& c) {
-    c.heads = 4;
-    c.positions = Positions::alibi;
-    c.norm_placement = NormPlacement::pre;
-  });
+  if (architecture == Architecture::decoder_only) {
+    add("ALiBi, pre-norm, four heads", [](Config& c) {
+      c.heads = 4;
+      c.positions = Positions::alibi;
+      c.norm_placement = NormPlacement::pre;
+    });
+  }
   return all;
 }
 

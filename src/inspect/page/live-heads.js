@@ -163,6 +163,14 @@ const drawTableView = () => {
     tableOf($('heading').firstChild.textContent, ['', ...columns.map((token) => label(token, 24))],
             w.map((row, i) => [rowLabel(state.part, i), ...row.map((weight) => exact(weight))]))));
 };
+// New tokens are underlined, on the axes too.
+const markNames = () => {
+  const {marks} = live;
+  if (!marks || live.folded || !map) return;
+  const rows = state.part === 'encoder' ? marks.source : marks.target, columns = state.part === 'decoder' ? marks.target : marks.source;
+  map.rowNames.forEach((name, i) => name.classList.toggle('changed', rows[i] < 0));
+  map.columnNames.forEach((name, j) => name.classList.toggle('changed', columns[j] < 0));
+};
 hooks.choose = chooseHead;
 hooks.grid = decorateGrid;
 hooks.weights = weightsTogether;

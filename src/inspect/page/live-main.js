@@ -5,7 +5,7 @@ hooks.place = () => {
   live.pinned = true;
   const cell = cellChosen(), name = cell && JSON.stringify(cell);
   writeAddress();
-  if (state.lockedRow !== null && cell === null && state.part !== 'encoder' && !live.folded) live.row = state.lockedRow;
+  if (state.lockedRow !== null && (state.part !== 'encoder' || live.model.task === 'fill') && !live.folded) markRow(state.lockedRow);
   if (name && name !== opened) openPanel('why');
   else if (name !== opened || ['compare', 'change', 'next', 'layers'].includes(live.panel)) refreshPanel();
   opened = name;
@@ -13,6 +13,7 @@ hooks.place = () => {
 hooks.focus = () => {
   drawTableView();
   drawSecond();
+  markNames();
 };
 hooks.beside = () => {
   const panel = $('panel');

@@ -16,6 +16,7 @@ const setRecordAway = (awayNow) => {
   record = null;
   $('views').hidden = awayNow;
   $('output').replaceChildren();
+  $('answer').hidden = awayNow;
   $('long').hidden = !awayNow;
 };
 const closeLong = () => {

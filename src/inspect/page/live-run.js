@@ -171,7 +171,8 @@ const compareRecords = (before, next) => {
   const changed = ['source', 'target', 'output'].some((side) => marks[side].some((at, k) => at !== k)) ||
                   ['encoder', 'decoder', 'cross'].some((part) => next[part].some(({weights}, layer) => weights.some((w, head) =>
                     w.some((row, i) => row.some((weight, j) => Math.abs(weight - (before[part][layer]?.weights[head]?.[i]?.[j] ?? 0)) > 0.05)))));
-  return changed ? marks : null;
+  // Of another text everything is new: that needs no marks.
+  return changed && marks.source.concat(marks.target).filter((at) => at >= 0).length * 2 > next.source_tokens.length + next.target_tokens.length ? marks : null;
 };
 const kChanged = 0.05;
 const hasChanged = (i, j) => {
@@ -179,7 +180,7 @@ const hasChanged = (i, j) => {
   if (!marks || live.folded || head < 0) return false;
   const at = state.part === 'encoder' ? marks.source[i] : marks.target[i], to = state.part === 'decoder' ? marks.target[j] : marks.source[j];
   const was = at < 0 || to < 0 ? undefined : marks.before[state.part][layer]?.weights[head]?.[at]?.[to];
-  return was === undefined || Math.abs(was - marks.next[state.part][layer].weights[head][i][j]) > kChanged;
+  return was !== undefined && Math.abs(was - marks.next[state.part][layer].weights[head][i][j]) > kChanged;
 };
 
 // ---- What the model wrote -------------------------------------------------------------------------------------------
@@ -205,9 +206,12 @@ const drawOutput = () => {
     return [button];
   }));
 };
-const chooseRow = (row, name) => {
+const markRow = (row) => {
   live.row = row;
   $('output').querySelectorAll('.word').forEach((button, k) => button.setAttribute('aria-pressed', k + live.first === row));
+};
+const chooseRow = (row, name) => {
+  markRow(row);
   if (record && !live.folded && state.part !== 'encoder' && row < rowTokens(state.part).length) {
     Object.assign(state, {lockedRow: row, lockedColumn: null});
     drawPoint();
