@@ -19,7 +19,7 @@ const el = (tag, attributes = {}, ...children) => {
   if (tag === 'button') element.type = 'button';
   for (const [name, value] of Object.entries(attributes)) {
     if (typeof value === 'function') element.addEventListener(name, value);
-    else if (value !== null && value !== undefined && value !== false) element.setAttribute(name, value);
+    else if (value !== null && value !== undefined && (value !== false || name.startsWith('aria-'))) element.setAttribute(name, value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;

@@ -24,7 +24,7 @@ const setChanges = (changes) => attempt(async () => {
     await applyChanges();
     live.panel = 'change';
   } catch (error) {
-    live.changes = before;  // refused: two changes that exclude each other
+    if (live.changes === changes) live.changes = before;  // refused: two changes that exclude each other
     throw error;
   } finally {
     drawChanges();
@@ -40,14 +40,19 @@ const toggleHeadOff = () => {
   return live.changes.some((c) => sameChange(c, change)) ? removeChange(change) : addChange(change);
 };
 // The changed model reads the same text, and its own words are shown.
+let changeTurn = 0;
 const applyChanges = async () => {
   if (!live.base) return;
+  const mine = ++changeTurn;
   drawChanges();
+  flights.get('experiment')?.abort();
   if (live.changes.length === 0) {
     live.experiment = null;
     live.done = live.base;
   } else {
-    live.experiment = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: 64}});
+    const found = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: 64}});
+    if (mine !== changeTurn) return;
+    live.experiment = found;
     const {output, after} = live.experiment;
     live.done = {...live.base, log_probs: after.log_probs};
     // Words of the new tokens: those that the old ones were, and everything else with a letter in it.

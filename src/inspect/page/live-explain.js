@@ -52,7 +52,7 @@ const drawExplain = async (box) => {
       ...step(`e^(score − ${signed(answer.logsumexp, 3)})`, exact(answer.weight), 'all weights of the row add up to 1')),
     el('h4', {}, 'Its rivals in the row'),
     el('div', {class: 'rivals'}, ...rivals.map((r) => {
-      const button = el('button', {class: 'rival', 'aria-current': r.column === column ? 'true' : null, 'aria-label': `${columnName(part, r.column)}: score ${signed(r.score, 2)}, weight ${percent(r.weight)}`,
+      const button = el('button', {class: 'rival', 'aria-current': r.column === column, 'aria-label': `${columnName(part, r.column)}: score ${signed(r.score, 2)}, weight ${percent(r.weight)}`,
                                    click: () => { if (r.column !== column) lock(row, r.column); }});
       button.append(tokenText('', columnTokens(part)[r.column]), bar(r.weight), el('span', {}, `${signed(r.score, 2)}`), el('span', {}, percent(r.weight)));
       return button;

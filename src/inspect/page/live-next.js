@@ -45,7 +45,7 @@ const kSliders = [
 const sampling = Object.fromEntries(kSliders.map(({name, off}) => [name, off]));
 const nextList = (answer) => el('div', {class: 'next'}, ...answer.tokens.map(({id, token, probability, kept}) => {
   const row = el('button', {class: `next-token${kept === 0 ? ' cut' : ''}`, 'aria-label': `Say ${plain(token)} here: probability ${percent(probability)}, kept ${percent(kept)}`,
-                            'aria-current': live.done.output[live.row] === id ? 'true' : null, click: () => takeInstead(live.row, id)});
+                            'aria-current': live.done.output[live.row] === id, click: () => takeInstead(live.row, id)});
   row.append(tokenText('next-text', token), bar(probability), bar(kept, 'kept'),
              el('span', {class: 'next-number'}, percent(probability)), el('span', {class: 'next-number soft'}, kept === 0 ? 'cut off' : percent(kept)));
   return row;

@@ -37,7 +37,7 @@ const chooseModel = (name, changed = true) => {
 const growText = () => {
   const box = $('text');
   box.style.height = 'auto';
-  box.style.height = `${Math.min(160, box.scrollHeight + 2)}px`;
+  box.style.height = `${Math.min(live.long ? 74 : 160, box.scrollHeight + 2)}px`;
 };
 const setText = (text, push = true) => {
   $('text').value = text;
@@ -102,8 +102,8 @@ const start = (push = false, more = {}) => attempt(async () => {
   live.base = done;
   live.first = live.model.task === 'fill' ? 0 : Math.max(0, (begin?.target?.length ?? 1) - 1);
   live.done = done;
-  if (live.changes.length > 0) await applyChanges();
-  else await loadAttention();
+  live.experiment = null;
+  await applyChanges();
   writeAddress(push);
 });
 const loadAttention = async () => {

@@ -36,6 +36,7 @@ const lock = (row, column) => {
   drawPoint();
 };
 const preview = (head) => {
+  if (hooks.weights?.()) return;
   state.preview = head;
   soon(drawFocus);
 };
