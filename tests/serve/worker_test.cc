@@ -93,8 +93,8 @@ TEST(Worker, TellsWhatTakesTooLongToStop) {
   Working w({.wait_seconds = 0.2, .compute_seconds = 0.1, .stream_seconds = 0.1});
   EXPECT_EQ(w.status_of("wait", nlohmann::json::object()), 408);
   EXPECT_EQ(w.status_of("echo", {}), 200) << "it stopped";
-  std::thread deaf([&] { EXPECT_EQ(w.status_of("wait", {{"ms", 600}, {"deaf", true}}), 408); });
   w.seen.computing = false;
+  std::thread deaf([&] { EXPECT_EQ(w.status_of("wait", {{"ms", 600}, {"deaf", true}}), 408); });
   while (!w.seen.computing) sleep_ms(1);
   EXPECT_EQ(w.status_of("echo", {}), 408) << "it waited too long";
   deaf.join();
