@@ -1,20 +1,6 @@
-// The header, the tabs, the legend, and the thumbnails of every layer and head.
+// The tabs, the legend, and the thumbnails of every layer and head.
 
-// ---- Header, tabs, legend -----------------------------------------------------------------------------------------
-const drawHeader = () => {
-  $('title').textContent = label(record.title, 300);
-  const h1 = $('sentences');
-  const texts = [record.source, record.output];
-  texts.forEach((text, i) => {
-    if (!text) return;
-    if (h1.childNodes.length > 0) h1.append(make('span', 'arrow', '\u2192'));
-    h1.append(make('bdi', i === 0 ? 'source' : 'output', label(text, 2000)));
-  });
-  if (!h1.childNodes.length) h1.textContent = 'Attention';
-  drawTabs();
-  if (parts.includes('arrays')) $('counting').textContent = ' Queries and keys are counted from 0, as in the arrays; batch rows and heads from 1.';
-  h1.classList.toggle('long', h1.textContent.length > 120);
-};
+// ---- Tabs, legend -----------------------------------------------------------------------------------------
 const drawTabs = () => {
   $('tabs').replaceChildren(...parts.map((part) => {
     const tab = make('button', '', names[part]);
