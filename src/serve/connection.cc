@@ -22,6 +22,7 @@ using std::chrono::milliseconds;
 constexpr auto kHeadTime = std::chrono::seconds(10), kBodyTime = std::chrono::seconds(20);
 constexpr auto kWriteTime = std::chrono::seconds(10);  // and one more for each 100 kB
 constexpr int64_t kSlowestBytes = 100'000;
+constexpr auto kTurn = milliseconds(100);  // after this, a place may be given to another client
 constexpr auto kLinger = milliseconds(500);
 
 // Waits until the socket is ready for `events`. False: the time is over.
@@ -38,7 +39,7 @@ bool wait_for(int socket, short events, Clock::time_point deadline) {
 
 }  // namespace
 
-Connection::Connection(int socket) : socket_(socket) {
+Connection::Connection(int socket, const Connections& all) : socket_(socket), all_(all) {
   const int flags = fcntl(socket_, F_GETFL), on = 1;
   if (flags >= 0) fcntl(socket_, F_SETFL, flags | O_NONBLOCK);
   fcntl(socket_, F_SETFD, FD_CLOEXEC);
@@ -56,7 +57,9 @@ void Connection::receive(Clock::time_point deadline) {
       return;
     }
     if (got == 0 || (errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR)) throw ClientGone{};
-    if (errno != EINTR && !wait_for(socket_, POLLIN, deadline)) throw Refused(408, "the request came too slowly");
+    if (errno == EINTR || wait_for(socket_, POLLIN, std::min(deadline, Clock::now() + kTurn))) continue;
+    if (Clock::now() >= deadline) throw Refused(408, "the request came too slowly");
+    if (all_.must_leave(*this)) throw ClientGone{};
   }
 }
 
@@ -137,16 +140,13 @@ void Connections::end_all() {
   for (const Connection* connection : all_) connection->end();
 }
 
-void Connections::end_slowest() {
+bool Connections::must_leave(const Connection& connection) const {
+  const size_t waiting = waiting_;
+  if (waiting == 0) return false;
   const std::lock_guard lock(mutex_);
-  Connection* slowest = nullptr;
-  for (Connection* connection : all_) {
-    if (connection->is_reading() && (slowest == nullptr || connection->since() < slowest->since()))
-      slowest = connection;
-  }
-  if (slowest == nullptr) return;
-  slowest->end();
-  all_.erase(slowest);
+  size_t slower = 0;
+  for (const Connection* other : all_) slower += other->is_reading() && other->since() < connection.since() ? 1 : 0;
+  return slower < waiting;
 }
 
 }  // namespace heed::serve

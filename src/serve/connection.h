@@ -12,9 +12,11 @@
 
 namespace heed::serve {
 
+class Connections;
+
 class Connection {
  public:
-  explicit Connection(int socket);  // closes it at the end
+  Connection(int socket, const Connections& all);  // closes the socket at the end
   ~Connection();
   Connection(const Connection&) = delete;
   Connection& operator=(const Connection&) = delete;
@@ -38,6 +40,7 @@ class Connection {
   void receive(Clock::time_point deadline);  // some more bytes
 
   int socket_;
+  const Connections& all_;
   std::atomic<bool> reading_{true};
   Clock::time_point since_ = Clock::now();
   std::string bytes_;  // received and not yet used
@@ -48,12 +51,15 @@ class Connections {
   [[nodiscard]] bool add(Connection& connection);  // false: all have been ended
   void remove(Connection& connection);
   void end_all();
-  // Makes room: of the clients that have not yet sent their request, the one that has taken longest is ended.
-  void end_slowest();
+  // While connections wait for a place, clients that have not yet sent their request lose theirs, those first that have
+  // taken longest. Each asks this for itself while it waits.
+  [[nodiscard]] bool must_leave(const Connection& connection) const;
+  void set_waiting(size_t count) { waiting_ = count; }
 
  private:
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::set<Connection*> all_;
+  std::atomic<size_t> waiting_{0};
   bool ended_ = false;
 };
 

@@ -26,7 +26,7 @@ constexpr const char* kNoContent = "default-src 'none'; frame-ancestors 'none'";
 constexpr size_t kMostThreads = 192;                                              // connections at once
 constexpr size_t kMostQueued = 256;  // connections that wait for one of these; others are closed
 
-// Threads that are started when they are needed. When all are taken, the slowest client loses its place.
+// Threads that are started when they are needed. When all are taken, the slowest clients lose their places.
 class Threads : public httplib::TaskQueue {
  public:
   explicit Threads(Connections& connections) : connections_(connections) {}
@@ -36,23 +36,20 @@ class Threads : public httplib::TaskQueue {
     tasks_.push_back(std::move(task));
     if (tasks_.size() <= idle_) {
       wake_.notify_one();
-    } else if (threads_.size() < kMostThreads && start()) {
       return;
-    } else {
-      const bool too_many = tasks_.size() > kMostQueued;
-      std::function<void()> refused;
-      if (too_many) {
-        refused = std::move(tasks_.front());
-        tasks_.pop_front();
-      }
-      lock.unlock();
-      if (too_many) {
-        refusing() = true;
-        refused();
-        refusing() = false;
-      }
-      connections_.end_slowest();
     }
+    if (threads_.size() < kMostThreads && start()) return;
+    std::function<void()> refused;
+    if (tasks_.size() > kMostQueued) {
+      refused = std::move(tasks_.front());
+      tasks_.pop_front();
+    }
+    connections_.set_waiting(tasks_.size());
+    lock.unlock();
+    if (!refused) return;
+    refusing() = true;
+    refused();
+    refusing() = false;
   }
 
   void shutdown() override {
@@ -89,6 +86,7 @@ class Threads : public httplib::TaskQueue {
       if (tasks_.empty()) return;
       const std::function<void()> task = std::move(tasks_.front());
       tasks_.pop_front();
+      connections_.set_waiting(tasks_.size() > idle_ ? tasks_.size() - idle_ : 0);
       lock.unlock();
       task();
       lock.lock();
@@ -164,7 +162,7 @@ class Listener : public httplib::Server {
   }
 
   bool process_and_close_socket(int socket) override {
-    Connection connection(socket);
+    Connection connection(socket, connections_);
     if (Threads::refusing() || !connections_.add(connection)) return false;
     try {
       bool head_only = false;
