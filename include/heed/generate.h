@@ -23,6 +23,27 @@ struct Hypothesis {
   double score = 0;              // what hypotheses are ranked by
 };
 
+// One step of a beam search, of one source: what became of its hypotheses. Nodes are tokens; a hypothesis is the way
+// from a first token (parent -1) to a node.
+struct BeamStep {
+  struct Node {
+    int64_t node = -1;  // its number; -1: the end token, which no hypothesis goes on from
+    int64_t parent = -1;
+    int32_t id = -1;
+    double log_prob = 0;
+    double sum = 0;  // of the log probabilities
+  };
+  struct Dropped {
+    int64_t node = -1;  // of which no extension went on
+    double best = 0;    // the largest sum of its extensions
+    double least = 0;   // the smallest sum of an extension that went on instead
+  };
+  int64_t source = 0;
+  int64_t length = 0;        // tokens before this step
+  std::vector<Node> chosen = {};  // extensions that go on, and ends among the best `beam`, the best first
+  std::vector<Dropped> dropped = {};
+};
+
 struct BeamOptions {
   int64_t beam = 5;    // 1: greedy
   int64_t n_best = 1;  // how many hypotheses to return, best first; at most beam
@@ -38,6 +59,8 @@ struct BeamOptions {
   std::vector<int32_t> suppressed = {};  // never chosen
   // Asked before each step. Once it says true the search ends, and sources that are not done have no hypotheses.
   std::function<bool()> stop = {};
+  // Told after each step, source by source.
+  std::function<void(const BeamStep&)> on_step = {};
 };
 
 // One decoder of `sources * beam` rows, grouped by source; every row starts with begin_id. limits: the longest output

@@ -52,6 +52,7 @@ struct Search {
   std::vector<Row> rows;             // beam
   std::vector<Hypothesis> finished;  // in the order of their scores, at most beam
   bool done = false;
+  BeamStep step;  // where options.on_step wants it
 };
 
 class Beam {
@@ -99,6 +100,8 @@ class Beam {
       parallel_for(static_cast<int64_t>(active.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t a = begin; a < end; ++a) advance(a, active[static_cast<size_t>(a)], length, chosen, tokens);
       });
+      if (options_.on_step)
+        for (const int64_t s : active) options_.on_step(searches_[static_cast<size_t>(s)].step);
       drop_done(active, chosen, tokens);
     }
     std::vector<std::vector<Hypothesis>> results;
@@ -169,15 +172,28 @@ class Beam {
     std::vector<Row> rows(static_cast<size_t>(beam));
     const bool may_end = forced(length) < 0;
     int64_t living = 0;
+    search.step = {.source = source, .length = length};
+    double least = 0;
+    std::vector<uint8_t> goes_on(static_cast<size_t>(beam), 0);
+    const auto note = [&](const Extension& extension, int64_t node, int64_t parent_node) {
+      goes_on[static_cast<size_t>(extension.row)] = 1;
+      least = extension.sum;
+      if (options_.on_step)
+        search.step.chosen.push_back({node, parent_node, extension.id, extension.log_prob, extension.sum});
+    };
     for (int64_t k = 0; k < kept && living < beam; ++k) {
       const Extension& extension = best[static_cast<size_t>(k)];
       const Row& parent = search.rows[static_cast<size_t>(extension.row)];
       if (extension.id == end_id_ && may_end) {
-        if (k < beam) finish(search, parent.node, &extension, extension.sum, length + 1);
+        if (k < beam) {
+          finish(search, parent.node, &extension, extension.sum, length + 1);
+          note(extension, -1, parent.node);
+        }
         continue;
       }
       search.nodes.push_back({parent.node, extension.id, extension.log_prob});
       rows[static_cast<size_t>(living)] = {extension.sum, static_cast<int64_t>(search.nodes.size()) - 1, true};
+      note(extension, static_cast<int64_t>(search.nodes.size()) - 1, parent.node);
       const size_t at = static_cast<size_t>(position * beam + living);
       chosen[at] = position * beam + extension.row;
       tokens[at] = extension.id;
@@ -188,12 +204,25 @@ class Beam {
       chosen[at] = position * beam;
       tokens[at] = end_id_;
     }
+    if (options_.on_step) note_dropped(search, goes_on, best, least);
     // Nothing may follow (everything is suppressed): what lived is the result.
     if (living == 0 && search.finished.empty()) return close(search, length);
     search.rows = std::move(rows);
     if (length + 1 >= search.limit) return close(search, length + 1);
     const bool full = static_cast<int64_t>(search.finished.size()) >= beam;
     search.done = living == 0 || (full && score(search.rows[0].sum, length + 1) <= search.finished[0].score);
+  }
+
+  // Living rows of which no extension was chosen. best: all extensions of the source.
+  void note_dropped(Search& search, const std::vector<uint8_t>& goes_on, const std::vector<Extension>& best,
+                    double least) const {
+    for (size_t r = 0; r < goes_on.size(); ++r) {
+      if (goes_on[r] != 0 || !search.rows[r].alive || search.rows[r].node < 0) continue;
+      double most = -std::numeric_limits<double>::infinity();
+      for (const Extension& extension : best)
+        if (extension.row == static_cast<int32_t>(r)) most = std::max(most, extension.sum);
+      search.step.dropped.push_back({search.rows[r].node, most, least});
+    }
   }
 
   // Takes every living hypothesis as it is, without an end.

@@ -13,8 +13,6 @@
 
 namespace heed::serve {
 
-class Models;
-
 // Wrong requests are heed::Error; those with another status than 400 are Refused. One thread at a time calls an Api
 // (Worker sees to it): what it computes uses all threads that heed may use.
 class Api : public Service {
@@ -23,25 +21,16 @@ class Api : public Service {
   explicit Api(const std::vector<std::filesystem::path>& folders);
   ~Api() override;
 
-  // What can be asked for: "models" and "training" by GET, with the query as an object; the others by POST.
-  [[nodiscard]] static bool is_known(std::string_view name);
-  [[nodiscard]] static bool is_get(std::string_view name);
-  [[nodiscard]] static bool is_stream(std::string_view name);
-  [[nodiscard]] Kind kind(std::string_view name) const override {
-    if (!is_known(name)) return Kind::unknown;
-    return is_get(name) ? Kind::get : is_stream(name) ? Kind::stream : Kind::post;
-  }
-
+  [[nodiscard]] Kind kind(std::string_view name) const override;
   [[nodiscard]] Reply call(std::string_view name, const nlohmann::json& request,
                            const std::function<bool()>& stop) override;
   using Stream = Service::Stream;
   [[nodiscard]] std::unique_ptr<Stream> stream(std::string_view name, const nlohmann::json& request) override;
-
-  // The models in one line each, for the terminal.
   [[nodiscard]] std::vector<std::string> lines() const override;
 
  private:
-  std::unique_ptr<Models> models_;
+  struct State;
+  std::unique_ptr<State> state_;
 };
 
 }  // namespace heed::serve

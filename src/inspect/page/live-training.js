@@ -18,7 +18,7 @@ const curvePicture = (keys, text) => {
 const readTraining = async () => {
   if (training.model !== live.model.name) Object.assign(training, {rows: [], checkpoints: [], model: live.model.name, at: null});
   const answer = await ask(`training?model=${live.model.id}&after=${training.rows.length}`, null, 'training');
-  training.rows.push(...answer.rows);
+  training.rows.push(...answer.rows.map((row) => (row.type === 'valid' ? {update: row.update, valid_loss: row.loss, valid_bleu: row.bleu} : row)));
   training.checkpoints = answer.checkpoints;
   training.running = answer.running;
   return answer.rows.length > 0;

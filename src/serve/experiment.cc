@@ -1,0 +1,108 @@
+// The same run with something switched off or replaced, beside the run as it was.
+#include <bit>
+#include <cmath>
+
+#include "heed/error.h"
+#include "serve/run.h"
+
+namespace heed::serve {
+namespace {
+
+using nlohmann::json;
+
+// The residual stream after every sublayer, in the order of computation.
+struct States : nn::Probe {
+  std::vector<std::pair<std::string, Tensor>> all;
+  Tensor on_state(std::string_view sublayer, const Tensor& state) override {
+    all.emplace_back(std::string(sublayer), state.clone());
+    return state;
+  }
+};
+
+// How many numbers have other bits, and the largest difference.
+json compare(const std::string& name, const Tensor& before, const Tensor& after) {
+  const float* a = before.data<float>();
+  const float* b = after.data<float>();
+  int64_t changed = 0;
+  double largest = 0;
+  for (int64_t i = 0; i < before.numel(); ++i) {
+    if (std::bit_cast<uint32_t>(a[i]) == std::bit_cast<uint32_t>(b[i])) continue;
+    ++changed;
+    largest = std::max(largest, std::abs(static_cast<double>(a[i]) - static_cast<double>(b[i])));
+  }
+  return {{"name", name}, {"numbers", before.numel()}, {"changed", changed}, {"largest", largest}};
+}
+
+// The token that each row is asked about: what the given target has next, and the likeliest one in the last row.
+Ids asked(const Reading& reading, const Tensor& logits) {
+  if (!reading.model->decodes()) {
+    Ids all;
+    for (int64_t i = 0; i < logits.size(0); ++i) all.push_back(row_of(logits, i).likeliest());
+    return all;
+  }
+  Ids out(reading.target.begin() + 1, reading.target.end());
+  out.push_back(row_of(logits, logits.size(0) - 1).likeliest());
+  return out;
+}
+
+}  // namespace
+
+json experiment(const Reading& reading, const Arguments& request, const Stop& stop) {
+  constexpr int64_t kMostWritten = 256;
+  const Served& model = *reading.model;
+  const std::vector<Change> list = changes_of(reading, request);
+  States before, after;
+  const Tensor plain = logits_of(reading, &before);
+  go_on(stop);
+  Changes changes(list);
+  Probes both({&changes, &after});
+  const Tensor changed = logits_of(reading, &both);
+  go_on(stop);
+
+  const Ids output = asked(reading, plain);
+  json log_probs = json::array(), changed_log_probs = json::array();
+  Ids likeliest;
+  for (int64_t i = 0; i < plain.size(0); ++i) {
+    const int32_t id = output[static_cast<size_t>(i)];
+    log_probs.push_back(row_of(plain, i).log_prob(id));
+    const Row row = row_of(changed, i);
+    changed_log_probs.push_back(row.log_prob(id));
+    likeliest.push_back(row.likeliest());
+  }
+  json reach = json::array();
+  for (size_t i = 0; i < before.all.size(); ++i)
+    reach.push_back(compare(before.all[i].first, before.all[i].second, after.all[i].second));
+  json answer = {
+      {"before", {{"log_probs", log_probs}, {"output", output}, {"output_tokens", pieces(model, output)}}},
+      {"after",
+       {{"log_probs", changed_log_probs}, {"likeliest", likeliest}, {"likeliest_tokens", pieces(model, likeliest)}}},
+      {"reach", reach}};
+  if (!model.decodes()) return answer;
+
+  // What the changed model writes by itself: a translation from its beginning, a text from where it ends.
+  const json none = json::object();
+  const Arguments search(request.has("search") ? request.at("search") : none, {"max_tokens"}, "search");
+  Reading start = reading;
+  if (model.translates()) start.target.resize(1);
+  const int64_t most = most_tokens(start, search.integer("max_tokens", 0, kMostWritten, 64));
+  Writer writer(start, list);
+  Ids written;
+  bool finished = false;
+  for (int64_t step = 0; step < most && writer.has_room() && !finished; ++step) {
+    go_on(stop);
+    const int32_t id = choose(model, writer.logits(), {}, step);
+    written.push_back(id);
+    finished = id == model.config().end_id;
+    if (!finished) writer.write(id);
+  }
+  Ids text(written.begin(), written.end() - (finished ? 1 : 0));
+  answer["output"] = {{"target", writer.reading().target},
+                      {"target_tokens", pieces(model, writer.reading().target)},
+                      {"output", written},
+                      {"output_tokens", pieces(model, written)},
+                      {"text", model.target->decode(text)},
+                      {"finished", finished}};
+  return answer;
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,190 @@
+#include "serve/models.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+#include <set>
+
+#include "heed/error.h"
+#include "pipelines/folder.h"
+
+namespace heed::serve {
+namespace {
+
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+constexpr size_t kMostCheckpoints = 4;   // open at a time
+constexpr int64_t kMostLogRows = 20000;  // in one answer
+
+std::string_view task_of(const Served& model) {
+  return model.translates() ? "translate" : model.decodes() ? "continue" : "fill";
+}
+
+// The name of the folder and of the one it is in: no path of the machine is shown.
+std::string name_of(const fs::path& folder) {
+  fs::path path = fs::absolute(folder).lexically_normal();
+  if (!path.has_filename()) path = path.parent_path();
+  return (path.parent_path().filename() / path.filename()).string();
+}
+
+// The update of a checkpoint's folder, "step-00000250"; -1 for another folder.
+int64_t update_of(const std::string& name) {
+  constexpr std::string_view kPrefix = "step-";
+  int64_t update = -1;
+  if (!name.starts_with(kPrefix)) return -1;
+  const char* const end = name.data() + name.size();
+  const auto [stop, error] = std::from_chars(name.data() + kPrefix.size(), end, update);
+  return error == std::errc() && stop == end ? update : -1;
+}
+
+std::shared_ptr<const text::Tokenizer> tokenizer_of(const fs::path& folder, text::Side side, int64_t vocabulary,
+                                                    int64_t mask = -1) {
+  return pipelines::load_tokenizer(folder, side, "serve", vocabulary, mask);
+}
+
+}  // namespace
+
+std::string Served::piece(int32_t token) const {
+  return !decodes() && token == config().mask_id ? "[MASK]" : output_tokenizer().piece(token);
+}
+
+std::string Served::source_piece(int32_t token) const {
+  return !decodes() && token == config().mask_id ? "[MASK]" : source->piece(token);
+}
+
+Models::Models(const std::vector<fs::path>& folders) : count_(static_cast<int64_t>(folders.size())) {
+  require(!folders.empty(), "serve", "at least one model; found none");
+  std::set<std::string> seen;
+  for (const fs::path& folder : folders) {
+    std::string name = name_of(folder);
+    for (int n = 2; !seen.insert(name).second; ++n) name = name_of(folder) + " (" + std::to_string(n) + ")";
+    places_.push_back({.folder = folder, .tokenizers = folder, .name = name, .open = nullptr});
+  }
+  for (int64_t id = 0; id < count_; ++id) (void)at(id);
+}
+
+std::string Models::version_of(const Place& place) const {
+  std::string version;
+  for (const char* file : {"config.json", "model.safetensors"}) {
+    std::error_code absent;
+    const auto size = fs::file_size(place.folder / file, absent);
+    const auto time = fs::last_write_time(place.folder / file, absent);
+    if (absent) return {};
+    version += std::to_string(size) + "." + std::to_string(time.time_since_epoch().count()) + " ";
+  }
+  version.pop_back();
+  return version;
+}
+
+std::shared_ptr<const Served> Models::at(int64_t id) {
+  if (id < 0 || id >= static_cast<int64_t>(places_.size()))
+    throw Error("model: expected the number of a model that is served, from 0 to " + std::to_string(count_ - 1) +
+                "; found " + std::to_string(id));
+  Place& place = places_[static_cast<size_t>(id)];
+  const std::string version = version_of(place);
+  if (place.open && (version.empty() || version == place.open->version)) return place.open;
+  auto fresh = std::make_shared<Served>();
+  try {
+    fresh->id = id;
+    fresh->name = place.name;
+    fresh->version = version;
+    fresh->model = models::load(place.folder);
+    const models::Config& config = fresh->model->config();
+    if (fresh->encodes())
+      fresh->source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,
+                                   fresh->decodes() ? -1 : config.mask_id);
+    if (fresh->decodes()) fresh->target = tokenizer_of(place.tokenizers, text::Side::target, config.target_vocabulary);
+  } catch (const Error&) {
+    // A training is writing the folder: what was opened before still stands, and the next request looks again.
+    if (place.open) return place.open;
+    throw;
+  }
+  place.open = fresh;
+  if (place.checkpoint) {
+    open_checkpoints_.push_back(id);
+    if (open_checkpoints_.size() > kMostCheckpoints) {
+      places_[static_cast<size_t>(open_checkpoints_.front())].open = nullptr;
+      open_checkpoints_.pop_front();
+    }
+  }
+  return fresh;
+}
+
+json Models::list() {
+  json all = json::array();
+  for (int64_t id = 0; id < count_; ++id) {
+    const auto served = at(id);
+    const models::Config& config = served->config();
+    json parts = json::array();
+    if (served->encodes()) parts.push_back("encoder");
+    if (served->decodes()) parts.push_back("decoder");
+    if (served->translates()) parts.push_back("cross");
+    all.push_back({{"id", id},
+                   {"name", served->name},
+                   {"architecture", models::to_string(config.architecture)},
+                   {"task", task_of(*served)},
+                   {"parts", parts},
+                   {"encoder_layers", served->encodes() ? config.encoder_layers : 0},
+                   {"decoder_layers", served->decodes() ? config.decoder_layers : 0},
+                   {"heads", config.heads},
+                   {"width", config.width},
+                   {"max_length", config.max_length},
+                   {"parameters", served->model->parameter_count()},
+                   {"mask", !served->decodes() && config.mask_id >= 0 ? json("[MASK]") : json(nullptr)},
+                   {"training", fs::exists(places_[static_cast<size_t>(id)].folder / "log.jsonl")},
+                   {"version", served->version}});
+  }
+  return all;
+}
+
+json Models::training(int64_t id, int64_t after) {
+  const auto served = at(id);
+  const fs::path folder = places_[static_cast<size_t>(id)].folder;
+  std::ifstream log(folder / "log.jsonl");
+  if (!log) throw Error(served->name + ": expected the folder of a training, with a log.jsonl; there is none");
+  json rows = json::array();
+  int64_t row = 0;
+  for (std::string line; std::getline(log, line); ++row) {
+    if (row < after) continue;
+    const bool whole = !log.eof();  // the last line may be in the middle of being written
+    json value = json::parse(line, nullptr, false);
+    if (value.is_discarded() && !whole) break;
+    rows.push_back(value.is_discarded() ? json(nullptr) : std::move(value));
+    if (static_cast<int64_t>(rows.size()) >= kMostLogRows) break;
+  }
+  std::vector<std::pair<int64_t, fs::path>> found;
+  std::error_code absent;
+  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", absent)) {
+    const int64_t update = update_of(entry.path().filename().string());
+    if (update >= 0 && fs::exists(entry.path() / "model.safetensors")) found.emplace_back(update, entry.path());
+  }
+  std::sort(found.begin(), found.end());
+  json checkpoints = json::array();
+  for (const auto& [update, path] : found) {
+    const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.folder == path; });
+    const auto number = static_cast<int64_t>(known - places_.begin());
+    if (known == places_.end())
+      places_.push_back({.folder = path,
+                         .tokenizers = folder,
+                         .name = served->name + ", update " + std::to_string(update),
+                         .checkpoint = true,
+                         .open = nullptr});
+    checkpoints.push_back({{"name", path.filename().string()}, {"update", update}, {"model", number}});
+  }
+  const auto ended = std::find_if(rows.rbegin(), rows.rend(), [](const json& r) { return r.is_object(); });
+  const bool done = ended != rows.rend() && ended->value("type", "") == "end";
+  return {{"rows", rows}, {"checkpoints", checkpoints}, {"running", !done}};
+}
+
+std::vector<std::string> Models::lines() {
+  std::vector<std::string> out;
+  for (int64_t id = 0; id < count_; ++id) {
+    const auto served = at(id);
+    out.push_back(served->name + ": " + std::string(pipelines::words_for(served->config().architecture)) + ", " +
+                  std::to_string(served->model->parameter_count()) + " parameters");
+  }
+  return out;
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,63 @@
+// The models that are served: opened folders, looked at again before each request, because a training may have written
+// new weights.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <filesystem>
+#include <memory>
+#include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/models.h"
+#include "heed/text.h"
+
+namespace heed::serve {
+
+// A model with its tokenizers; never changes.
+struct Served {
+  int64_t id = 0;
+  std::string name;     // "demo/en-zh": what of the folder's path is shown
+  std::string version;  // changes with the files
+  std::shared_ptr<const models::Model> model;
+  std::shared_ptr<const text::Tokenizer> source, target;  // where the architecture has that side
+
+  [[nodiscard]] const models::Config& config() const { return model->config(); }
+  [[nodiscard]] bool encodes() const { return config().architecture != models::Architecture::decoder_only; }
+  [[nodiscard]] bool decodes() const { return config().architecture != models::Architecture::encoder_only; }
+  [[nodiscard]] bool translates() const { return encodes() && decodes(); }
+  // The tokenizer of what the model says: its target's, or an encoder-only model's own.
+  [[nodiscard]] const text::Tokenizer& output_tokenizer() const { return decodes() ? *target : *source; }
+  [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too
+  [[nodiscard]] std::string source_piece(int32_t token) const;  // of what its encoder reads
+};
+
+class Models {
+ public:
+  explicit Models(const std::vector<std::filesystem::path>& folders);
+
+  // The model of this number, or of a checkpoint's number (training()). Throws Error for a number that is not there.
+  [[nodiscard]] std::shared_ptr<const Served> at(int64_t id);
+  [[nodiscard]] nlohmann::json list();
+  // The rows of a training's log from row `after` on, and its checkpoints.
+  [[nodiscard]] nlohmann::json training(int64_t id, int64_t after);
+  [[nodiscard]] std::vector<std::string> lines();
+
+ private:
+  struct Place {
+    std::filesystem::path folder;      // of config.json and the weights
+    std::filesystem::path tokenizers;  // a checkpoint's are in the folder of its training
+    std::string name;
+    bool checkpoint = false;
+    std::shared_ptr<const Served> open;
+  };
+  [[nodiscard]] std::string version_of(const Place& place) const;
+
+  int64_t count_;              // of the folders that were named; checkpoints come after them
+  std::vector<Place> places_;  // by number
+  std::deque<int64_t> open_checkpoints_;
+};
+
+}  // namespace heed::serve

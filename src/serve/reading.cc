@@ -1,0 +1,189 @@
+#include "serve/reading.h"
+
+#include <optional>
+
+#include "heed/error.h"
+#include "pipelines/encoding.h"
+#include "serve/service.h"
+
+namespace heed::serve {
+namespace {
+
+Ids checked_ids(const Arguments& object, std::string_view name, int64_t vocabulary, int64_t longest) {
+  const std::vector<int64_t> list = object.integers(name, 0, vocabulary - 1);
+  if (static_cast<int64_t>(list.size()) > longest)
+    throw Refused(413, object.full_name(name) + ": at most the " + std::to_string(longest) +
+                           " tokens that the model reads; found " + std::to_string(list.size()));
+  return {list.begin(), list.end()};
+}
+
+// A text in which [MASK] stands for the mask; elsewhere it is text.
+Ids encode_masked(const Served& model, std::string_view text) {
+  constexpr std::string_view kMask = "[MASK]";
+  Ids ids;
+  for (size_t at = 0;;) {
+    const size_t mask = model.config().mask_id >= 0 ? text.find(kMask, at) : std::string_view::npos;
+    const Ids piece = model.source->encode(text.substr(at, mask == std::string_view::npos ? mask : mask - at));
+    ids.insert(ids.end(), piece.begin(), piece.end());
+    if (mask == std::string_view::npos) return ids;
+    ids.push_back(static_cast<int32_t>(model.config().mask_id));
+    at = mask + kMask.size();
+  }
+}
+
+void require_fits(size_t count, int64_t longest) {
+  if (static_cast<int64_t>(count) <= longest) return;
+  throw Refused(413, "text: at most the " + std::to_string(longest) + " tokens that the model reads; found " +
+                         std::to_string(count));
+}
+
+}  // namespace
+
+Ids ids_of_text(const Served& model, text::Side side, std::string_view text) {
+  if (text::valid_utf8_prefix(text) != text.size()) throw Error("text: expected valid UTF-8");
+  const models::Config& config = model.config();
+  Ids ids;
+  if (side == text::Side::target && model.decodes()) {
+    ids = model.target->encode(text);
+    require_fits(ids.size(), model.translates() ? config.max_length - 1 : config.max_length);
+  } else if (model.translates()) {
+    ids = model.source->encode(text);
+    require_fits(ids.size(), config.max_length - 1);
+    if (!ids.empty()) ids.push_back(model.source->special().end);
+  } else if (!model.decodes()) {
+    ids = encode_masked(model, text);
+    require_fits(ids.size(), config.max_length - 2);
+    if (!ids.empty()) {
+      ids.insert(ids.begin(), model.source->special().begin);
+      ids.push_back(model.source->special().end);
+    }
+  } else {
+    throw Error("side: expected target, as a decoder-only model has no source");
+  }
+  return ids;
+}
+
+Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& object) {
+  Reading reading{.model = std::move(model)};
+  const Served& served = *reading.model;
+  const models::Config& config = served.config();
+  if (served.encodes()) reading.source = checked_ids(object, "source", config.source_vocabulary, config.max_length);
+  if (served.decodes()) reading.target = checked_ids(object, "target", config.target_vocabulary, config.max_length);
+  if ((served.encodes() && reading.source.empty()) || (served.decodes() && reading.target.empty()))
+    throw Error("expected at least one token of everything that the model reads; found none");
+  return reading;
+}
+
+Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request) {
+  if (!request.has("text")) return reading_of_ids(std::move(model), request);
+  Reading reading{.model = std::move(model)};
+  const Served& served = *reading.model;
+  const std::string text = request.text("text");
+  (served.encodes() ? reading.source : reading.target) =
+      ids_of_text(served, served.encodes() ? text::Side::source : text::Side::target, text);
+  if (served.translates()) reading.target = {static_cast<int32_t>(served.config().begin_id)};
+  if ((served.encodes() && reading.source.empty()) || (served.decodes() && reading.target.empty()))
+    throw Error("text: expected at least one token; found an empty text");
+  return reading;
+}
+
+std::vector<std::string> pieces(const Served& model, const Ids& ids) {
+  std::vector<std::string> out;
+  for (const int32_t id : ids) out.push_back(model.piece(id));
+  return out;
+}
+
+std::vector<std::string> source_pieces(const Served& model, const Ids& ids) {
+  std::vector<std::string> out;
+  for (const int32_t id : ids) out.push_back(model.source_piece(id));
+  return out;
+}
+
+void Probes::on_attention(std::string_view layer, const Tensor& query, const Tensor& key, const Tensor& value,
+                          AttentionOptions& options) {
+  for (nn::Probe* probe : probes_) probe->on_attention(layer, query, key, value, options);
+}
+
+Tensor Probes::on_heads(std::string_view layer, const Tensor& heads) {
+  Tensor now = heads;
+  for (nn::Probe* probe : probes_) now = probe->on_heads(layer, now);
+  return now;
+}
+
+void Probes::on_added(std::string_view sublayer, const Tensor& added) {
+  for (nn::Probe* probe : probes_) probe->on_added(sublayer, added);
+}
+
+Tensor Probes::on_state(std::string_view sublayer, const Tensor& state) {
+  Tensor now = state;
+  for (nn::Probe* probe : probes_) now = probe->on_state(sublayer, now);
+  return now;
+}
+
+Tensor logits_of(const Reading& reading, nn::Probe* probe, nn::AttentionObserver* observer) {
+  const NoGradScope no_grad;
+  nn::Probe nothing;
+  const nn::ProbeScope scope(probe != nullptr ? *probe : nothing);
+  std::optional<nn::ObserverScope> watched;
+  if (observer != nullptr) watched.emplace(*observer);
+  const models::Model& model = *reading.model->model;
+  const Tensor source = reading.source.empty() ? Tensor() : pipelines::as_row(reading.source);
+  const Tensor lengths = reading.source.empty() ? Tensor() : pipelines::length_of(reading.source);
+  Tensor logits;
+  if (reading.model->translates()) {
+    logits = dynamic_cast<const models::Transformer&>(model)
+                 .forward(source, lengths, pipelines::as_row(reading.target))
+                 .data();
+  } else if (reading.model->decodes()) {
+    logits = dynamic_cast<const models::Gpt&>(model).forward(pipelines::as_row(reading.target)).data();
+  } else {
+    logits = dynamic_cast<const models::Bert&>(model).forward(source, lengths).data();
+  }
+  return logits.select(0, 0).contiguous();
+}
+
+Tensor lens(const Served& model, const Tensor& states) {
+  const NoGradScope no_grad;
+  const Value row(states.contiguous().reshape({1, states.size(0), states.size(1)}));
+  const models::Model& m = *model.model;
+  Value logits;
+  if (model.translates())
+    logits = dynamic_cast<const models::Transformer&>(m).logits_of(row);
+  else if (model.decodes())
+    logits = dynamic_cast<const models::Gpt&>(m).logits_of(row);
+  else
+    logits = dynamic_cast<const models::Bert&>(m).logits_of(row);
+  return logits.data().select(0, 0).contiguous();
+}
+
+int64_t layers_of(const Served& model, std::string_view part) {
+  return part == "encoder" ? model.config().encoder_layers : model.config().decoder_layers;
+}
+
+std::string attention_path(const Served& model, std::string_view part, int64_t layer) {
+  require(layer >= 0 && layer < layers_of(model, part), "serve", "a layer below ", layers_of(model, part), "; found ",
+          layer);
+  const std::string stack = part == "encoder" ? "encoder" : "decoder";
+  return stack + ".layers." + std::to_string(layer) + (part == "cross" ? ".cross_attention" : ".self_attention");
+}
+
+std::string part_of(const Served& model, const Arguments& request) {
+  std::string part = request.text("part");
+  const bool has = (part == "encoder" && model.encodes()) || (part == "decoder" && model.decodes()) ||
+                   (part == "cross" && model.translates());
+  if (!has)
+    refuse(request.full_name("part"),
+           model.translates() ? "encoder, decoder or cross"
+           : model.decodes()  ? "decoder"
+                              : "encoder",
+           request.at("part"));
+  return part;
+}
+
+std::pair<int64_t, int64_t> size_of_map(const Reading& reading, std::string_view part) {
+  const auto source = static_cast<int64_t>(reading.source.size()), target = static_cast<int64_t>(reading.target.size());
+  if (part == "encoder") return {source, source};
+  return {target, part == "cross" ? source : target};
+}
+
+}  // namespace heed::serve

@@ -1,0 +1,16 @@
+// A run: what a model reads, and what it writes, token by token.
+#pragma once
+
+#include "serve/views.h"
+#include "serve/writer.h"
+
+namespace heed::serve {
+
+[[nodiscard]] std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& model,
+                                                         const Arguments& request);
+
+// What was written, as the event "done" has it: `logits` are those of a pass over the reading, or undefined for a long
+// prompt. `output` has the token that each row wrote.
+[[nodiscard]] nlohmann::json done_event(const Reading& reading, const Ids& output, const Tensor& logits, bool finished);
+
+}  // namespace heed::serve

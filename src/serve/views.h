@@ -1,0 +1,48 @@
+// The answers about one forward pass (docs/serve.md), one function a request.
+#pragma once
+
+#include <functional>
+#include <nlohmann/json.hpp>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "heed/inspect.h"
+#include "serve/changes.h"
+#include "serve/service.h"
+
+namespace heed::serve {
+
+// Asked between the passes of long work; true: nobody waits any more.
+using Stop = std::function<bool()>;
+// Throws Refused where stop() says so.
+void go_on(const Stop& stop);
+
+[[nodiscard]] nlohmann::json tokenize(const Served& model, const Arguments& request);
+[[nodiscard]] Reply attention(const Reading& reading, const Arguments& request);
+[[nodiscard]] nlohmann::json next_tokens(const Reading& reading, const Arguments& request);
+[[nodiscard]] nlohmann::json beam_tree(const Served& model, const Arguments& request, const Stop& stop);
+[[nodiscard]] nlohmann::json explain(const Reading& reading, const Arguments& request);
+[[nodiscard]] nlohmann::json layers(const Reading& reading, const Arguments& request);
+[[nodiscard]] nlohmann::json experiment(const Reading& reading, const Arguments& request, const Stop& stop);
+[[nodiscard]] Reply page(const Reading& reading, const Arguments& request);
+
+// What was recorded of a pass, as the offline page has it.
+[[nodiscard]] inspect::Record record_of(const Reading& reading, nn::Probe* probe);
+[[nodiscard]] nlohmann::json words_of(const std::vector<std::string>& tokens);
+
+// Rows of logits (L, V) as probabilities.
+struct Row {
+  std::span<const float> logits;
+  double logsumexp = 0;
+  [[nodiscard]] double log_prob(int32_t id) const {
+    return static_cast<double>(logits[static_cast<size_t>(id)]) - logsumexp;
+  }
+  [[nodiscard]] double entropy_bits() const;
+  [[nodiscard]] int32_t likeliest() const;
+};
+[[nodiscard]] Row row_of(const Tensor& logits, int64_t row);
+// The `count` likeliest tokens: [{"id", "token", "probability", "log_prob"}].
+[[nodiscard]] nlohmann::json likeliest_tokens(const Served& model, const Row& row, int64_t count);
+
+}  // namespace heed::serve
