@@ -10,6 +10,7 @@ const openLong = async (text) => {
   live.long = {...was, text, n, layer: Math.min(was.layer, layers - 1), head: Math.min(was.head, live.model.heads - 1), rows: [0, n], columns: [0, n], picture: null, row: null};
   setRecordAway(true);
   drawLongFrame(layers);
+  growText();
   await loadMap();
 };
 const setRecordAway = (awayNow) => {
@@ -22,8 +23,13 @@ const setRecordAway = (awayNow) => {
 const closeLong = () => {
   if (!live.long) return;
   live.long = null;
+  clearTimeout(mapTimer);
+  clearTimeout(rowTimer);
+  flights.get('map')?.abort();
+  flights.get('row')?.abort();
   setRecordAway(false);
   $('views').hidden = true;
+  growText();
 };
 const drawLongFrame = (layers) => {
   const {long} = live;
@@ -97,6 +103,7 @@ const loadMap = () => attempt(async () => {
   const side = Math.min(512, rows[1] - rows[0]), across = Math.min(512, columns[1] - columns[0]);
   const answer = await request('map', longBody({rows, columns, size: [side, across], largest}), 'map');
   const {header, numbers} = readBytes(await answer.arrayBuffer(), false);
+  if (live.long !== long) return;
   const size = header.rows * header.columns;
   long.picture = {rows, columns, height: header.rows, width: header.columns, weights: numbers.subarray(0, size),
                   entropy: header.entropy ? numbers.subarray(size, size + header.rows) : [], received: header.received ? numbers.subarray(size + (header.entropy ? header.rows : 0)) : []};

@@ -43,9 +43,11 @@ const kSliders = [
   {name: 'min_p', text: 'Min-p', min: 0, max: 0.5, step: 0.01, off: 0, says: 'at least this share of the likeliest'},
 ];
 const sampling = Object.fromEntries(kSliders.map(({name, off}) => [name, off]));
+// Rows of the text that was typed can be looked at; only what the model wrote can be written anew.
+const isMine = () => live.model.task !== 'fill' && live.row >= live.first;
 const nextList = (answer) => el('div', {class: 'next'}, ...answer.tokens.map(({id, token, probability, kept}) => {
   const row = el('button', {class: `next-token${kept === 0 ? ' cut' : ''}`, 'aria-label': `Say ${plain(token)} here: probability ${percent(probability)}, kept ${percent(kept)}`,
-                            'aria-current': live.done.output[live.row] === id, click: () => takeInstead(live.row, id)});
+                            'aria-current': live.done.output[live.row] === id, disabled: isMine() ? null : '', click: () => takeInstead(live.row, id)});
   row.append(tokenText('next-text', token), bar(probability), bar(kept, 'kept'),
              el('span', {class: 'next-number'}, percent(probability)), el('span', {class: 'next-number soft'}, kept === 0 ? 'cut off' : percent(kept)));
   return row;
@@ -57,7 +59,7 @@ const drawNext = async (box) => {
   const list = el('div', {id: 'next-list'}, nextList(answer));
   const redo = () => attempt(async () => list.replaceChildren(nextList(await askNext())));
   box.append(title('What next?'),
-    note('After ', strong(plain(rowsOf(live.done)[live.row])), live.done.output_tokens?.[live.row] !== undefined ? ' the model said ' : '', strong(rowSaid(live.row)), `. Entropy ${number(answer.entropy, 2)} bits: as undecided as between ${number(2 ** answer.entropy, 1)} equally likely tokens. Choose another one, and the model goes on from there.`),
+    note('After ', strong(plain(rowsOf(live.done)[live.row])), live.done.output_tokens?.[live.row] !== undefined ? ' the model said ' : '', strong(rowSaid(live.row)), `. Entropy ${number(answer.entropy, 2)} bits: as undecided as between ${number(2 ** answer.entropy, 1)} equally likely tokens.${isMine() ? ' Choose another one, and the model goes on from there.' : ''}`),
     el('p', {class: 'next-head', 'aria-hidden': 'true'}, 'token', el('span', {}, 'probability'), el('span', {class: 'kept-name'}, 'kept')), list,
     el('div', {class: 'sliders'}, ...kSliders.map(({name, text, min, max, step, says}) => {
       const out = el('output', {}, String(sampling[name]));

@@ -30,7 +30,7 @@ const chooseModel = (name, changed = true) => {
   const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
   $('examples').replaceChildren(...texts.map((text) => el('button', {class: 'chip', click: () => setText(text)}, text)));
   $('file-label').hidden = m.task === 'translate';
-  live.previous = live.record = live.marks = null;
+  live.previous = live.record = live.marks = live.step = other.record = other.model = null;
   live.pinned = false;
   live.places = state.places = {};
 };
@@ -118,8 +118,10 @@ const show = (next) => {
   live.row = live.row === null ? null : Math.min(live.row, rowsOf(live.done).length - 1);
   live.chosen = live.chosen.filter(({part, layer, head}) => next[part][layer]?.weights[head]);
   $('views').hidden = false;
+  live.step = null;
   redraw();
   refreshPanel();
+  if (live.panel === 'training' && training.at !== null) showCheckpoint(training.at);
   if (live.keyed) live.shown = performance.now() - live.keyed;
   live.keyed = null;
 };

@@ -57,14 +57,10 @@ const kStops = [
   }},
   {at: '#named', go: async () => {
     await goHome();
-    const part = live.record.encoder.length ? 'encoder' : 'decoder', counts = {}, all = (live.record.names[part] ?? []).flat();
+    const kinds = ['encoder', 'decoder', 'cross'], counts = {}, all = kinds.flatMap((part) => (live.record.names[part] ?? []).flatMap((heads, layer) => heads.map(({name}, head) => ({part, layer, head, name}))));
     for (const {name} of all) if (name) counts[name] = (counts[name] ?? 0) + 1;
-    select(part, 0, 0);
-    const entries = Object.entries(counts).sort((a, b) => b[1] - a[1]);
-    if (entries.length) {
-      const layer = live.record.names[part].findIndex((heads) => heads.some(({name}) => name === entries[0][0]));
-      select(part, layer, live.record.names[part][layer].findIndex(({name}) => name === entries[0][0]));
-    }
+    const entries = Object.entries(counts).sort((a, b) => b[1] - a[1]), first = all.find(({name}) => name && name === entries[0][0]);
+    if (first) select(first.part, first.layer, first.head);
     return {named: entries.reduce((sum, [, n]) => sum + n, 0), heads: all.length, list: entries.map(([name, n]) => `${name} ${n}`).join(', ')};
   }},
   {at: '#stage', go: async () => {
