@@ -7,16 +7,19 @@
 #include "serve/views.h"
 
 namespace heed::serve {
+
+// What an Api computes with.
+struct Computing {
+  Models models;
+  LongTexts long_texts = {};
+};
+
 namespace {
 
 using nlohmann::json;
 
+// Members of every request about a reading.
 #define HEED_READING "model", "text", "source", "target", "changes"
-
-struct Computed {
-  Models models;
-  LongTexts long_texts;
-};
 
 Reply as_reply(const json& value) {
   return {.type = "application/json", .body = value.dump(-1, ' ', false, json::error_handler_t::replace)};
@@ -27,10 +30,10 @@ std::shared_ptr<const Served> model_of(Models& models, const Arguments& request)
 }
 
 // A request about a reading: its arguments, and what answers it.
-using Answer = Reply (*)(Computed& all, const Arguments& request, const Stop& stop);
+using Answer = Reply (*)(Computing& all, const Arguments& request, const Stop& stop);
 
 template <class View>
-Reply about_reading(Computed& all, const Arguments& request, View&& view) {
+Reply about_reading(Computing& all, const Arguments& request, View&& view) {
   return view(reading_of(model_of(all.models, request), request));
 }
 
@@ -46,20 +49,20 @@ const std::vector<Request>& requests() {
       {"models",
        Kind::get,
        {},
-       [](Computed& all, const Arguments&, const Stop&) {
+       [](Computing& all, const Arguments&, const Stop&) {
          return as_reply({{"models", all.models.list()}, {"heed", HEED_VERSION}});
        }},
       {"training",
        Kind::get,
        {"model", "after"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return as_reply(
              all.models.training(a.integer("model", 0, int64_t{1} << 30), a.integer("after", 0, int64_t{1} << 40, 0)));
        }},
       {"tokenize",
        Kind::post,
        {"model", "text", "side"},
-       [](Computed& all, const Arguments& a, const Stop&) { return as_reply(tokenize(*model_of(all.models, a), a)); }},
+       [](Computing& all, const Arguments& a, const Stop&) { return as_reply(tokenize(*model_of(all.models, a), a)); }},
       {"run",
        Kind::stream,
        {HEED_READING, "beam", "length_penalty", "temperature", "top_k", "top_p", "min_p", "seed", "max_tokens",
@@ -68,55 +71,55 @@ const std::vector<Request>& requests() {
       {"attention",
        Kind::post,
        {HEED_READING, "parts", "layers", "heads", "dtype"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return attention(r, a); });
        }},
       {"next",
        Kind::post,
        {HEED_READING, "position", "count", "temperature", "top_k", "top_p", "min_p"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(next_tokens(r, a)); });
        }},
       {"beam",
        Kind::post,
        {"model", "text", "source", "beam", "length_penalty", "max_tokens"},
-       [](Computed& all, const Arguments& a, const Stop& stop) {
+       [](Computing& all, const Arguments& a, const Stop& stop) {
          return as_reply(beam_tree(*model_of(all.models, a), a, stop));
        }},
       {"explain",
        Kind::post,
        {HEED_READING, "part", "layer", "head", "row", "column"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(explain(r, a)); });
        }},
       {"layers",
        Kind::post,
        {HEED_READING, "position", "count"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(layers(r, a)); });
        }},
       {"experiment",
        Kind::post,
        {HEED_READING, "search"},
-       [](Computed& all, const Arguments& a, const Stop& stop) {
+       [](Computing& all, const Arguments& a, const Stop& stop) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(experiment(r, a, stop)); });
        }},
       {"map",
        Kind::post,
        {HEED_READING, "part", "layer", "head", "rows", "columns", "size", "largest"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return all.long_texts.map(r, a); });
        }},
       {"row",
        Kind::post,
        {HEED_READING, "part", "layer", "head", "row", "count"},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(all.long_texts.row(r, a)); });
        }},
       {"page",
        Kind::post,
        {HEED_READING},
-       [](Computed& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a, const Stop&) {
          return about_reading(all, a, [&](const Reading& r) { return page(r, a); });
        }},
   };
@@ -131,11 +134,8 @@ const Request* find_request(std::string_view name) {
 
 }  // namespace
 
-// What an Api computes with.
-struct Api::State : Computed {};
-
 Api::Api(const std::vector<std::filesystem::path>& folders)
-    : state_(std::make_unique<State>(State{{.models = Models(folders), .long_texts = {}}})) {}
+    : computing_(std::make_unique<Computing>(Computing{.models = Models(folders)})) {}
 Api::~Api() = default;
 
 Kind Api::kind(std::string_view name) const {
@@ -146,16 +146,16 @@ Kind Api::kind(std::string_view name) const {
 Reply Api::call(std::string_view name, const json& object, const std::function<bool()>& stop) {
   const Request* const request = find_request(name);
   require(request != nullptr && request->answer != nullptr, "serve", "the name of a request; found ", name);
-  return request->answer(*state_, Arguments(object, request->members), stop);
+  return request->answer(*computing_, Arguments(object, request->members), stop);
 }
 
 std::unique_ptr<Service::Stream> Api::stream(std::string_view name, const json& object) {
   const Request* const request = find_request(name);
   require(request != nullptr && request->kind == Kind::stream, "serve", "the name of a stream; found ", name);
   const Arguments arguments(object, request->members);
-  return start_run(model_of(state_->models, arguments), arguments);
+  return start_run(model_of(computing_->models, arguments), arguments);
 }
 
-std::vector<std::string> Api::lines() const { return state_->models.lines(); }
+std::vector<std::string> Api::lines() const { return computing_->models.lines(); }
 
 }  // namespace heed::serve

@@ -13,6 +13,8 @@
 
 namespace heed::serve {
 
+struct Computing;  // what an Api computes with
+
 // Wrong requests are heed::Error; those with another status than 400 are Refused. One thread at a time calls an Api
 // (Worker sees to it): what it computes uses all threads that heed may use.
 class Api : public Service {
@@ -29,8 +31,7 @@ class Api : public Service {
   [[nodiscard]] std::vector<std::string> lines() const override;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  std::unique_ptr<Computing> computing_;
 };
 
 }  // namespace heed::serve

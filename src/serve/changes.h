@@ -13,10 +13,10 @@ namespace heed::serve {
 
 struct Change {
   enum class Kind { head, layer, edge, token, state } kind = Kind::head;
-  std::string part = {};  // encoder, decoder or cross; of a token: the side
+  std::string part = {};          // encoder, decoder or cross; of a token: the side
   int64_t layer = -1, head = -1;  // -1: all
   int64_t row = -1, column = -1;  // of an edge; of a token and a state: column is the position
-  Tensor state = {};  // (E), of a state
+  Tensor state = {};              // (E), of a state
 };
 
 // The "changes" of a request; none where it has no such member. Throws Error for what the model has not, and for two

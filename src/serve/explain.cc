@@ -67,13 +67,20 @@ json explain(const Reading& reading, const Arguments& request) {
   Probes both({&changes, &seen});
   (void)logits_of(reading, &both);
 
-  AttentionOptions options = seen.options;
-  options.want = {.logsumexp = true, .taps = {.rows = {{.head = head, .query = row}}, .row_scores = true}};
-  const AttentionResult result = heed::attention(seen.query, seen.key, seen.value, options);
-  const std::vector<float> weights = numbers(result.taps.rows.select(0, 0).select(0, 0));
-  const std::vector<float> scores = numbers(result.taps.row_scores.select(0, 0).select(0, 0));
-
+  // The row alone, with the bits that it has among the others.
+  const AttentionOptions& options = seen.options;
   const int64_t key_head = head * seen.key.size(1) / seen.query.size(1);
+  AttentionOptions one_row = options;
+  one_row.want = {.logsumexp = true, .weights = true, .scores = true};
+  if (options.causal.enabled()) one_row.causal = Causal::offset(options.causal.offset_for(rows, columns) + row);
+  if (options.alibi_slopes.defined()) one_row.alibi_slopes = options.alibi_slopes.slice(0, head, head + 1).contiguous();
+  if (options.mask.defined())  // (H, L, S), of the changes
+    one_row.mask = options.mask.slice(0, head, head + 1).slice(1, row, row + 1).contiguous();
+  const AttentionResult result =
+      heed::attention(seen.query.slice(1, head, head + 1).slice(2, row, row + 1),
+                      seen.key.slice(1, key_head, key_head + 1), seen.value.slice(1, key_head, key_head + 1), one_row);
+  const std::vector<float> weights = numbers(result.weights.select(0, 0).select(0, 0).select(0, 0));
+  const std::vector<float> scores = numbers(result.scores.select(0, 0).select(0, 0).select(0, 0));
   const std::vector<float> query = numbers(seen.query.select(0, 0).select(0, head).select(0, row));
   const std::vector<float> key = numbers(seen.key.select(0, 0).select(0, key_head).select(0, column));
   const std::vector<float> value = numbers(seen.value.select(0, 0).select(0, key_head).select(0, column));
@@ -93,6 +100,11 @@ json explain(const Reading& reading, const Arguments& request) {
       options.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(query.size())))));
   const auto at = static_cast<size_t>(column);
   const bool masked = !std::isfinite(scores[at]);
+  double bias = 0;  // of ALiBi, the only one that these models have
+  if (options.alibi_slopes.defined()) {
+    const int64_t offset = options.causal.enabled() ? options.causal.offset_for(rows, columns) : columns - rows;
+    bias = -options.alibi_slopes.at({head}) * static_cast<double>(std::abs(row + offset - column));
+  }
   std::vector<int64_t> order;
   for (int64_t j = 0; j < columns; ++j) order.push_back(j);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
@@ -117,14 +129,14 @@ json explain(const Reading& reading, const Arguments& request) {
     added.push_back(static_cast<float>(sum * static_cast<double>(weights[at])));
   }
   const double added_norm = norm_of_vector(added), row_norm = norm_of_vector(numbers(seen.added));
-  const float logsumexp = result.logsumexp.contiguous().data<float>()[head * rows + row];
+  const float logsumexp = static_cast<float>(result.logsumexp.at({0, 0, 0}));
   return {{"query", query},
           {"key", key},
           {"products", sorted},
           {"dot", dot},
           {"scale", scale},
           {"scaled", dot * scale},
-          {"bias", masked ? json(nullptr) : json(static_cast<double>(scores[at]) - dot * scale)},
+          {"bias", bias},
           {"masked", masked},
           {"score", finite_or_null(scores[at])},
           {"logsumexp", finite_or_null(logsumexp)},

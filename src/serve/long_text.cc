@@ -14,6 +14,8 @@ using nlohmann::json;
 
 constexpr int64_t kLargestPicture = 1024;  // cells a side
 
+struct Enough {};  // ends a pass whose rest nobody asks for
+
 // What is kept of a pass.
 struct Keeper : nn::Probe {
   std::function<void(std::string_view, const Tensor&, const Tensor&, const Tensor&, const AttentionOptions&)> keep;
@@ -54,12 +56,19 @@ LongTexts::Head LongTexts::head_of(const Reading& reading, const std::string& pa
   if (model_ != reading.model || source_ != reading.source || target_ != reading.target) {
     layers_.clear();
     std::vector<Layer> seen;
+    const Served& served = *reading.model;
+    const char* const last_part = served.translates() ? "cross" : served.decodes() ? "decoder" : "encoder";
+    const std::string last = attention_path(served, last_part, layers_of(served, last_part) - 1);
     Keeper keeper;
     keeper.keep = [&](std::string_view path, const Tensor& query, const Tensor& key, const Tensor& value,
                       const AttentionOptions& options) {
       seen.push_back({.path = std::string(path), .query = query, .key = key, .value = value, .options = options});
+      if (path == last) throw Enough();
     };
-    (void)logits_of(reading, &keeper);
+    try {
+      (void)logits_of(reading, &keeper);
+    } catch (const Enough&) {
+    }
     layers_ = std::move(seen);
     model_ = reading.model;
     source_ = reading.source;

@@ -1,0 +1,515 @@
+// What the requests answer, against the operator, the search and the models themselves.
+#include "serve/api.h"
+
+#include <gtest/gtest.h>
+
+#include <bit>
+#include <cmath>
+#include <cstring>
+
+#include "heed/attention.h"
+#include "heed/generate.h"
+#include "heed/nn.h"
+#include "heed/pipelines.h"
+#include "heed/probe.h"
+#include "serve/small_models.h"
+
+namespace heed::serve {
+namespace {
+
+using models::Architecture;
+using nlohmann::json;
+
+class ApiTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    write_model(folder_.path() / "translates", Architecture::encoder_decoder);
+    write_model(folder_.path() / "continues", Architecture::decoder_only, 2);
+    write_model(folder_.path() / "fills", Architecture::encoder_only, 3);
+    api_ = std::make_unique<Api>(std::vector<std::filesystem::path>{
+        folder_.path() / "translates", folder_.path() / "continues", folder_.path() / "fills"});
+  }
+
+  json call(const std::string& name, const json& request) {
+    return json::parse(api_->call(name, request, [] { return false; }).body);
+  }
+  // All events of a run, and the last one.
+  json run(const json& request, std::vector<json>* tokens = nullptr) {
+    const auto stream = api_->stream("run", request);
+    json last;
+    std::string name;
+    const Send send = [&](std::string_view event, const json& data) {
+      if (event == "token" && tokens != nullptr) tokens->push_back(data);
+      name = event;
+      last = data;
+      return true;
+    };
+    while (stream->step(send)) {
+    }
+    EXPECT_EQ(name, "done");
+    return last;
+  }
+  std::string error_of(const std::string& name, const json& request) {
+    try {
+      (void)call(name, request);
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "no error";
+  }
+
+  struct Weights {
+    json header;
+    std::vector<float> numbers;
+  };
+  Weights weights(const json& request, const std::string& name = "attention") {
+    const std::string body = api_->call(name, request, [] { return false; }).body;
+    uint32_t length = 0;
+    std::memcpy(&length, body.data(), 4);
+    Weights out{.header = json::parse(body.substr(4, length)), .numbers = {}};
+    out.numbers.resize((body.size() - 4 - length) / 4);
+    std::memcpy(out.numbers.data(), body.data() + 4 + length, out.numbers.size() * 4);
+    return out;
+  }
+
+  static json reading(int64_t model, const json& done) {
+    json out = {{"model", model}};
+    if (!done["source"].empty()) out["source"] = done["source"];
+    if (!done["target"].empty()) out["target"] = done["target"];
+    return out;
+  }
+  static json with(json request, const json& more) {
+    request.update(more);
+    return request;
+  }
+
+  TemporaryFolder folder_;
+  std::unique_ptr<Api> api_;
+};
+
+TEST_F(ApiTest, ListsTheModelsWithoutPathsOfTheMachine) {
+  const std::string text = call("models", json::object()).dump();
+  EXPECT_EQ(text.find(folder_.path().parent_path().string() + "/"), std::string::npos) << text;
+  const json models = call("models", json::object())["models"];
+  ASSERT_EQ(models.size(), 3u);
+  EXPECT_EQ(models[0]["task"], "translate");
+  EXPECT_EQ(models[1]["task"], "continue");
+  EXPECT_EQ(models[2]["task"], "fill");
+  EXPECT_EQ(models[1]["parts"], json({"decoder"}));
+}
+
+TEST_F(ApiTest, ARunWritesWhatThePipelineWrites) {
+  const Translator translator = Translator::load(folder_.path() / "translates");
+  for (const int64_t beam : {1, 4}) {
+    const json done = run({{"model", 0}, {"text", "abc hgfe"}, {"beam", beam}});
+    const Translation expected = translator.translate("abc hgfe", {.search = {.beam = beam}}).front();
+    EXPECT_EQ(done["text"], expected.text) << beam;
+    EXPECT_EQ(done["finished"], expected.finished);
+    ASSERT_GE(done["log_probs"].size(), expected.log_probs.size());
+    for (size_t i = 0; i < expected.log_probs.size(); ++i)
+      EXPECT_NEAR(done["log_probs"][i].get<double>(), static_cast<double>(expected.log_probs[i]), 1e-5);
+  }
+  const Generator generator = Generator::load(folder_.path() / "continues");
+  const json done =
+      run({{"model", 1}, {"text", "abc"}, {"temperature", 0.9}, {"top_p", 0.8}, {"seed", 7}, {"max_tokens", 20}});
+  const Generation expected =
+      generator.generate("abc", {.sampling = {.temperature = 0.9, .top_p = 0.8, .seed = 7, .max_tokens = 20}});
+  EXPECT_EQ(done["text"], expected.text);
+}
+
+TEST_F(ApiTest, EachTokenIsSentWithItsProbability) {
+  std::vector<json> tokens;
+  const json done = run({{"model", 1}, {"text", "abc"}, {"max_tokens", 6}}, &tokens);
+  ASSERT_EQ(tokens.size(), 6u);
+  for (const json& token : tokens) {
+    const auto row = token["position"].get<size_t>();
+    EXPECT_EQ(done["output"][row], token["id"]);
+    EXPECT_EQ(done["log_probs"][row], token["log_prob"]);  // the cache has the bits of the whole pass
+    EXPECT_EQ(done["entropies"][row], token["entropy"]);
+    const json next = call("next", with(reading(1, done), {{"position", row}, {"count", 1}}));
+    EXPECT_EQ(next["tokens"][0]["id"], token["id"]);
+    EXPECT_EQ(next["tokens"][0]["log_prob"], token["log_prob"]);
+  }
+}
+
+TEST_F(ApiTest, ForcedTokensAreWrittenFirst) {
+  const json done = run({{"model", 0}, {"text", "abc"}, {"prefix", {9, 5}}, {"max_tokens", 4}});
+  EXPECT_EQ(done["output"][0], 9);
+  EXPECT_EQ(done["output"][1], 5);
+  const json given = run({{"model", 0}, {"text", "abc"}, {"target_text", "hg"}});
+  EXPECT_EQ(given["text"], "hg");
+  EXPECT_EQ(given["target"].size(), 3u);
+  EXPECT_TRUE(given["finished"]);
+}
+
+TEST_F(ApiTest, WeightsAreThoseThatTheModelComputes) {
+  const json done = run({{"model", 0}, {"text", "abc hgfe"}, {"max_tokens", 5}});
+  const inspect::Record record =
+      Translator::load(folder_.path() / "translates").record("abc hgfe", {.target = done["text"].get<std::string>()});
+  const Weights all = weights(with(reading(0, done), {{"dtype", "f32"}}));
+  ASSERT_EQ(all.header["maps"].size(), 6u);
+  EXPECT_EQ(all.header["telling"]["cross"].size(), 2u);
+  EXPECT_EQ(all.header["names"]["cross"][0].size(), 4u);
+  for (const json& map : all.header["maps"]) {
+    const auto& maps = map["part"] == "encoder"   ? record.encoder
+                       : map["part"] == "decoder" ? record.decoder
+                                                  : record.cross;
+    const Tensor expected = maps[map["layer"].get<size_t>()].weights;
+    const auto offset = map["offset"].get<size_t>();
+    ASSERT_EQ(map["rows"], expected.size(1));
+    for (int64_t i = 0; i < expected.numel(); ++i)
+      ASSERT_EQ(all.numbers[offset + static_cast<size_t>(i)], expected.data<float>()[i]) << map["path"];
+  }
+  const Weights some =
+      weights(with(reading(0, done), {{"dtype", "f32"}, {"parts", {"cross"}}, {"layers", {1}}, {"heads", {2, 0}}}));
+  ASSERT_EQ(some.header["maps"].size(), 1u);
+  const Tensor cross = record.cross[1].weights;
+  ASSERT_EQ(some.numbers.size(), static_cast<size_t>(2 * cross.size(1) * cross.size(2)));
+  EXPECT_EQ(some.numbers[1], cross.at({2, 0, 1}));
+}
+
+// Every number of one weight, computed anew by the operator from the queries, keys and values of the layer.
+TEST_F(ApiTest, OneWeightHasTheBitsOfTheOperator) {
+  struct Seen : nn::Probe {
+    std::string path;
+    AttentionResult result;
+    Tensor query, key;
+    void on_attention(std::string_view layer, const Tensor& q, const Tensor& k, const Tensor& v,
+                      AttentionOptions& options) override {
+      if (layer != path) return;
+      AttentionOptions watched = options;
+      watched.want = {.logsumexp = true, .weights = true, .scores = true};
+      result = heed::attention(q, k, v, watched);
+      query = q.contiguous();
+      key = k.contiguous();
+    }
+  };
+  for (const int64_t model : {0, 1, 2}) {
+    const json done = run({{"model", model}, {"text", "abc hgfe"}});
+    const char* const part = model == 0 ? "cross" : model == 1 ? "decoder" : "encoder";
+    Seen seen;
+    seen.path = model == 0 ? "decoder.layers.1.cross_attention" : std::string(part) + ".layers.1.self_attention";
+    const auto loaded = models::load(folder_.path() / (model == 0 ? "translates" : model == 1 ? "continues" : "fills"));
+    const auto ids = [](const json& list) {
+      const auto values = list.get<std::vector<int32_t>>();
+      return Tensor::from(std::span<const int32_t>(values), {1, static_cast<int64_t>(values.size())});
+    };
+    const auto length = [](const json& list) {
+      const auto n = static_cast<int32_t>(list.size());
+      return Tensor::from(std::span<const int32_t>(&n, 1), {1});
+    };
+    {
+      const NoGradScope no_grad;
+      const nn::ProbeScope scope(seen);
+      if (model == 0)
+        (void)dynamic_cast<models::Transformer&>(*loaded).forward(ids(done["source"]), length(done["source"]),
+                                                                  ids(done["target"]));
+      else if (model == 1)
+        (void)dynamic_cast<models::Gpt&>(*loaded).forward(ids(done["target"]));
+      else
+        (void)dynamic_cast<models::Bert&>(*loaded).encode(ids(done["source"]), length(done["source"]));
+    }
+    for (const int64_t row : {0, 2, 4}) {
+      for (const int64_t column : {0, 1, 3}) {
+        const json one = call(
+            "explain",
+            with(reading(model, done), {{"part", part}, {"layer", 1}, {"head", 2}, {"row", row}, {"column", column}}));
+        const float weight = static_cast<float>(seen.result.weights.at({0, 2, row, column}));
+        EXPECT_EQ(std::bit_cast<uint32_t>(one["weight"].get<float>()), std::bit_cast<uint32_t>(weight));
+        EXPECT_EQ(one["logsumexp"].get<float>(), static_cast<float>(seen.result.logsumexp.at({0, 2, row})));
+        const bool masked = model == 1 && column > row;
+        EXPECT_EQ(one["masked"], masked);
+        double dot = 0;
+        for (int64_t d = 0; d < 4; ++d) dot += seen.query.at({0, 2, row, d}) * seen.key.at({0, 2, column, d});
+        EXPECT_NEAR(one["dot"].get<double>(), dot, 1e-12);
+        if (masked) continue;
+        const float score = static_cast<float>(seen.result.scores.at({0, 2, row, column}));
+        EXPECT_EQ(one["score"].get<float>(), score);
+        EXPECT_NEAR(one["scaled"].get<double>() + one["bias"].get<double>(), static_cast<double>(score), 1e-5);
+        EXPECT_NEAR(std::exp(one["score"].get<double>() - one["logsumexp"].get<double>()), static_cast<double>(weight),
+                    1e-6);
+        double total = 0, last = 2;
+        for (const json& rival : one["rivals"]) {
+          total += rival["weight"].get<double>();
+          EXPECT_LE(rival["weight"].get<double>(), last);
+          last = rival["weight"].get<double>();
+        }
+        EXPECT_NEAR(total, 1, 1e-5);
+      }
+    }
+  }
+}
+
+// What all keys of a row add, over all heads, is what the layer adds, less the projection's bias.
+TEST_F(ApiTest, WhatTheKeysAddIsWhatTheLayerAdds) {
+  const json done = run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}});
+  std::vector<double> sum(16, 0.0);
+  double row_norm = 0;
+  for (int64_t head = 0; head < 4; ++head)
+    for (int64_t column = 0; column <= 2; ++column) {
+      const json one = call(
+          "explain",
+          with(reading(1, done), {{"part", "decoder"}, {"layer", 0}, {"head", head}, {"row", 2}, {"column", column}}));
+      for (size_t e = 0; e < 16; ++e) sum[e] += one["added"][e].get<double>();
+      row_norm = one["row_norm"].get<double>();
+    }
+  const auto model = models::load(folder_.path() / "continues");
+  for (const auto& [path, value] : model->named_parameters())
+    if (path == "decoder.layers.0.self_attention.output.bias")
+      for (size_t e = 0; e < 16; ++e) sum[e] += static_cast<double>(value.data().data<float>()[e]);
+  double square = 0;
+  for (const double x : sum) square += x * x;
+  EXPECT_NEAR(std::sqrt(square), row_norm, 1e-4 * row_norm);
+}
+
+TEST_F(ApiTest, AnExperimentThatChangesNothingChangesNoBit) {
+  const json done = run({{"model", 0}, {"text", "abc hgfe"}});
+  const json same = call("experiment", with(reading(0, done), {{"changes", json::array()}}));
+  for (const json& place : same["reach"]) EXPECT_EQ(place["changed"], 0) << place;
+  EXPECT_EQ(same["before"]["log_probs"], same["after"]["log_probs"]);
+  EXPECT_EQ(same["output"]["text"], done["text"]);
+}
+
+TEST_F(ApiTest, ChangesReachWhatComesAfterThemAndNothingElse) {
+  const json done = run({{"model", 0}, {"text", "abc hgfe"}, {"prefix", {5, 6, 7, 8}}, {"max_tokens", 4}});
+  const auto changed = [](const json& answer, const std::string& name) -> int64_t {
+    for (const json& place : answer["reach"])
+      if (place["name"] == name) return place["changed"];
+    ADD_FAILURE() << name;
+    return -1;
+  };
+  const auto experiment = [&](const json& changes) {
+    return call("experiment", with(reading(0, done), {{"changes", changes}}));
+  };
+  const json head = experiment({{{"kind", "head"}, {"part", "cross"}, {"layer", 1}, {"head", 2}}});
+  EXPECT_EQ(changed(head, "decoder.layers.1.self_attention"), 0);
+  EXPECT_GT(changed(head, "decoder.layers.1.cross_attention"), 0);
+  EXPECT_EQ(changed(head, "encoder.layers.1.feed_forward"), 0);
+  EXPECT_NE(head["before"]["log_probs"], head["after"]["log_probs"]);
+
+  const json layer = experiment({{{"kind", "layer"}, {"part", "decoder"}, {"layer", 0}}});
+  EXPECT_EQ(changed(layer, "decoder.layers.0.cross_attention"),
+            0);  // the layer computes, and hands on what it was given
+  EXPECT_GT(changed(layer, "decoder.layers.0.feed_forward"), 0);
+
+  // One edge, of one row: the rows before it are as they were.
+  const json edge = experiment({{{"kind", "edge"}, {"part", "decoder"}, {"row", 2}, {"column", 1}}});
+  EXPECT_EQ(edge["before"]["log_probs"][0], edge["after"]["log_probs"][0]);
+  EXPECT_EQ(edge["before"]["log_probs"][1], edge["after"]["log_probs"][1]);
+  EXPECT_NE(edge["before"]["log_probs"][2], edge["after"]["log_probs"][2]);
+  EXPECT_EQ(changed(edge, "decoder.layers.0.self_attention"), 16);  // one row of E numbers
+
+  const json token = experiment({{{"kind", "token"}, {"side", "source"}, {"position", 1}}});
+  EXPECT_GT(changed(token, "encoder.layers.0.self_attention"), 0);
+  EXPECT_EQ(changed(token, "encoder.embedding"), 0);
+  const Weights seen =
+      weights(with(reading(0, done), {{"dtype", "f32"},
+                                      {"parts", {"cross"}},
+                                      {"layers", {0}},
+                                      {"heads", {0}},
+                                      {"changes", {{{"kind", "token"}, {"side", "source"}, {"position", 1}}}}}));
+  const auto columns = seen.header["maps"][0]["columns"].get<size_t>();
+  for (size_t i = 1; i < seen.numbers.size(); i += columns) EXPECT_EQ(seen.numbers[i], 0);
+}
+
+TEST_F(ApiTest, AStateOfTheSameTextChangesNothingAndThatOfAnotherOnlyWhatFollows) {
+  const json done = run({{"model", 1}, {"text", "abcdef"}, {"max_tokens", 1}});
+  const auto replace = [&](const std::vector<int64_t>& target) {
+    return call("experiment", with(reading(1, done), {{"changes",
+                                                       {{{"kind", "state"},
+                                                         {"part", "decoder"},
+                                                         {"layer", 0},
+                                                         {"position", 3},
+                                                         {"from", {{"target", target}, {"position", 3}}}}}}}));
+  };
+  const json same = replace(done["target"].get<std::vector<int64_t>>());
+  for (const json& place : same["reach"]) EXPECT_EQ(place["changed"], 0);
+  const json other = replace({4, 4, 5, 6});
+  EXPECT_EQ(other["before"]["log_probs"][2], other["after"]["log_probs"][2]);
+  EXPECT_NE(other["before"]["log_probs"][3], other["after"]["log_probs"][3]);
+  EXPECT_NE(other["before"]["log_probs"][5], other["after"]["log_probs"][5]);
+}
+
+TEST_F(ApiTest, RefusesChangesThatAreNotThereOrExcludeEachOther) {
+  const json done = run({{"model", 0}, {"text", "abc"}, {"max_tokens", 2}});
+  const auto refused = [&](const json& changes) {
+    return error_of("experiment", with(reading(0, done), {{"changes", changes}}));
+  };
+  const json head = {{"kind", "head"}, {"part", "cross"}, {"layer", 1}, {"head", 2}};
+  EXPECT_NE(refused(json::array({with(head, {{"head", 4}})}))
+                .find("changes[0].head: expected a whole number from 0 to 3; found 4"),
+            std::string::npos);
+  EXPECT_NE(refused(json::array({with(head, {{"part", "x"}})})).find("encoder, decoder or cross"), std::string::npos);
+  EXPECT_NE(refused(json::array({with(head, {{"kind", "x"}})})).find("head, layer, edge, token or state"),
+            std::string::npos);
+  EXPECT_NE(refused({head, head}).find("exclude each other"), std::string::npos);
+  EXPECT_NE(refused({head, {{"kind", "layer"}, {"part", "decoder"}, {"layer", 1}}}).find("exclude each other"),
+            std::string::npos);
+  const json edge = {{"kind", "edge"}, {"part", "cross"}, {"layer", 1}, {"head", 2}, {"row", 0}, {"column", 0}};
+  EXPECT_NE(refused({edge, head}).find("changes[0] and changes[1]"), std::string::npos);
+  EXPECT_EQ(refused({edge, with(head, {{"head", 1}})}), "no error");
+  EXPECT_NE(refused(json::array({with(edge, {{"column", 4}})})).find("changes[0].column"), std::string::npos);
+  EXPECT_NE(refused({{{"kind", "token"}, {"side", "source"}, {"position", 9}}}).find("position"), std::string::npos);
+}
+
+TEST_F(ApiTest, LayersEndWithWhatTheModelSays) {
+  for (const int64_t model : {0, 1, 2}) {
+    const json done = run({{"model", model}, {"text", "abcd"}, {"max_tokens", 3}});
+    if (model == 2) continue;
+    const json layers = call("layers", with(reading(model, done), {{"position", 2}, {"count", 3}}))["layers"];
+    ASSERT_EQ(layers.size(), 3u);
+    EXPECT_EQ(layers[0]["name"], "embedding");
+    EXPECT_EQ(layers[2]["added"].size(), model == 0 ? 3u : 2u);
+    const json next = call("next", with(reading(model, done), {{"position", 2}, {"count", 3}}))["tokens"];
+    for (size_t k = 0; k < 3; ++k) {
+      EXPECT_EQ(layers[2]["tokens"][k]["id"], next[k]["id"]);
+      EXPECT_EQ(layers[2]["tokens"][k]["log_prob"], next[k]["log_prob"]);
+    }
+  }
+}
+
+TEST_F(ApiTest, CutOffsLeaveWhatSamplingLeaves) {
+  const json done = run({{"model", 1}, {"text", "abcd"}, {"max_tokens", 1}});
+  const json next =
+      call("next", with(reading(1, done), {{"position", 3}, {"count", 17}, {"temperature", 0.7}, {"top_k", 3}}));
+  double kept = 0;
+  int64_t alive = 0;
+  for (const json& token : next["tokens"]) {
+    kept += token["kept"].get<double>();
+    alive += token["kept"].get<double>() > 0 ? 1 : 0;
+  }
+  EXPECT_NEAR(kept, 1, 1e-12);
+  EXPECT_EQ(alive, 3);
+  EXPECT_GT(next["entropy"].get<double>(), 0);
+}
+
+TEST_F(ApiTest, TheTreeOfABeamHasTheHypothesesOfTheSearch) {
+  const Translator translator = Translator::load(folder_.path() / "translates");
+  const auto expected = translator.translate("abc hg", {.search = {.beam = 4, .n_best = 4}});
+  const json tree = call("beam", {{"model", 0}, {"text", "abc hg"}, {"beam", 4}});
+  ASSERT_EQ(tree["hypotheses"].size(), expected.size());
+  for (size_t h = 0; h < expected.size(); ++h) {
+    const json& hypothesis = tree["hypotheses"][h];
+    EXPECT_EQ(hypothesis["text"], expected[h].text);
+    EXPECT_EQ(hypothesis["score"], expected[h].score);
+    // Its way through the tree has its tokens and its sum.
+    double sum = 0;
+    int64_t length = 0;
+    for (int64_t n = hypothesis["node"]; n >= 0; n = tree["nodes"][static_cast<size_t>(n)]["parent"], ++length)
+      sum += tree["nodes"][static_cast<size_t>(n)]["log_prob"].get<double>();
+    EXPECT_NEAR(sum, hypothesis["sum"].get<double>(), 1e-5);
+    EXPECT_EQ(length, hypothesis["length"]);
+  }
+  int64_t dropped = 0;
+  for (const json& node : tree["nodes"]) {
+    const int64_t parent = node["parent"];
+    EXPECT_LT(parent, static_cast<int64_t>(tree["nodes"].size()));
+    if (node["fate"] != "dropped") continue;
+    ++dropped;
+    EXPECT_LE(node["best"].get<double>(), node["behind"].get<double>());
+  }
+  EXPECT_GT(dropped, 0);
+}
+
+// The pooled map of a long text against the full weights; zoomed, against the weights themselves.
+TEST_F(ApiTest, MapsOfLongTextsAreThePooledWeights) {
+  std::string text;
+  for (int i = 0; i < 600; ++i) text += "abcdefgh ABC."[(i * i + i / 7) % 13];
+  const json tokens = call("tokenize", {{"model", 1}, {"text", text}});
+  const json request = {{"model", 1}, {"target", tokens["ids"]}};
+  const Weights full = weights(with(request, {{"dtype", "f32"}, {"layers", {1}}, {"heads", {3}}}));
+  const json place = {{"part", "decoder"}, {"layer", 1}, {"head", 3}};
+  const Weights pooled = weights(with(with(request, place), {{"size", {60, 60}}}), "map");
+  ASSERT_EQ(pooled.numbers.size(), 3600u + 120u);
+  for (size_t r = 0; r < 60; ++r) {
+    double entropy = 0;
+    for (size_t c = 0; c < 60; ++c) {
+      double mean = 0;
+      for (size_t i = 0; i < 10; ++i)
+        for (size_t j = 0; j < 10; ++j)
+          mean += static_cast<double>(full.numbers[(10 * r + i) * 600 + 10 * c + j]) / 100;
+      ASSERT_NEAR(static_cast<double>(pooled.numbers[r * 60 + c]), mean, 1e-6) << r << " " << c;
+    }
+    for (size_t i = 0; i < 10; ++i)
+      for (size_t j = 0; j < 600; ++j) {
+        const auto w = static_cast<double>(full.numbers[(10 * r + i) * 600 + j]);
+        if (w > 0) entropy -= w * std::log2(w) / 10;
+      }
+    ASSERT_NEAR(static_cast<double>(pooled.numbers[3600 + r]), entropy, 1e-3);
+  }
+  const Weights zoomed =
+      weights(with(with(request, place), {{"size", {40, 40}}, {"rows", {500, 540}}, {"columns", {480, 520}}}), "map");
+  for (size_t r = 0; r < 40; ++r)
+    for (size_t c = 0; c < 40; ++c)
+      ASSERT_NEAR(zoomed.numbers[r * 40 + c], full.numbers[(500 + r) * 600 + 480 + c], 1e-7f) << r << " " << c;
+  const json row = call("row", with(with(request, place), {{"row", 555}, {"count", 5}}));
+  ASSERT_EQ(row["keys"].size(), 5u);
+  for (const json& key : row["keys"])
+    EXPECT_NEAR(key["weight"].get<float>(), full.numbers[555 * 600 + key["column"].get<size_t>()], 1e-7f);
+  EXPECT_EQ(row["around"][555 - row["first"].get<int64_t>()], tokens["tokens"][555]);
+}
+
+TEST_F(ApiTest, AnswersDoNotDependOnWhatWasAskedBefore) {
+  const json done = run({{"model", 1}, {"text", "abc"}, {"max_tokens", 4}});
+  const json place = {{"part", "decoder"}, {"layer", 0}, {"head", 0}};
+  const std::string first = api_->call("map", with(reading(1, done), place), {}).body;
+  (void)api_->call("map", with({{"model", 1}, {"text", "hgf ABC"}}, place), {});
+  (void)run({{"model", 0}, {"text", "abc"}});
+  EXPECT_EQ(api_->call("map", with(reading(1, done), place), {}).body, first);
+}
+
+TEST_F(ApiTest, RefusesWhatIsNotThere) {
+  EXPECT_NE(error_of("next", {{"model", 3}, {"text", "abc"}, {"position", 0}}).find("from 0 to 2; found 3"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"text", "abc"}, {"position", 0}}).find("model: expected in the request"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 1}, {"text", ""}, {"position", 0}}).find("found an empty text"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 1}, {"text", "abc"}, {"position", 3}}).find("from 0 to 2; found 3"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 1}, {"text", 7}, {"position", 0}}).find("text: expected a text; found 7"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 1}, {"target", {5, 99}}, {"position", 0}}).find("target[1]"),
+            std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 1}, {"text", "a"}, {"position", 0}, {"x", 1}}).find("found \"x\""),
+            std::string::npos);
+  EXPECT_NE(error_of("beam", {{"model", 1}, {"text", "abc"}}).find("a model that translates"), std::string::npos);
+  EXPECT_NE(error_of("next", {{"model", 0}, {"text", std::string(701, 'a')}, {"position", 0}}).find("699 tokens"),
+            std::string::npos);
+  EXPECT_NE(error_of("training", {{"model", 0}}).find("the folder of a training"), std::string::npos);
+  EXPECT_NE(
+      error_of("explain",
+               {{"model", 1}, {"text", "abc"}, {"part", "cross"}, {"layer", 0}, {"head", 0}, {"row", 0}, {"column", 0}})
+          .find("part: expected decoder"),
+      std::string::npos);
+}
+
+TEST_F(ApiTest, AModelThatIsWrittenAnewIsReadAnew) {
+  const json before = call("models", json::object())["models"][1];
+  const json done = run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}});
+  std::filesystem::remove(folder_.path() / "continues" / "model.safetensors");
+  EXPECT_EQ(run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"], done["log_probs"]);  // being written
+  write_model(folder_.path() / "continues", Architecture::decoder_only, 77);
+  EXPECT_NE(run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"], done["log_probs"]);
+  EXPECT_NE(call("models", json::object())["models"][1]["version"], before["version"]);
+}
+
+TEST_F(ApiTest, ATrainingHasItsLogAndItsCheckpoints) {
+  const auto run_folder = folder_.path() / "continues";
+  std::filesystem::create_directories(run_folder / "checkpoints");
+  write_model(run_folder / "checkpoints" / "step-00000050", Architecture::decoder_only, 5);
+  std::ofstream(run_folder / "log.jsonl")
+      << "{\"type\":\"start\",\"update\":0}\n{\"type\":\"train\",\"update\":50}\n{\"ty";
+  const json training = call("training", {{"model", 1}});
+  EXPECT_EQ(training["rows"].size(), 2u);
+  EXPECT_TRUE(training["running"]);
+  ASSERT_EQ(training["checkpoints"].size(), 1u);
+  EXPECT_EQ(training["checkpoints"][0]["update"], 50);
+  EXPECT_EQ(call("training", {{"model", 1}, {"after", 1}})["rows"][0]["type"], "train");
+  const int64_t checkpoint = training["checkpoints"][0]["model"];
+  EXPECT_NE(run({{"model", checkpoint}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"],
+            run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"]);
+}
+
+}  // namespace
+}  // namespace heed::serve

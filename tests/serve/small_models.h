@@ -1,0 +1,60 @@
+// Small models in folders of their own, for what is served.
+#pragma once
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <string>
+
+#include "heed/models.h"
+#include "heed/text.h"
+
+namespace heed::serve {
+
+// A folder that goes when the test ends.
+class TemporaryFolder {
+ public:
+  TemporaryFolder() {
+    std::string name = (std::filesystem::temp_directory_path() / "heed-serve-XXXXXX").string();
+    path_ = mkdtemp(name.data());
+  }
+  ~TemporaryFolder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  TemporaryFolder(const TemporaryFolder&) = delete;
+  TemporaryFolder& operator=(const TemporaryFolder&) = delete;
+  [[nodiscard]] const std::filesystem::path& path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+inline models::Config small_config(models::Architecture architecture, int64_t vocabulary) {
+  models::Config config;
+  config.architecture = architecture;
+  config.source_vocabulary = architecture == models::Architecture::decoder_only ? 0 : vocabulary;
+  config.target_vocabulary = architecture == models::Architecture::encoder_only ? 0 : vocabulary;
+  config.encoder_layers = config.decoder_layers = 2;
+  config.width = 16;
+  config.heads = 4;
+  config.feed_forward = 24;
+  config.max_length = 700;
+  config.dropout = 0;
+  if (architecture == models::Architecture::decoder_only) config.positions = models::Positions::alibi;
+  return config;
+}
+
+// Writes a model with random weights and a tokenizer of characters.
+inline void write_model(const std::filesystem::path& folder, models::Architecture architecture, uint64_t seed = 1) {
+  const std::vector<std::string> lines = {"abcdefgh ", "ABC."};
+  const auto tokenizer = text::train_characters(lines);
+  std::filesystem::create_directories(folder);
+  const models::Config config = small_config(architecture, tokenizer->vocabulary());
+  models::save(*models::create(config, seed), folder);
+  if (architecture != models::Architecture::decoder_only) tokenizer->save(folder, text::Side::source);
+  if (architecture != models::Architecture::encoder_only) tokenizer->save(folder, text::Side::target);
+}
+
+}  // namespace heed::serve
