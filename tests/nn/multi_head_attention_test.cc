@@ -1,6 +1,7 @@
 // MultiHeadAttention against the oracle; its cache; its observer.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 #include "heed/error.h"
@@ -259,6 +260,18 @@ TEST(MultiHeadAttention, RefusesSizesThatDoNotFit) {
   EXPECT_THROW(MultiHeadAttention({.width = 10, .heads = 3}, init), Error);
   EXPECT_THROW(MultiHeadAttention({.width = 12, .heads = 4, .key_value_heads = 3}, init), Error);
   EXPECT_THROW(MultiHeadAttention({.width = 12, .heads = 0}, init), Error);
+}
+
+// The slopes of Press et al. 2022 and their published code: 8 and 12 heads.
+TEST(AlibiSlopes, AreThePublishedOnes) {
+  const Tensor eight = alibi_slopes(8), twelve = alibi_slopes(12);
+  for (int64_t h = 0; h < 8; ++h) {
+    EXPECT_EQ(eight.at({h}), std::pow(2.0, -static_cast<double>(h + 1)));
+    EXPECT_EQ(twelve.at({h}), eight.at({h}));
+  }
+  for (int64_t h = 8; h < 12; ++h)
+    EXPECT_FLOAT_EQ(static_cast<float>(twelve.at({h})), static_cast<float>(std::pow(2.0, -0.5 - double(h - 8))));
+  EXPECT_THROW((void)alibi_slopes(0), Error);
 }
 
 }  // namespace
