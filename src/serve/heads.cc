@@ -1,5 +1,6 @@
 #include "serve/heads.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -47,10 +48,13 @@ HeadName name_head(const Tensor& weights, std::string_view part, const Ids& rows
     if (!decoder) end.add(at(columns - 1));
     if (!self) {
       const double line = static_cast<double>(i * (columns - 1)) / static_cast<double>(count - 1);
-      double near = 0;
-      for (int64_t j = 0; j < columns; ++j)
-        if (std::abs(static_cast<double>(j) - line) <= kBeside) near += at(j);
-      diagonal.add(near);
+      double near = 0, even = 0;
+      for (int64_t j = 0; j < columns; ++j) {
+        if (std::abs(static_cast<double>(j) - line) > kBeside) continue;
+        near += at(j);
+        even += 1 / static_cast<double>(columns);
+      }
+      diagonal.add((near - even) / std::max(1 - even, 1e-9));
     }
     if (decoder) {
       double copies = 0;
@@ -63,16 +67,13 @@ HeadName name_head(const Tensor& weights, std::string_view part, const Ids& rows
       if (any) induction.add(copies);
     }
   }
-  // In a short text nearly everything lies near the diagonal: it is a name only where there is something beside it.
-  const bool wide = columns >= 6;
-  const double none = 0;
   const std::array<std::pair<const char*, double>, 7> shares = {{{"previous", previous.mean()},
                                                                  {"next", next.mean()},
                                                                  {"same", same.mean()},
                                                                  {"first", first.mean()},
                                                                  {"end", end.mean()},
                                                                  {"induction", induction.mean()},
-                                                                 {"diagonal", wide ? diagonal.mean() : none}}};
+                                                                 {"diagonal", diagonal.mean()}}};
   HeadName best;
   for (const auto& [name, share] : shares)
     if (share > best.measure) best = {.name = name, .measure = share};
