@@ -191,7 +191,7 @@ def one_weight(page, server):
 def names_several_heads_and_words(page, server):
     fresh(page, server)
     choose_text(page, "I have known him for ten years.")
-    page.run("openTab('cross')")
+    page.run("openTab(parts.find((part) => live.record.names[part].flat().some(({name}) => name)) ?? 'decoder')")
     check(page.run("document.querySelectorAll('#named .chip').length") > 0, "no head has a name")
     page.click_on("#named .chip")
     check(page.run("document.querySelectorAll('.thumb.faded').length") > 0, "the filter fades the others")

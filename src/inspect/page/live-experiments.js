@@ -50,7 +50,7 @@ const applyChanges = async () => {
     live.experiment = null;
     live.done = live.base;
   } else {
-    const found = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: 64}});
+    const found = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: isCausal() ? Math.max(1, live.base.output.length - live.first) : 64}});
     if (mine !== changeTurn) return;
     live.experiment = found;
     const {output, after} = live.experiment;

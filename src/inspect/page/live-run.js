@@ -3,7 +3,8 @@
 const kExamples = {
   translate: ['Where is the station?', 'The train arrived on time.', 'I have known him for ten years.', 'She gave the book to her brother.'],
   translateChinese: ['火车站在哪里？', '他昨天给我写了一封信。'],
-  continue: ['Once upon a time', 'The king said to his', '从前有一个'],
+  continue: ['Once upon a time', 'The king said to his', 'My lord,'],
+  continueChinese: ['从前有一个', '今天天气很'],
   fill: ['The train [MASK] on time.', '今天天气很[MASK]。'],
 };
 const isCausal = () => live.model.task === 'continue';
@@ -26,11 +27,17 @@ const chooseModel = (name, changed = true) => {
   const m = live.model, layers = [m.encoder_layers && `${m.encoder_layers} encoder`, m.decoder_layers && `${m.decoder_layers} decoder`].filter(Boolean);
   $('about').textContent = `${layers.join(' + ')} layers · ${m.heads} heads · width ${m.width} · ${(m.parameters / 1e6).toFixed(1)} M parameters`;
   if (!changed && $('examples').childNodes.length > 0) return;
-  const all = m.task === 'translate' && /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i.test(m.name) ? kExamples.translateChinese : kExamples[m.task];
+  const reads = /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i.test(m.name) ? 'Chinese' : '';
+  const all = kExamples[m.task + reads] ?? kExamples[m.task];
   const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
   $('examples').replaceChildren(...texts.map((text) => el('button', {class: 'chip', click: () => setText(text)}, text)));
   $('file-label').hidden = m.task === 'translate';
-  live.previous = live.record = live.marks = live.step = other.record = other.model = null;
+  // What is still on its way belongs to the model before.
+  ++turn;
+  ++changeTurn;
+  live.previous = live.record = live.marks = live.step = other.record = other.model = live.base = live.done = live.experiment = live.row = null;
+  live.changes = [];
+  drawChanges();
   live.pinned = false;
   live.places = state.places = {};
 };
@@ -53,14 +60,15 @@ const forgetPlaces = () => {
 };
 
 // ---- A run --------------------------------------------------------------------------------------------------------
-const kDebounce = 120, kLongText = 256;
-let typing = null;
+// The first key after a rest is followed at once; of keys in a row, the last.
+const kDebounce = 70, kRest = 300, kLongText = 256;
+let typing = null, started = 0;
 const typed = () => {
   growText();
   live.keyed = performance.now();
   live.prefix = [];
   clearTimeout(typing);
-  typing = setTimeout(() => { forgetPlaces(); start(); }, kDebounce);
+  typing = setTimeout(() => { forgetPlaces(); start(); }, live.keyed - started > kRest ? 0 : kDebounce);
 };
 const isLong = async (text) => {
   if (isTranslator() || text.length <= kLongText / 2) return false;
@@ -71,6 +79,7 @@ let turn = 0;  // of two runs the later one is shown
 const start = (push = false, more = {}) => attempt(async () => {
   clearTimeout(typing);
   const text = $('text').value, mine = ++turn;
+  started = performance.now();
   say('');
   if (!live.model || text.trim() === '') return;
   live.text = text;
@@ -108,6 +117,7 @@ const start = (push = false, more = {}) => attempt(async () => {
 });
 const loadAttention = async () => {
   const done = live.done, mine = turn;
+  if (!done) return;
   const found = await askAttention(withChanges({}));
   if (mine === turn) show(toRecord(done, found));
 };
@@ -255,8 +265,7 @@ const readAddress = () => {
   const at = new URLSearchParams(location.hash.slice(1));
   const found = live.models.find((m) => m.name === at.get('model'));
   if (!live.model || (found && found.name !== live.model.name)) chooseModel(found?.name);
-  $('text').value = at.get('text') ?? kExamples[live.model.task][isTranslator() && $('examples').firstChild ? 0 : 0];
-  if (!at.has('text') && $('examples').firstChild) $('text').value = $('examples').firstChild.textContent;
+  $('text').value = at.get('text') ?? $('examples').firstChild.textContent;
   live.prefix = (at.get('prefix') ?? '').split('-').filter((id) => /^\d+$/.test(id)).map(Number);
   live.wanted = at.get('at');
   if (!live.wanted) live.pinned = false;

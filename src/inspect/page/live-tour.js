@@ -65,7 +65,7 @@ const kStops = [
   }},
   {at: '#stage', go: async () => {
     await goHome();
-    return {pairs: clearest(current(), state.part).map(({i, j, weight}) => `${rowName(state.part, i)} ← ${columnName(state.part, j)} ${percent(weight)}`).join(', ')};
+    return {cross: state.part === 'cross', pairs: clearest(current(), state.part).map(({i, j, weight}) => `${rowName(state.part, i)} ← ${columnName(state.part, j)} ${percent(weight)}`).join(', ')};
   }},
   {at: '#stage', go: async () => {
     await goHome();
@@ -74,7 +74,7 @@ const kStops = [
     const w = current();
     let hidden = 0, sum = 0;
     w.forEach((row, i) => row.forEach((weight, j) => { if (j > i && part === 'decoder') { ++hidden; sum += weight; } }));
-    return {hidden, all: w.length * w[0].length, sum: number(sum, 3)};
+    return {hidden: hidden.toLocaleString('en'), all: (w.length * w[0].length).toLocaleString('en'), sum: number(sum, 3)};
   }},
   {at: '#panel', go: async () => {
     await goHome();
@@ -90,7 +90,7 @@ const kStops = [
     const all = effects(), most = all.reduce((a, b) => (Math.abs(b.change) > Math.abs(a.change) ? b : a), all[0]), {reach} = live.experiment, first = reach.findIndex((r) => r.changed > 0);
     const before = reach.slice(0, first < 0 ? reach.length : first), total = (key) => before.reduce((sum, r) => sum + r[key], 0).toLocaleString('en');
     tour.effects = all;
-    return {after: label(live.experiment.output?.text ?? '', 200), token: plain(most?.token ?? ''), change: signed(most?.change ?? 0, 2), numbers: total('numbers'), changed: total('changed')};
+    return {after: label(live.experiment.output?.text ?? '', 200), token: plain(most?.token ?? ''), change: signed(most?.change ?? 0, 3), numbers: total('numbers'), changed: total('changed')};
   }},
   {at: '.caution', go: async () => {
     if (!live.experiment) {
