@@ -22,6 +22,7 @@ const saveOffline = () => attempt(async () => {
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);
 });
 const toggleShare = () => {
+  if (!live.model) return;
   const open = $('share').hidden;
   $('share').hidden = !open;
   $('share-open').setAttribute('aria-expanded', open);

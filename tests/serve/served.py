@@ -1,0 +1,87 @@
+"""A `heed serve` of its own: a copy of a model, and a training of a second."""
+import pathlib
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+LONG = "The quick brown fox jumps over the lazy dog, and nobody has asked it why.\n" * 10
+RECIPE = """
+task = "language_model"
+train_source = "text.txt"
+valid_fraction = 0.1
+tokenizer = "characters"
+context = 128
+batch_sentences = 2
+max_updates = 9
+validate_every = 3
+keep_last = 3
+log_every = 1
+[model]
+decoder_layers = 2
+width = 32
+heads = 4
+feed_forward = 64
+positions = "sinusoidal"
+max_length = 2048
+"""
+
+
+class Server:
+    def __init__(self, heed, model):
+        self.heed, self.port = heed, free_port()
+        self.folder = tempfile.mkdtemp(prefix="heed-serve-")
+        self.model = pathlib.Path(self.folder) / "en-zh"
+        shutil.copytree(model, self.model)
+        self.letters = pathlib.Path(self.folder) / "letters"  # a training of a second
+        (pathlib.Path(self.folder) / "text.txt").write_text(LONG * 20)
+        (pathlib.Path(self.folder) / "recipe.toml").write_text(RECIPE)
+        subprocess.run([heed, "train", "--config", str(pathlib.Path(self.folder) / "recipe.toml"), "--output",
+                        str(self.letters)], check=True, capture_output=True)
+        self.address = f"http://127.0.0.1:{self.port}/"
+        self.process = None
+        self.start()
+
+    def start(self, *options):
+        self.log = open(pathlib.Path(self.folder) / "log", "wb")
+        self.process = subprocess.Popen([self.heed, "serve", str(self.model), str(self.letters), "--port", str(self.port), *options],
+                                        stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
+        end = time.monotonic() + 60
+        while True:
+            try:
+                urllib.request.urlopen(self.address + "api/v1/models", timeout=5).read()
+                return
+            except urllib.error.HTTPError:
+                return  # it wants a token
+            except OSError:
+                if self.process.poll() is not None or time.monotonic() > end:
+                    raise SystemExit("the server did not start: " +
+                                     (pathlib.Path(self.folder) / "log").read_text()) from None
+                time.sleep(0.1)
+
+    def token(self):
+        return (pathlib.Path(self.folder) / "log").read_text().split("#token=")[1].split()[0]
+
+    def stop(self):
+        self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(20)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self.log.close()
+
+    def close(self):
+        self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
