@@ -3,11 +3,11 @@
 let opened = null;  // the cell that the panel explains
 hooks.place = () => {
   live.pinned = true;
-  const cell = cellChosen(), name = cell && JSON.stringify(cell);
+  const cell = cellChosen(), name = cell && JSON.stringify(cell), was = live.row;
   writeAddress();
   if (state.lockedRow !== null && (state.part !== 'encoder' || live.model.task === 'fill') && !live.folded) markRow(state.lockedRow);
   if (name && name !== opened) openPanel('why');
-  else if (name !== opened || ['compare', 'change', 'next', 'layers'].includes(live.panel)) refreshPanel();
+  else if ({why: name !== opened, next: was !== live.row, layers: was !== live.row, compare: true, change: true}[live.panel]) refreshPanel();
   opened = name;
 };
 hooks.focus = () => {
