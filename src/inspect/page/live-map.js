@@ -6,7 +6,8 @@ const kSmallestView = 16;
 const openLong = async (text) => {
   const {ids} = await ask('tokenize', {model: live.model.id, text, side: isCausal() ? 'target' : 'source'}, 'tokenize-long');
   const n = ids.length, layers = longPart() === 'encoder' ? live.model.encoder_layers : live.model.decoder_layers;
-  const was = live.long ?? {layer: 0, head: 0, largest: false};
+  // A middle layer, and the head that sees farthest where positions are ALiBi: the last of a power of two of them.
+  const was = live.long ?? {layer: layers >> 1, head: 2 ** Math.floor(Math.log2(live.model.heads)) - 1, largest: false};
   live.long = {...was, text, n, layer: Math.min(was.layer, layers - 1), head: Math.min(was.head, live.model.heads - 1), rows: [0, n], columns: [0, n], picture: null, row: null};
   setRecordAway(true);
   drawLongFrame(layers);
@@ -108,7 +109,7 @@ const loadMap = () => attempt(async () => {
   long.picture = {rows, columns, height: header.rows, width: header.columns, weights: numbers.subarray(0, size),
                   entropy: header.entropy ? numbers.subarray(size, size + header.rows) : [], received: header.received ? numbers.subarray(size + (header.entropy ? header.rows : 0)) : []};
   const sorted = Float32Array.from(long.picture.weights).sort();
-  long.full = Math.max(1e-6, sorted[Math.floor(sorted.length * 0.995)] || sorted.at(-1));
+  long.full = Math.max(1e-6, sorted[Math.floor(sorted.length * 0.995)], sorted.at(-1) / 20);
   long.picture.canvas = el('canvas', {width: header.columns, height: header.rows});
   const context = long.picture.canvas.getContext('2d'), image = context.createImageData(header.columns, header.rows);
   readRamp();
