@@ -79,29 +79,38 @@ json experiment(const Reading& reading, const Arguments& request, const Stop& st
       {"reach", reach}};
   if (!model.decodes()) return answer;
 
-  // What the changed model writes by itself: a translation from its beginning, a text from where it ends.
+  // What the changed model writes by itself: a translation from its beginning, a text from where it ends, or from where
+  // the request says.
   const json none = json::object();
-  const Arguments search(request.has("search") ? request.at("search") : none, {"max_tokens"}, "search");
+  const Arguments search(request.has("search") ? request.at("search") : none, {"max_tokens", "prefix", "keep"},
+                         "search");
   Reading start = reading;
-  if (model.translates()) start.target.resize(1);
+  const auto given_tokens = static_cast<int64_t>(reading.target.size());
+  start.target.resize(
+      static_cast<size_t>(search.integer("keep", 1, given_tokens, model.translates() ? 1 : given_tokens)));
+  Ids forced;
+  if (search.has("prefix"))
+    for (const int64_t id : search.integers("prefix", 0, model.config().target_vocabulary - 1))
+      forced.push_back(static_cast<int32_t>(id));
   const int64_t most = most_tokens(start, search.integer("max_tokens", 0, kMostWritten, 64));
+  const auto prompt = static_cast<std::ptrdiff_t>(start.target.size());
   Writer writer(start, list);
-  Ids written;
+  int32_t last = -1;  // the end that was written, or what would come next
   bool finished = false;
   for (int64_t step = 0; step < most && writer.has_room() && !finished; ++step) {
     go_on(stop);
-    const int32_t id = choose(model, writer.logits(), {}, step);
-    written.push_back(id);
-    finished = id == model.config().end_id;
-    if (!finished) writer.write(id);
+    const bool given = step < static_cast<int64_t>(forced.size());
+    last = given ? forced[static_cast<size_t>(step)] : choose(model, writer.logits(), {}, step);
+    finished = last == model.config().end_id;
+    if (!finished) writer.write(last);
   }
-  Ids text(written.begin(), written.end() - (finished ? 1 : 0));
-  answer["output"] = {{"target", writer.reading().target},
-                      {"target_tokens", pieces(model, writer.reading().target)},
-                      {"output", written},
-                      {"output_tokens", pieces(model, written)},
-                      {"text", model.target->decode(text)},
-                      {"finished", finished}};
+  const Reading& all = writer.reading();
+  Changes again(list);
+  const Tensor logits = logits_of(all, &again);
+  Ids written(all.target.begin() + 1, all.target.end());
+  written.push_back(finished ? last : row_of(logits, logits.size(0) - 1).likeliest());
+  answer["output"] = done_event(all, written, logits, finished);
+  answer["output"]["text"] = model.target->decode(Ids(all.target.begin() + prompt, all.target.end()));
   return answer;
 }
 

@@ -268,6 +268,11 @@ TEST_F(ApiTest, AnExperimentThatChangesNothingChangesNoBit) {
   for (const json& place : same["reach"]) EXPECT_EQ(place["changed"], 0) << place;
   EXPECT_EQ(same["before"]["log_probs"], same["after"]["log_probs"]);
   EXPECT_EQ(same["output"]["text"], done["text"]);
+  // A token that was taken by hand comes first there too.
+  const json forced = run({{"model", 0}, {"text", "abc hgfe"}, {"prefix", {9, 5}}});
+  const json again =
+      call("experiment", with(reading(0, forced), {{"changes", json::array()}, {"search", {{"prefix", {9, 5}}}}}));
+  EXPECT_EQ(again["output"]["text"], forced["text"]);
 }
 
 TEST_F(ApiTest, ChangesReachWhatComesAfterThemAndNothingElse) {

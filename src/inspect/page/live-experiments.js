@@ -50,16 +50,12 @@ const applyChanges = async () => {
     live.experiment = null;
     live.done = live.base;
   } else {
-    const found = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: isCausal() ? Math.max(1, live.base.output.length - live.first) : 64}});
+    const found = await ask('experiment', {...idsOf(live.base), changes: live.changes, search: {max_tokens: isCausal() ? Math.max(1, live.base.output.length - live.first - 1) : 64, keep: live.first + 1, prefix: live.prefix ?? []}});
     if (mine !== changeTurn) return;
     live.experiment = found;
     const {output, after} = live.experiment;
     live.done = {...live.base, log_probs: after.log_probs};
-    // Words of the new tokens: those that the old ones were, and everything else with a letter in it.
-    if (output?.target?.length) {
-      const words = (tokens) => tokens.map((token) => Number(/[\p{L}\p{N}]/u.test(token) && !/^[<[].*[>\]]$/.test(token)));
-      live.done = {...live.base, ...output, log_probs: null, target_words: words(output.target_tokens), output_words: words(output.output_tokens)};
-    }
+    if (output) live.done = {...live.base, ...output};
   }
   await loadAttention();
 };
