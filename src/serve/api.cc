@@ -4,6 +4,7 @@
 #include "heed/error.h"
 #include "serve/long_text.h"
 #include "serve/run.h"
+#include "serve/stop.h"
 #include "serve/views.h"
 
 namespace heed::serve {
@@ -30,7 +31,7 @@ std::shared_ptr<const Served> model_of(Models& models, const Arguments& request)
 }
 
 // A request about a reading: its arguments, and what answers it.
-using Answer = Reply (*)(Computing& all, const Arguments& request, const Stop& stop);
+using Answer = Reply (*)(Computing& all, const Arguments& request);
 
 template <class View>
 Reply about_reading(Computing& all, const Arguments& request, View&& view) {
@@ -49,20 +50,20 @@ const std::vector<Request>& requests() {
       {"models",
        Kind::get,
        {},
-       [](Computing& all, const Arguments&, const Stop&) {
+       [](Computing& all, const Arguments&) {
          return as_reply({{"models", all.models.list()}, {"heed", HEED_VERSION}});
        }},
       {"training",
        Kind::get,
        {"model", "after"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return as_reply(
              all.models.training(a.integer("model", 0, int64_t{1} << 30), a.integer("after", 0, int64_t{1} << 40, 0)));
        }},
       {"tokenize",
        Kind::post,
        {"model", "text", "side"},
-       [](Computing& all, const Arguments& a, const Stop&) { return as_reply(tokenize(*model_of(all.models, a), a)); }},
+       [](Computing& all, const Arguments& a) { return as_reply(tokenize(*model_of(all.models, a), a)); }},
       {"run",
        Kind::stream,
        {HEED_READING, "beam", "length_penalty", "temperature", "top_k", "top_p", "min_p", "seed", "max_tokens",
@@ -71,55 +72,53 @@ const std::vector<Request>& requests() {
       {"attention",
        Kind::post,
        {HEED_READING, "parts", "layers", "heads", "dtype"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return attention(r, a); });
        }},
       {"next",
        Kind::post,
        {HEED_READING, "position", "count", "temperature", "top_k", "top_p", "min_p"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(next_tokens(r, a)); });
        }},
       {"beam",
        Kind::post,
        {"model", "text", "source", "beam", "length_penalty", "max_tokens"},
-       [](Computing& all, const Arguments& a, const Stop& stop) {
-         return as_reply(beam_tree(*model_of(all.models, a), a, stop));
-       }},
+       [](Computing& all, const Arguments& a) { return as_reply(beam_tree(*model_of(all.models, a), a)); }},
       {"explain",
        Kind::post,
        {HEED_READING, "part", "layer", "head", "row", "column"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(explain(r, a)); });
        }},
       {"layers",
        Kind::post,
        {HEED_READING, "position", "count"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(layers(r, a)); });
        }},
       {"experiment",
        Kind::post,
        {HEED_READING, "search"},
-       [](Computing& all, const Arguments& a, const Stop& stop) {
-         return about_reading(all, a, [&](const Reading& r) { return as_reply(experiment(r, a, stop)); });
+       [](Computing& all, const Arguments& a) {
+         return about_reading(all, a, [&](const Reading& r) { return as_reply(experiment(r, a)); });
        }},
       {"map",
        Kind::post,
-       {HEED_READING, "part", "layer", "head", "rows", "columns", "size", "largest"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       {"model", "text", "source", "target", "part", "layer", "head", "rows", "columns", "size", "largest"},
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return all.long_texts.map(r, a); });
        }},
       {"row",
        Kind::post,
-       {HEED_READING, "part", "layer", "head", "row", "count"},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       {"model", "text", "source", "target", "part", "layer", "head", "row", "count"},
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(all.long_texts.row(r, a)); });
        }},
       {"page",
        Kind::post,
        {HEED_READING},
-       [](Computing& all, const Arguments& a, const Stop&) {
+       [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return page(r, a); });
        }},
   };
@@ -146,7 +145,8 @@ Kind Api::kind(std::string_view name) const {
 Reply Api::call(std::string_view name, const json& object, const std::function<bool()>& stop) {
   const Request* const request = find_request(name);
   require(request != nullptr && request->answer != nullptr, "serve", "the name of a request; found ", name);
-  return request->answer(*computing_, Arguments(object, request->members), stop);
+  const StopScope scope(stop);
+  return request->answer(*computing_, Arguments(object, request->members));
 }
 
 std::unique_ptr<Service::Stream> Api::stream(std::string_view name, const json& object) {

@@ -49,6 +49,10 @@ std::vector<int64_t> all_or(const Arguments& request, const char* name, int64_t 
     return out;
   }
   out = request.integers(name, 0, count - 1);
+  std::vector<int64_t> sorted = out;
+  std::sort(sorted.begin(), sorted.end());
+  if (std::adjacent_find(sorted.begin(), sorted.end()) != sorted.end())
+    refuse(name, "each number once", request.at(name));
   return out;
 }
 
@@ -99,6 +103,7 @@ Reply attention(const Reading& reading, const Arguments& request) {
   std::vector<std::string> wanted;
   if (request.has("parts")) {
     if (!request.at("parts").is_array()) refuse("parts", "a list of encoder, decoder and cross", request.at("parts"));
+    if (request.at("parts").size() > 3) refuse("parts", "each part once", request.at("parts"));
     for (const json& part : request.at("parts")) {
       const json one = {{"part", part}};
       wanted.push_back(part_of(*reading.model, Arguments(one, {"part"})));

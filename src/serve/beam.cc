@@ -1,6 +1,9 @@
 // The tree of a beam search: who lived, who ended, who was dropped, and by how much.
+#include <map>
+
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "serve/stop.h"
 #include "serve/views.h"
 #include "serve/writer.h"
 
@@ -8,7 +11,7 @@ namespace heed::serve {
 
 using nlohmann::json;
 
-json beam_tree(const Served& model, const Arguments& request, const Stop& stop) {
+json beam_tree(const Served& model, const Arguments& request) {
   if (!model.translates()) throw Error("beam: expected a model that translates; found " + model.name);
   const Ids source = request.has("text") ? ids_of_text(model, text::Side::source, request.text("text")) : Ids();
   Ids read = source;
@@ -21,7 +24,7 @@ json beam_tree(const Served& model, const Arguments& request, const Stop& stop) 
                                    .n_best = beam,
                                    .length_penalty = request.number("length_penalty", 0, 10, 1),
                                    .max_length = request.integer("max_tokens", 1, 256, 256)};
-  options.stop = stop;
+  options.stop = told_to_stop;
   json nodes = json::array();
   std::vector<int64_t> place;  // of the search's nodes among `nodes`
   options.on_step = [&](const generate::BeamStep& step) {
@@ -48,7 +51,7 @@ json beam_tree(const Served& model, const Arguments& request, const Stop& stop) 
   };
   const auto found = generate::translate(dynamic_cast<const models::Transformer&>(*model.model), std::span(&read, 1),
                                          {.search = options});
-  go_on(stop);
+  go_on();
   // What lived to the end and nothing came of: the search was over.
   std::vector<uint8_t> has_child(nodes.size(), 0);
   for (const json& node : nodes)
@@ -56,6 +59,9 @@ json beam_tree(const Served& model, const Arguments& request, const Stop& stop) 
   for (size_t n = 0; n < nodes.size(); ++n)
     if (has_child[n] == 0 && nodes[n]["fate"] == "lives") nodes[n]["fate"] = "limit";
 
+  std::map<std::pair<int64_t, int32_t>, int64_t> children;  // of a node, by the token
+  for (size_t n = 0; n < nodes.size(); ++n)
+    children[{nodes[n]["parent"].get<int64_t>(), nodes[n]["id"].get<int32_t>()}] = static_cast<int64_t>(n);
   json hypotheses = json::array();
   for (const generate::Hypothesis& hypothesis : found.at(0)) {
     double sum = 0;
@@ -64,12 +70,10 @@ json beam_tree(const Served& model, const Arguments& request, const Stop& stop) 
     Ids way = hypothesis.ids;
     if (hypothesis.finished) way.push_back(static_cast<int32_t>(model.config().end_id));
     int64_t at = -1;
-    for (size_t k = 0; k < way.size(); ++k)
-      for (size_t n = 0; n < nodes.size(); ++n)
-        if (nodes[n]["parent"] == at && nodes[n]["id"] == way[k] && nodes[n]["step"] == k) {
-          at = static_cast<int64_t>(n);
-          break;
-        }
+    for (const int32_t id : way) {
+      const auto child = children.find({at, id});
+      if (child != children.end()) at = child->second;
+    }
     hypotheses.push_back({{"node", at},
                           {"text", model.target->decode(hypothesis.ids)},
                           {"score", hypothesis.score},

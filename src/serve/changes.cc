@@ -1,8 +1,10 @@
 #include "serve/changes.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "heed/error.h"
+#include "serve/service.h"
 
 namespace heed::serve {
 namespace {
@@ -119,6 +121,17 @@ bool excludes(const Change& a, const Change& b) {
   return false;
 }
 
+// Masks of edges and tokens have a byte for each weight of a layer.
+void require_masks_fit(const Reading& reading, const std::vector<Change>& changes) {
+  constexpr int64_t kMostBytes = 256'000'000;
+  const auto longest = static_cast<int64_t>(std::max(reading.source.size(), reading.target.size()));
+  const bool fits = reading.model->config().heads * longest * longest <= kMostBytes;
+  for (const Change& change : changes)
+    if (!fits && (change.kind == Change::Kind::edge || change.kind == Change::Kind::token))
+      throw Refused(413,
+                    "changes: edges and tokens of a shorter text; found one of " + std::to_string(longest) + " tokens");
+}
+
 }  // namespace
 
 std::vector<Change> changes_of(const Reading& reading, const Arguments& request) {
@@ -137,6 +150,7 @@ std::vector<Change> changes_of(const Reading& reading, const Arguments& request)
         throw Error("changes[" + std::to_string(k) + "] and changes[" + std::to_string(i) +
                     "]: expected changes that do not exclude each other; one leaves nothing of the other");
   }
+  require_masks_fit(reading, changes);
   return changes;
 }
 
@@ -165,6 +179,14 @@ void Changes::on_attention(std::string_view layer, const Tensor& query, const Te
   options.mask = mask;
 }
 
+bool Changes::silences(std::string_view part, int64_t layer, int64_t head) const {
+  return std::any_of(changes_.begin(), changes_.end(), [&](const Change& change) {
+    if (change.layer != layer) return false;
+    if (change.kind == Change::Kind::head) return change.part == part && change.head == head;
+    return change.kind == Change::Kind::layer && (change.part == "encoder") == (part == "encoder");
+  });
+}
+
 Tensor Changes::on_heads(std::string_view layer, const Tensor& heads) {
   const PathParts path = take_apart(layer);
   Tensor now = heads;
@@ -180,14 +202,15 @@ Tensor Changes::on_state(std::string_view sublayer, const Tensor& state) {
   const PathParts path = take_apart(sublayer);
   if (path.layer >= 0 && path.sublayer != "feed_forward") return state;  // not the end of a layer
   Tensor now = state;
-  for (const Change& change : changes_) {
-    if (path.layer < 0 || change.layer != path.layer || change.part != path.stack) continue;
-    if (change.kind == Change::Kind::layer) {
-      now = before_.find(path.stack)->second;
-    } else if (change.kind == Change::Kind::state && change.column < state.size(1)) {
-      now = now.clone();
-      now.select(0, 0).select(0, change.column).copy_from(change.state);
-    }
+  const auto here = [&](const Change& change, Change::Kind kind) {
+    return path.layer >= 0 && change.kind == kind && change.layer == path.layer && change.part == path.stack;
+  };
+  for (const Change& change : changes_)
+    if (here(change, Change::Kind::layer)) now = before_.find(path.stack)->second;
+  for (const Change& change : changes_) {  // into what a layer hands on, be it on or off
+    if (!here(change, Change::Kind::state) || change.column >= state.size(1)) continue;
+    now = now.clone();
+    now.select(0, 0).select(0, change.column).copy_from(change.state);
   }
   before_.insert_or_assign(std::string(path.stack), now);
   return now;

@@ -29,6 +29,8 @@ class Changes : public nn::Probe {
  public:
   explicit Changes(std::vector<Change> changes) : changes_(std::move(changes)) {}
   [[nodiscard]] bool empty() const { return changes_.empty(); }
+  // Whether nothing of this head reaches the residual stream.
+  [[nodiscard]] bool silences(std::string_view part, int64_t layer, int64_t head) const;
   void on_attention(std::string_view layer, const Tensor& query, const Tensor& key, const Tensor& value,
                     AttentionOptions& options) override;
   [[nodiscard]] Tensor on_heads(std::string_view layer, const Tensor& heads) override;

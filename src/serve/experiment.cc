@@ -4,6 +4,7 @@
 
 #include "heed/error.h"
 #include "serve/run.h"
+#include "serve/stop.h"
 
 namespace heed::serve {
 namespace {
@@ -47,17 +48,24 @@ Ids asked(const Reading& reading, const Tensor& logits) {
 
 }  // namespace
 
-json experiment(const Reading& reading, const Arguments& request, const Stop& stop) {
+json experiment(const Reading& reading, const Arguments& request) {
   constexpr int64_t kMostWritten = 256;
   const Served& model = *reading.model;
+  constexpr int64_t kMostNumbers = 64'000'000;  // of all states of a pass, which are kept twice
+  const models::Config& config = model.config();
+  const int64_t states = config.width * (static_cast<int64_t>(reading.source.size()) * 2 * config.encoder_layers +
+                                         static_cast<int64_t>(reading.target.size()) * 3 * config.decoder_layers);
+  if (states > kMostNumbers)
+    throw Refused(413, "an experiment with a shorter text; the states of this one are " + std::to_string(states) +
+                           " numbers of the " + std::to_string(kMostNumbers) + " that are compared");
   const std::vector<Change> list = changes_of(reading, request);
   States before, after;
   const Tensor plain = logits_of(reading, &before);
-  go_on(stop);
+  go_on();
   Changes changes(list);
   Probes both({&changes, &after});
   const Tensor changed = logits_of(reading, &both);
-  go_on(stop);
+  go_on();
 
   const Ids output = asked(reading, plain);
   json log_probs = json::array(), changed_log_probs = json::array();
@@ -92,13 +100,17 @@ json experiment(const Reading& reading, const Arguments& request, const Stop& st
   if (search.has("prefix"))
     for (const int64_t id : search.integers("prefix", 0, model.config().target_vocabulary - 1))
       forced.push_back(static_cast<int32_t>(id));
-  const int64_t most = most_tokens(start, search.integer("max_tokens", 0, kMostWritten, 64));
+  if (static_cast<int64_t>(forced.size()) > kMostWritten)
+    throw Refused(413, "search.prefix: at most " + std::to_string(kMostWritten) + " tokens; found " +
+                           std::to_string(forced.size()));
+  const int64_t most = std::max(most_tokens(start, search.integer("max_tokens", 0, kMostWritten, 64)),
+                                static_cast<int64_t>(forced.size()));
   const auto prompt = static_cast<std::ptrdiff_t>(start.target.size());
   Writer writer(start, list);
   int32_t last = -1;  // the end that was written, or what would come next
   bool finished = false;
   for (int64_t step = 0; step < most && writer.has_room() && !finished; ++step) {
-    go_on(stop);
+    go_on();
     const bool given = step < static_cast<int64_t>(forced.size());
     last = given ? forced[static_cast<size_t>(step)] : choose(model, writer.logits(), {}, step);
     finished = last == model.config().end_id;

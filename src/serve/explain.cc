@@ -120,13 +120,14 @@ json explain(const Reading& reading, const Arguments& request) {
   Tensor projection;
   parameter(*model.model, seen.path + ".output.weight", projection);  // (E, H * Dv)
   const auto width = static_cast<int64_t>(value.size());
+  const bool off = changes.silences(part, layer, head);
   std::vector<float> added;
   for (int64_t e = 0; e < projection.size(0); ++e) {
     const float* w = projection.data<float>() + e * projection.size(1) + head * width;
     double sum = 0;
     for (int64_t d = 0; d < width; ++d)
       sum += static_cast<double>(w[d]) * static_cast<double>(value[static_cast<size_t>(d)]);
-    added.push_back(static_cast<float>(sum * static_cast<double>(weights[at])));
+    added.push_back(off ? 0 : static_cast<float>(sum * static_cast<double>(weights[at])));
   }
   const double added_norm = norm_of_vector(added), row_norm = norm_of_vector(numbers(seen.added));
   const float logsumexp = static_cast<float>(result.logsumexp.at({0, 0, 0}));

@@ -169,6 +169,12 @@ std::string public_message(std::string_view text, const std::vector<std::string>
     if (close != std::string_view::npos && text.substr(0, close).find_first_of(" \"'") == std::string_view::npos)
       text.remove_prefix(close + 2);
   }
+  constexpr size_t kLongest = 500;
+  if (text.size() > kLongest) {  // at a character's begin
+    size_t end = kLongest;
+    while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;
+    text = text.substr(0, end);
+  }
   std::string out(text);
   for (char& c : out)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = ' ';

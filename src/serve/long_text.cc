@@ -55,6 +55,7 @@ Tensor pooled(const float* values, Range range, int64_t cells) {
 LongTexts::Head LongTexts::head_of(const Reading& reading, const std::string& part, int64_t layer, int64_t head) {
   if (model_ != reading.model || source_ != reading.source || target_ != reading.target) {
     layers_.clear();
+    model_ = nullptr;
     std::vector<Layer> seen;
     const Served& served = *reading.model;
     const char* const last_part = served.translates() ? "cross" : served.decodes() ? "decoder" : "encoder";

@@ -21,11 +21,20 @@ std::string_view task_of(const Served& model) {
   return model.translates() ? "translate" : model.decodes() ? "continue" : "fill";
 }
 
-// The name of the folder and of the one it is in: no path of the machine is shown.
+// The name of the folder, and of the one it is in where the person who serves it wrote that too: no other path of the
+// machine is shown.
 std::string name_of(const fs::path& folder) {
-  fs::path path = fs::absolute(folder).lexically_normal();
+  fs::path path = folder.lexically_normal();
   if (!path.has_filename()) path = path.parent_path();
-  return (path.parent_path().filename() / path.filename()).string();
+  const std::string parent = path.parent_path().filename().string();
+  const bool plain = path.is_relative() && !parent.empty() && parent != "." && parent != "..";
+  if (plain) return parent + "/" + path.filename().string();
+  return fs::absolute(path).lexically_normal().filename().string();
+}
+
+bool has_log(const fs::path& folder) {
+  std::error_code unreadable;
+  return fs::exists(folder / "log.jsonl", unreadable);
 }
 
 // The update of a checkpoint's folder, "step-00000250"; -1 for another folder.
@@ -73,6 +82,11 @@ std::string Models::version_of(const Place& place) const {
     if (absent) return {};
     version += std::to_string(size) + "." + std::to_string(time.time_since_epoch().count()) + " ";
   }
+  for (const char* file : {"source.model", "target.model", "source.vocab", "target.vocab"}) {
+    std::error_code absent;
+    const auto time = fs::last_write_time(place.tokenizers / file, absent);
+    if (!absent) version += std::to_string(time.time_since_epoch().count()) + " ";
+  }
   version.pop_back();
   return version;
 }
@@ -95,13 +109,14 @@ std::shared_ptr<const Served> Models::at(int64_t id) {
       fresh->source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,
                                    fresh->decodes() ? -1 : config.mask_id);
     if (fresh->decodes()) fresh->target = tokenizer_of(place.tokenizers, text::Side::target, config.target_vocabulary);
-  } catch (const Error&) {
+  } catch (const std::exception&) {
     // A training is writing the folder: what was opened before still stands, and the next request looks again.
     if (place.open) return place.open;
     throw;
   }
   place.open = fresh;
   if (place.checkpoint) {
+    std::erase(open_checkpoints_, id);
     open_checkpoints_.push_back(id);
     if (open_checkpoints_.size() > kMostCheckpoints) {
       places_[static_cast<size_t>(open_checkpoints_.front())].open = nullptr;
@@ -132,7 +147,7 @@ json Models::list() {
                    {"max_length", config.max_length},
                    {"parameters", served->model->parameter_count()},
                    {"mask", !served->decodes() && config.mask_id >= 0 ? json("[MASK]") : json(nullptr)},
-                   {"training", fs::exists(places_[static_cast<size_t>(id)].folder / "log.jsonl")},
+                   {"training", has_log(places_[static_cast<size_t>(id)].folder)},
                    {"version", served->version}});
   }
   return all;
@@ -145,19 +160,24 @@ json Models::training(int64_t id, int64_t after) {
   if (!log) throw Error(served->name + ": expected the folder of a training, with a log.jsonl; there is none");
   json rows = json::array();
   int64_t row = 0;
+  bool done = false;
   for (std::string line; std::getline(log, line); ++row) {
-    if (row < after) continue;
     const bool whole = !log.eof();  // the last line may be in the middle of being written
     json value = json::parse(line, nullptr, false);
-    if (value.is_discarded() && !whole) break;
-    rows.push_back(value.is_discarded() ? json(nullptr) : std::move(value));
-    if (static_cast<int64_t>(rows.size()) >= kMostLogRows) break;
+    if (!value.is_object() && !whole) break;
+    if (!value.is_object()) value = json::object();  // a line that was cut off, when a training was killed
+    const auto type = value.find("type");
+    done = type != value.end() && *type == "end";
+    if (row >= after && static_cast<int64_t>(rows.size()) < kMostLogRows) rows.push_back(std::move(value));
   }
   std::vector<std::pair<int64_t, fs::path>> found;
   std::error_code absent;
-  for (const auto& entry : fs::directory_iterator(folder / "checkpoints", absent)) {
+  for (fs::directory_iterator at(folder / "checkpoints", absent), end; !absent && at != end; at.increment(absent)) {
+    const fs::directory_entry& entry = *at;
     const int64_t update = update_of(entry.path().filename().string());
-    if (update >= 0 && fs::exists(entry.path() / "model.safetensors")) found.emplace_back(update, entry.path());
+    std::error_code unreadable;
+    if (update >= 0 && fs::exists(entry.path() / "model.safetensors", unreadable))
+      found.emplace_back(update, entry.path());
   }
   std::sort(found.begin(), found.end());
   json checkpoints = json::array();
@@ -172,8 +192,6 @@ json Models::training(int64_t id, int64_t after) {
                          .open = nullptr});
     checkpoints.push_back({{"name", path.filename().string()}, {"update", update}, {"model", number}});
   }
-  const auto ended = std::find_if(rows.rbegin(), rows.rend(), [](const json& r) { return r.is_object(); });
-  const bool done = ended != rows.rend() && ended->value("type", "") == "end";
   return {{"rows", rows}, {"checkpoints", checkpoints}, {"running", !done}};
 }
 

@@ -50,11 +50,18 @@ struct Stream : nn::Probe {
   }
 };
 
-}  // namespace
-
-void go_on(const Stop& stop) {
-  if (stop && stop()) throw Refused(408, "the answer took too long, or nobody waits for it any more");
+// One row is asked for, and all are computed.
+void require_few_logits(const Reading& reading) {
+  constexpr int64_t kMost = 200'000'000;
+  const int64_t vocabulary =
+      reading.model->decodes() ? reading.model->config().target_vocabulary : reading.model->config().source_vocabulary;
+  const int64_t logits = static_cast<int64_t>(reading.rows().size()) * vocabulary;
+  if (logits > kMost)
+    throw Refused(413, "a text of at most " + std::to_string(kMost / vocabulary) + " tokens; found " +
+                           std::to_string(reading.rows().size()));
 }
+
+}  // namespace
 
 double Row::entropy_bits() const {
   double nats = 0;
@@ -91,6 +98,7 @@ json likeliest_tokens(const Served& model, const Row& row, int64_t count) {
 
 json next_tokens(const Reading& reading, const Arguments& request) {
   const int64_t position = request.integer("position", 0, static_cast<int64_t>(reading.rows().size()) - 1);
+  require_few_logits(reading);
   Changes changes(changes_of(reading, request));
   const Tensor logits = logits_of(reading, &changes);
   const Row row = row_of(logits, position);

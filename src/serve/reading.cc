@@ -5,6 +5,7 @@
 #include "heed/error.h"
 #include "pipelines/encoding.h"
 #include "serve/service.h"
+#include "serve/stop.h"
 
 namespace heed::serve {
 namespace {
@@ -30,6 +31,13 @@ Ids encode_masked(const Served& model, std::string_view text) {
     at = mask + kMask.size();
   }
 }
+
+// Goes on from layer to layer as long as somebody waits.
+struct Asking : nn::Probe {
+  void on_attention(std::string_view, const Tensor&, const Tensor&, const Tensor&, AttentionOptions&) override {
+    go_on();
+  }
+};
 
 void require_fits(size_t count, int64_t longest) {
   if (static_cast<int64_t>(count) <= longest) return;
@@ -122,8 +130,10 @@ Tensor Probes::on_state(std::string_view sublayer, const Tensor& state) {
 
 Tensor logits_of(const Reading& reading, nn::Probe* probe, nn::AttentionObserver* observer) {
   const NoGradScope no_grad;
+  Asking asking;
   nn::Probe nothing;
-  const nn::ProbeScope scope(probe != nullptr ? *probe : nothing);
+  Probes both({&asking, probe != nullptr ? probe : &nothing});
+  const nn::ProbeScope scope(both);
   std::optional<nn::ObserverScope> watched;
   if (observer != nullptr) watched.emplace(*observer);
   const models::Model& model = *reading.model->model;

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "heed/error.h"
+#include "serve/stop.h"
 
 namespace heed::serve {
 namespace {
@@ -106,10 +107,14 @@ class Writing : public Service::Stream {
  private:
   void search() {
     const Reading& reading = writer_.reading();
-    generate::BeamOptions options = {
-        .beam = plan_.beam, .length_penalty = plan_.length_penalty, .max_length = plan_.most, .prefix = plan_.forced};
+    generate::BeamOptions options = {.beam = plan_.beam,
+                                     .length_penalty = plan_.length_penalty,
+                                     .max_length = plan_.most,
+                                     .prefix = plan_.forced,
+                                     .stop = told_to_stop};
     const auto found = generate::translate(dynamic_cast<const models::Transformer&>(*reading.model->model),
                                            std::span(&reading.source, 1), {.search = options});
+    go_on();
     const generate::Hypothesis& best = found.at(0).at(0);
     plan_.forced = best.ids;
     if (best.finished) plan_.forced.push_back(static_cast<int32_t>(reading.model->config().end_id));
@@ -203,6 +208,9 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
       if (id == config.end_id && model->translates()) throw Error("prefix: expected tokens before the end");
       plan.forced.push_back(static_cast<int32_t>(id));
     }
+    if (static_cast<int64_t>(plan.forced.size()) > kMostWritten)
+      throw Refused(413, "prefix: at most " + std::to_string(kMostWritten) + " tokens; found " +
+                             std::to_string(plan.forced.size()));
   }
   plan.most = std::max(plan.most, static_cast<int64_t>(plan.forced.size()));
   return std::make_unique<Writing>(reading, changes, std::move(plan));

@@ -1,7 +1,6 @@
 // The answers about one forward pass (docs/serve.md), one function a request.
 #pragma once
 
-#include <functional>
 #include <nlohmann/json.hpp>
 #include <span>
 #include <string>
@@ -13,18 +12,13 @@
 
 namespace heed::serve {
 
-// Asked between the passes of long work; true: nobody waits any more.
-using Stop = std::function<bool()>;
-// Throws Refused where stop() says so.
-void go_on(const Stop& stop);
-
 [[nodiscard]] nlohmann::json tokenize(const Served& model, const Arguments& request);
 [[nodiscard]] Reply attention(const Reading& reading, const Arguments& request);
 [[nodiscard]] nlohmann::json next_tokens(const Reading& reading, const Arguments& request);
-[[nodiscard]] nlohmann::json beam_tree(const Served& model, const Arguments& request, const Stop& stop);
+[[nodiscard]] nlohmann::json beam_tree(const Served& model, const Arguments& request);
 [[nodiscard]] nlohmann::json explain(const Reading& reading, const Arguments& request);
 [[nodiscard]] nlohmann::json layers(const Reading& reading, const Arguments& request);
-[[nodiscard]] nlohmann::json experiment(const Reading& reading, const Arguments& request, const Stop& stop);
+[[nodiscard]] nlohmann::json experiment(const Reading& reading, const Arguments& request);
 [[nodiscard]] Reply page(const Reading& reading, const Arguments& request);
 
 // What was recorded of a pass, as the offline page has it.

@@ -4,6 +4,8 @@
 #include <atomic>
 #include <chrono>
 
+#include "serve/stop.h"
+
 namespace heed::serve {
 namespace {
 
@@ -113,14 +115,16 @@ bool Worker::hand_over(Job& job, std::string_view name, const nlohmann::json& da
 
 // Computes a call, opens a stream or takes its next step. Whether there is more to do.
 bool Worker::advance(Job& job) {
+  const auto stop = [this, &job] {
+    if (job.dropped || Clock::now() > job.deadline) return true;
+    const std::lock_guard lock(mutex_);
+    return stopping_;
+  };
   if (!job.is_stream) {
-    job.reply = service_->call(job.name, job.request, [this, &job] {
-      if (job.dropped || Clock::now() > job.deadline) return true;
-      const std::lock_guard lock(mutex_);
-      return stopping_;
-    });
+    job.reply = service_->call(job.name, job.request, stop);
     return false;
   }
+  const StopScope scope(stop);
   if (Clock::now() > job.deadline) throw too_slow();
   if (job.stream)
     return job.stream->step(

@@ -511,9 +511,72 @@ TEST_F(ApiTest, ATrainingHasItsLogAndItsCheckpoints) {
   ASSERT_EQ(training["checkpoints"].size(), 1u);
   EXPECT_EQ(training["checkpoints"][0]["update"], 50);
   EXPECT_EQ(call("training", {{"model", 1}, {"after", 1}})["rows"][0]["type"], "train");
+  std::ofstream(run_folder / "log.jsonl")
+      << "{\"type\":\"start\"}\n{\"ty\n[1]\n{\"type\":7}\n{\"type\":\"end\"}\n";  // a line cut off by a kill
+  EXPECT_EQ(call("training", {{"model", 1}})["rows"].size(), 5u);
+  EXPECT_EQ(call("training", {{"model", 1}})["rows"][1], json::object());
+  EXPECT_FALSE(call("training", {{"model", 1}})["running"]);
+  EXPECT_FALSE(call("training", {{"model", 1}, {"after", 1000}})["running"]);
   const int64_t checkpoint = training["checkpoints"][0]["model"];
   EXPECT_NE(run({{"model", checkpoint}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"],
             run({{"model", 1}, {"text", "abc"}, {"max_tokens", 1}})["log_probs"]);
+}
+
+TEST_F(ApiTest, ALayerThatIsOffHandsOnTheStateThatIsPutThere) {
+  const json done = run({{"model", 1}, {"text", "abcdef"}, {"max_tokens", 1}});
+  const json off = {{"kind", "layer"}, {"part", "decoder"}, {"layer", 0}};
+  const json state = {{"kind", "state"},
+                      {"part", "decoder"},
+                      {"layer", 0},
+                      {"position", 2},
+                      {"from", {{"target", {4, 4, 4}}, {"position", 2}}}};
+  const auto after = [&](const json& changes) {
+    return call("experiment", with(reading(1, done), {{"changes", changes}}))["after"]["log_probs"];
+  };
+  EXPECT_EQ(after(json::array({off, state})), after(json::array({state, off})));
+  EXPECT_NE(after(json::array({off, state})), after(json::array({off})));
+}
+
+TEST_F(ApiTest, AHeadThatIsOffAddsNothing) {
+  const json done = run({{"model", 1}, {"text", "abcdef"}, {"max_tokens", 1}});
+  const json place = {{"part", "decoder"}, {"layer", 0}, {"head", 1}, {"row", 3}, {"column", 1}};
+  const json on = call("explain", with(reading(1, done), place));
+  EXPECT_GT(on["added_norm"].get<double>(), 0);
+  const json head = {{"kind", "head"}, {"part", "decoder"}, {"layer", 0}, {"head", 1}};
+  const json off = call("explain", with(with(reading(1, done), place), {{"changes", json::array({head})}}));
+  EXPECT_EQ(off["weight"], on["weight"]);
+  EXPECT_EQ(off["added_norm"], 0.0);
+}
+
+TEST_F(ApiTest, RefusesWhatWouldTakeTooMuch) {
+  const json done = run({{"model", 0}, {"text", "abc"}, {"max_tokens", 2}});
+  const json twice = with(reading(0, done), {{"layers", {0, 0}}});
+  EXPECT_NE(error_of("attention", twice).find("layers: expected each number once"), std::string::npos);
+  EXPECT_NE(
+      error_of(
+          "map",
+          {{"model", 1}, {"text", "abc"}, {"part", "decoder"}, {"layer", 0}, {"head", 0}, {"changes", json::array()}})
+          .find("found \"changes\""),
+      std::string::npos);
+  const std::vector<int32_t> long_prefix(2000, 5);
+  EXPECT_THROW((void)run({{"model", 0}, {"text", "abc"}, {"prefix", long_prefix}}), Refused);
+}
+
+TEST_F(ApiTest, StopsBetweenLayersWhenNobodyWaits) {
+  int asked = 0;
+  const auto stop = [&asked] { return ++asked > 2; };
+  try {
+    (void)api_->call("attention", {{"model", 0}, {"text", "abc"}}, stop);
+    ADD_FAILURE() << "it went on";
+  } catch (const Refused& refused) {
+    EXPECT_EQ(refused.status(), 408);
+  }
+  EXPECT_EQ(asked, 3);
+  // What was begun and not ended is not kept.
+  const json map = {{"model", 1}, {"text", "abcdef"}, {"part", "decoder"}, {"layer", 1}, {"head", 0}};
+  asked = 2;
+  EXPECT_THROW((void)api_->call("map", map, stop), Refused);
+  EXPECT_NO_THROW((void)api_->call("map", map, {}));
 }
 
 }  // namespace

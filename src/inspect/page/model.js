@@ -36,12 +36,13 @@ const short = (value) => {
   if (value >= 0.9995) return '1';
   return value < 0.0005 ? '0' : value.toFixed(value < 0.0995 ? 3 : 2).slice(1);
 };
-// Control and direction characters become visible, as escape_terminal() does it.
+// Control and direction characters become visible, as escape_terminal() does it; a new line as \u21b5.
 const visible = (text) => {
   let out = '';
   for (const c of text) {
     const code = c.codePointAt(0);
-    if (code < 0x20) out += String.fromCodePoint(0x2400 + code);
+    if (code === 10) out += '\u21b5';
+    else if (code < 0x20) out += String.fromCodePoint(0x2400 + code);
     else if (code === 0x7f) out += '\u2421';
     else if ((code >= 0x80 && code < 0xa0) || code === 0xad || code === 0x61c || code === 0x180e || (code >= 0x200b && code <= 0x200f) ||
              (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code === 0xfeff ||
