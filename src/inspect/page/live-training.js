@@ -18,7 +18,7 @@ const curvePicture = (keys, text) => {
 const readTraining = async () => {
   if (training.model !== live.model.name) Object.assign(training, {rows: [], checkpoints: [], model: live.model.name, at: null});
   const answer = await ask(`training?model=${live.model.id}&after=${training.rows.length}`, null, 'training');
-  training.rows.push(...answer.rows.map((row) => (row.type === 'valid' ? {update: row.update, valid_loss: row.loss, valid_bleu: row.bleu} : row)));
+  training.rows.push(...answer.rows.map((row) => (row.type === 'valid' ? {update: row.update, valid_loss: row.loss, valid_bleu: row.bleu} : row.type === 'end' ? {} : row)));
   training.checkpoints = answer.checkpoints;
   training.running = answer.running;
   return answer.rows.length > 0;
@@ -45,7 +45,7 @@ const drawTraining = async (box) => {
       note('Its map for the text above is drawn under the present one.'));
   }
   box.append(folded('Table', el('div', {class: 'scroll low', tabindex: 0, role: 'region', 'aria-label': 'Table of the training'}, tableOf('Training', ['update', 'loss', 'validation loss'],
-    training.rows.slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])))));
+    training.rows.filter((row) => row.update !== undefined).slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])))));
 };
 setInterval(() => {
   if (away || document.hidden || live.panel !== 'training' || !live.model?.training) return;
