@@ -286,8 +286,9 @@ void add_train_command(Options& options) {
       .range(0);
   options
       .add("--context-ranks", o->context_ranks,
-           "With mpirun and --context-parallel: processes that share each sequence, 1 or all parts. 0: all parts where "
-           "the number of processes is a multiple")
+           "With mpirun and --context-parallel: how many processes share each sequence: 1, or one for each part. 0: "
+           "one for "
+           "each part where the number of processes allows it, else 1")
       .range(0, 1024);
   options.shares_work();
   options.has_json();

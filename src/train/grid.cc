@@ -10,8 +10,8 @@ Grid::Grid(const Recipe& recipe, int ranks, int context_ranks)
           parts_ > 1 ? " or " + std::to_string(parts_) + ", as context_parallel says" : std::string(), "; found ",
           context_ranks);
   if (context_ranks == parts_ || (context_ranks == 0 && ranks % parts_ == 0)) columns_ = parts_;
-  require(ranks % columns_ == 0, "train", "processes in groups of ", columns_, ", which share sequences; found ", ranks,
-          " processes");
+  require(ranks % columns_ == 0, "train", "a number of processes that is a multiple of ", columns_,
+          ", which share each sequence; found ", ranks);
   require(rows() <= shards_, "train", "as many shards as ", columns_ > 1 ? "groups of processes" : "processes",
           ", or more; found shards = ", shards_, " and ", rows(), columns_ > 1 ? " groups of " : " processes",
           columns_ > 1 ? std::to_string(columns_) + " processes" : std::string());

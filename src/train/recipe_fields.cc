@@ -85,9 +85,9 @@ constexpr FieldEntry kFields[] = {
      "Parts of each batch whose gradients are computed one by one and added in a fixed order, so that up to this many "
      "processes (mpirun) can share the work and get the same bits."},
     {HEED_FIELD(context_parallel), FieldUse::fixed, between(1, 1 << 10),
-     "language_model: parts of each sequence, whose gradients are computed and added like those of shards, so that "
-     "this "
-     "many processes can share sequences that are too long for one."},
+     "language_model: cut each sequence into this many parts, so that as many processes can share a sequence that is "
+     "too "
+     "long for one. The gradients of the parts are added like those of shards."},
     {HEED_FIELD(compare_every), FieldUse::free, at_least(0),
      "Several processes: updates between comparisons of their weights and of a gradient that all compute. 0: never."},
     {HEED_FIELD(precision), FieldUse::fixed, words("f32, bf16"),
