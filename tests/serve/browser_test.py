@@ -371,6 +371,7 @@ def hostile_text_stays_text(page, server):
     choose_text(page, "<img src=x onerror=alert(1)> <script>alert(2)</script>")
     page.settle()
     check(page.run("document.querySelectorAll('img, script').length") == 1, "markup from a text")
+    check(page.run("visible('a\\n\\t\\u202e')") == "a\u21b5\u2409<U+202E>", "control characters are visible")
 
 
 @test
