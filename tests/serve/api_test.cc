@@ -275,6 +275,22 @@ TEST_F(ApiTest, AnExperimentThatChangesNothingChangesNoBit) {
   EXPECT_EQ(again["output"]["text"], forced["text"]);
 }
 
+// A head that is off is a head without values: a model whose value projection is zero there says the same.
+TEST_F(ApiTest, TheHeadThatIsNamedIsSwitchedOff) {
+  const json done = run({{"model", 1}, {"text", "abcdef"}, {"max_tokens", 1}});
+  const auto model = models::load(folder_.path() / "continues");
+  for (const auto& [path, value] : model->named_parameters())
+    if (path.starts_with("decoder.layers.1.self_attention.value")) value.data().slice(0, 8, 12).zero();
+  std::filesystem::copy(folder_.path() / "continues", folder_.path() / "without");
+  models::save(*model, folder_.path() / "without");
+  Api without(std::vector<std::filesystem::path>{folder_.path() / "without"});
+  const json head = {{"kind", "head"}, {"part", "decoder"}, {"layer", 1}, {"head", 2}};
+  const json off = call("experiment", with(reading(1, done), {{"changes", json::array({head})}}));
+  const json zero = json::parse(without.call("experiment", {{"model", 0}, {"target", done["target"]}}, {}).body);
+  for (size_t i = 0; i + 1 < done["target"].size(); ++i)
+    EXPECT_EQ(off["after"]["log_probs"][i], zero["before"]["log_probs"][i]) << i;
+}
+
 TEST_F(ApiTest, ChangesReachWhatComesAfterThemAndNothingElse) {
   const json done = run({{"model", 0}, {"text", "abc hgfe"}, {"prefix", {5, 6, 7, 8}}, {"max_tokens", 4}});
   const auto changed = [](const json& answer, const std::string& name) -> int64_t {
