@@ -13,6 +13,7 @@
 #include "heed/pipelines.h"
 #include "heed/probe.h"
 #include "serve/small_models.h"
+#include "serve/writer.h"
 
 namespace heed::serve {
 namespace {
@@ -140,6 +141,19 @@ TEST_F(ApiTest, ForcedTokensAreWrittenFirst) {
   EXPECT_EQ(given["text"], "hg");
   EXPECT_EQ(given["target"].size(), 3u);
   EXPECT_TRUE(given["finished"]);
+}
+
+TEST_F(ApiTest, ATranslationNeverHasTheBeginOrThePaddingInside) {
+  Models models({folder_.path() / "translates", folder_.path() / "continues"});
+  std::vector<float> logits(static_cast<size_t>(models.at(0)->config().target_vocabulary), 0.0f);
+  logits[0] = 8;  // the padding
+  logits[1] = 9;  // the begin
+  logits[7] = 5;
+  EXPECT_EQ(choose(*models.at(0), logits, {}, 0), 7);
+  EXPECT_EQ(choose(*models.at(1), logits, {}, 0), 1);  // in a text it is a token as others are
+  logits[2] = 10;
+  EXPECT_EQ(choose(*models.at(0), logits, {}, 0), 2);  // the end
+  EXPECT_EQ(choose(*models.at(1), logits, {.ignore_end = true}, 0), 1);
 }
 
 TEST_F(ApiTest, WeightsAreThoseThatTheModelComputes) {
