@@ -19,7 +19,7 @@ namespace heed::serve {
 // A model with its tokenizers; never changes.
 struct Served {
   int64_t id = 0;
-  std::string name;     // "demo/en-zh": what of the folder's path is shown
+  std::string name;     // "demo/en-zh": the name that is shown
   std::string version;  // changes with the files
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<const text::Tokenizer> source, target;  // where the architecture has that side
