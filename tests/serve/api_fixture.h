@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "base/scratch.h"
 #include "heed/error.h"
 #include "serve/api.h"
 #include "serve/small_models.h"
@@ -80,7 +81,7 @@ class ApiTest : public ::testing::Test {
     return request;
   }
 
-  TemporaryFolder folder_;
+  heed::test::Scratch folder_;
   std::unique_ptr<Api> api_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <thread>
 
+#include "base/scratch.h"
 #include "inspect/payloads.h"
 #include "serve/api.h"
 #include "serve/client.h"
@@ -35,7 +36,7 @@ class SessionsTest : public ::testing::Test {
     return test::post(server_->port(), name, request.dump());
   }
 
-  TemporaryFolder folder_;
+  heed::test::Scratch folder_;
   std::unique_ptr<Worker> worker_;
   std::unique_ptr<Server> server_;
 };
