@@ -65,7 +65,7 @@ int main() {
 
   nn::Initializer random(1);
   const int64_t attention = nn::MultiHeadAttention({.width = 512, .heads = 8}, random).parameter_count();
-  const int64_t feed_forward = nn::FeedForward(512, 2048, Activation::relu, true, 0.0f, random).parameter_count();
+  const int64_t feed_forward = nn::FeedForward({.width = 512, .inner = 2048}, random).parameter_count();
   const int64_t norm = nn::Norm(nn::NormKind::layer_norm, 512, 1e-5f, true).parameter_count();
   std::printf("one layer of the base model\n");
   print_layer("encoder", attention, feed_forward, 2 * norm);

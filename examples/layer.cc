@@ -48,7 +48,7 @@ void print_changed(const char* name, const Value& before, const Value& after) {
 int main() {
   nn::Initializer random(1);
   const nn::MultiHeadAttention attention({.width = kWidth, .heads = 2}, random);
-  const nn::FeedForward feed_forward(kWidth, 4 * kWidth, Activation::relu, true, 0.0f, random);
+  const nn::FeedForward feed_forward({.width = kWidth, .inner = 4 * kWidth}, random);
   const nn::Norm norm1(nn::NormKind::layer_norm, kWidth, 1e-5f, true),
       norm2(nn::NormKind::layer_norm, kWidth, 1e-5f, true);
 

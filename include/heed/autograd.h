@@ -147,8 +147,9 @@ class LeafGradientScope {
 [[nodiscard]] Value gelu(const Value& x);       // x Phi(x), with erf
 [[nodiscard]] Value gelu_tanh(const Value& x);  // its tanh approximation
 [[nodiscard]] Value silu(const Value& x);       // x sigmoid(x)
-[[nodiscard]] Value sum(const Value& x);        // of all elements: shape ()
-[[nodiscard]] Value mean(const Value& x);       // likewise
+[[nodiscard]] Value tanh(const Value& x);
+[[nodiscard]] Value sum(const Value& x);   // of all elements: shape ()
+[[nodiscard]] Value mean(const Value& x);  // likewise
 
 // a (..., M, K) b (K, N) or (..., K, N) -> (..., M, N).
 [[nodiscard]] Value matmul(const Value& a, const Value& b);

@@ -25,8 +25,14 @@ namespace heed::models {
 enum class Architecture { encoder_decoder, decoder_only, encoder_only };
 enum class NormPlacement { post, pre };  // LayerNorm(x + Sublayer(x)) as in the paper, or x + Sublayer(LayerNorm(x))
 // alibi: nothing is added to the tokens; self-attention prefers what is near, and so reads texts longer than those of
-// the training (Press et al. 2022). For decoder-only models.
-enum class Positions { sinusoidal, learned, alibi, none };
+// the training (Press et al. 2022). For decoder-only models. rotary: nothing is added to the tokens; the queries and
+// keys of self-attention are turned by an angle that grows with the position (Su et al. 2021).
+enum class Positions { sinusoidal, learned, alibi, rotary, none };
+// What stands above the last layer of an encoder-only model: a guess of each masked token, of a text's class, of each
+// token's class, or nothing (the model gives states).
+enum class Head { masked_token, text_class, token_class, none };
+// The state that stands for a text before its class is guessed: that of its first token, or the mean of all.
+enum class Pooling { first, mean };
 
 [[nodiscard]] std::string_view to_string(Architecture architecture);
 
@@ -64,6 +70,27 @@ struct Config {
   int64_t end_id = 2;
   int64_t unknown_id = 3;
   int64_t mask_id = -1;  // encoder-only training; -1: none
+
+  // What models of others have besides. heed writes these keys only where they differ from the defaults.
+  bool zero_padding = true;         // the padding's token vector is zero; else it is as the weights say
+  int64_t token_types = 0;          // rows of a table whose row 0, or that of the token's type, is added; 0: no table
+  bool embedding_norm = false;      // a norm above the embedding; post-norm encoder-only models have one in any case
+  bool first_norm = true;           // the norm before the first layer's attention; ModernBERT has none
+  bool gated = false;               // feed-forward (act(x W1) * (x Wg)) W2 (Shazeer 2020)
+  float attention_scale = 0;        // of the scores; 0: 1 / sqrt(D)
+  float output_scale = 1;           // the states are multiplied by it before the output
+  int64_t relative_buckets = 0;     // a bias by distance in buckets, one table a stack (Raffel et al. 2020); 0: none
+  int64_t relative_distance = 128;  // keys this far away and farther share a bucket
+  float rotary_base = 10000;        // of the angles of rotary positions
+  float local_rotary_base = 10000;  // the same of the layers with a window
+  int64_t window = 0;               // encoder layers with a window see so many tokens to each side; 0: no windows
+  int64_t global_every = 1;         // of the encoder's layers, 0, n, 2n, ... have no window
+  Head head = Head::masked_token;   // of encoder-only models
+  std::vector<std::string> labels = {};           // the classes that such a head tells apart
+  bool head_hidden = true;                        // a layer of its own below the classes
+  Activation head_activation = Activation::none;  // of that layer; none: `activation`
+  bool head_norm = false;                         // a norm above that layer; a masked-token head has one in any case
+  Pooling head_pooling = Pooling::first;
 
   // Throws Error, naming the field, for sizes that do not fit together.
   void validate() const;
@@ -141,20 +168,26 @@ class Gpt : public Model {
   std::unique_ptr<Parts> parts_;
 };
 
-// Encoder-only: BERT style. Devlin et al. 2019.
+// Encoder-only: BERT style. Devlin et al. 2019. `types` (B, L) i32 are those of the tokens, for models that have them:
+// 0 in the first text of a pair and 1 in the second; undefined: all 0.
 class Bert : public Model {
  public:
   explicit Bert(const Config& config, uint64_t seed = 0);
   ~Bert() override;
-  [[nodiscard]] Value encode(const Tensor& tokens, const Tensor& lengths) const;   // -> states (B, L, E)
-  [[nodiscard]] Value forward(const Tensor& tokens, const Tensor& lengths) const;  // masked-token logits (B, L, V)
-  // cross_entropy(forward(tokens, lengths), expected), expected (B, L) i32. It computes only the logits of masked
-  // tokens.
+  // -> states (B, L, E). What stands at and behind a sequence's length is arbitrary.
+  [[nodiscard]] Value encode(const Tensor& tokens, const Tensor& lengths, const Tensor& types = {}) const;
+  // What the head guesses: logits of tokens (B, L, V), of a text's classes (B, labels), or of each token's classes
+  // (B, L, labels). Throws Error for Head::none.
+  [[nodiscard]] Value forward(const Tensor& tokens, const Tensor& lengths, const Tensor& types = {}) const;
+  // cross_entropy(forward(tokens, lengths), expected), expected (B, L) i32, or (B) of texts' classes. Of masked tokens
+  // it computes only the logits that are needed.
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
-                           const CrossEntropyOptions& options = {}) const;
+                           const CrossEntropyOptions& options = {}, const Tensor& types = {}) const;
   [[nodiscard]] Value logits_of(const Value& states) const;  // as of Transformer
   // The mean of the states that are not padding: (B, E).
   [[nodiscard]] Value embed(const Tensor& tokens, const Tensor& lengths) const;
+  // (B, E): the state that Config::head_pooling chooses, through the head's own layer. BERT's "pooler output".
+  [[nodiscard]] Value pooled(const Tensor& tokens, const Tensor& lengths, const Tensor& types = {}) const;
 
  private:
   struct Parts;

@@ -16,6 +16,7 @@
 #include "heed/autograd.h"
 #include "heed/export.h"
 #include "heed/kv_cache.h"
+#include "heed/ops.h"
 
 HEED_EXPORT_BEGIN
 namespace heed::nn {
@@ -83,13 +84,14 @@ class Embedding : public Module {
 
 enum class PositionLayout {
   interleaved,  // PE(pos, 2i) = sin, PE(pos, 2i+1) = cos (the paper, section 3.5)
-  halves,       // first half sines, second half cosines (tensor2tensor, Marian, OpenNMT, fairseq)
+  halves,       // first half sines, second half cosines (tensor2tensor, OpenNMT, fairseq)
+  paper_halves  // the same with the paper's wavelengths (Marian in transformers)
 };
 
 // (length, E), E even: sin and cos of position / 10000^(2i/E) (halves: 10000^(i/(E/2-1))), positions from `first`.
 [[nodiscard]] Tensor sinusoidal_positions(int64_t length, int64_t width, PositionLayout layout, int64_t first = 0);
 
-enum class NormKind { layer_norm, rms_norm };
+enum class NormKind { layer_norm, rms_norm, none };  // none: its input, without parameters
 
 class Norm : public Module {
  public:
@@ -97,7 +99,7 @@ class Norm : public Module {
   [[nodiscard]] Value operator()(const Value& x) const;
   // norm(residual + dropout(x))
   [[nodiscard]] Value of_sum(const Value& x, const Value& residual, float dropout_rate) const;
-  Value gain;  // (E)
+  Value gain;  // (E); undefined for NormKind::none
   Value bias;  // (E) or undefined
 
  private:
@@ -105,15 +107,25 @@ class Norm : public Module {
   float epsilon_;
 };
 
-// FFN(x) = act(x W1 + b1) W2 + b2 (section 3.3), dropout after the activation.
+struct FeedForwardOptions {
+  int64_t width = 0;  // E
+  int64_t inner = 0;  // F
+  Activation activation = Activation::relu;
+  bool bias = true;
+  bool gated = false;
+  float dropout = 0;  // after the activation
+};
+
+// FFN(x) = act(x W1 + b1) W2 + b2 (section 3.3); gated: (act(x W1 + b1) * (x Wg + bg)) W2 + b2 (Shazeer 2020).
+// Parameters: inner, outer and, gated, gate, each a Linear.
 class FeedForward : public Module {
  public:
-  FeedForward(int64_t width, int64_t inner, Activation activation, bool with_bias, float dropout_rate,
-              Initializer& init);
+  FeedForward(const FeedForwardOptions& options, Initializer& init);
   [[nodiscard]] Value operator()(const Value& x) const;
 
  private:
   Linear inner_, outer_;
+  std::unique_ptr<Linear> gate_;
   Activation activation_;
   float dropout_rate_;
 };
@@ -147,7 +159,21 @@ struct MultiHeadAttentionOptions {
   bool bias = true;             // on the four projections
   // self() lowers the score of a key by slope_h times its distance (alibi_slopes()). cross() has no distances.
   bool alibi = false;
-  float attention_dropout = 0;  // on the weights
+  float scale = 0;                // of the scores; 0: 1 / sqrt(D)
+  int64_t window = -1;            // self() sees so many tokens to each side; -1: all
+  ops::RotaryTables rotary = {};  // angles of as many positions as self() may meet; undefined: no rotary positions
+  float attention_dropout = 0;    // on the weights
+};
+
+// How the sequences of a batch stand in the rows of x, for self-attention.
+struct Places {
+  // (B + 1) i32: x is (1, T, E), the sequences one behind the other without padding, and sequence b begins at row
+  // starts[b]; undefined: x is (B, L, E).
+  Tensor starts = {};
+  Tensor positions = {};  // (1, T) i32: of each row in its sequence; only with starts
+  // (H, 2 R + 1): self-attention adds column R + i - j to the score of query i and key j, where i - j is taken to be at
+  // most R and at least -R; undefined: none.
+  Value distance_bias = {};
 };
 
 // (H) f32: 2^(-8/H), 2^(-16/H), ..., 2^-8; where H is no power of two, those of the next smaller one, and then every
@@ -160,8 +186,8 @@ class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Initializer& init);
 
-  // Self-attention of x (B, L, E). masks: key_lengths, causal, mask, bias, window of AttentionOptions.
-  [[nodiscard]] Value self(const Value& x, const AttentionOptions& masks) const;
+  // Self-attention of x (B, L, E). masks: key_lengths, causal, mask, bias of AttentionOptions.
+  [[nodiscard]] Value self(const Value& x, const AttentionOptions& masks, const Places& places = {}) const;
   // Queries from x (B, L, E), keys and values from memory (B, S, memory_width).
   [[nodiscard]] Value cross(const Value& x, const Value& memory, const AttentionOptions& masks) const;
 
@@ -169,7 +195,7 @@ class MultiHeadAttention : public Module {
   // An empty cache for `batch` sequences; it grows.
   [[nodiscard]] KeyValueCache start(int64_t batch, const KeyValueCache::Options& options = {}) const;
   // Self-attention of new positions x (B, L, E) that follow those in the cache; appends to it. Causal, bottom right.
-  [[nodiscard]] Value self(const Value& x, KeyValueCache& cache) const;
+  [[nodiscard]] Value self(const Value& x, KeyValueCache& cache, const Value& distance_bias = {}) const;
   // The keys and values of a memory (B, S, memory_width) whose sequences have `lengths` (B) i32, computed once.
   [[nodiscard]] KeyValueCache remember(const Value& memory, const Tensor& lengths,
                                        const KeyValueCache::Options& options = {}) const;
@@ -177,8 +203,9 @@ class MultiHeadAttention : public Module {
   [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory) const;
 
  private:
-  Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const;
-  Value attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const;
+  [[nodiscard]] Value turned(const Value& heads, int64_t first, const Tensor& positions) const;
+  Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options, const Places& places) const;
+  Value attend(const Value& q, const KeyValueCache& cache, AttentionOptions options) const;
   MultiHeadAttentionOptions options_;
   Tensor slopes_;  // (H) with `alibi`, else undefined
   Linear query_, key_, value_, output_;

@@ -9,7 +9,7 @@ HEED_EXPORT_BEGIN
 namespace heed {
 
 // gelu: x Phi(x), with erf. gelu_tanh: its tanh approximation. silu: x sigmoid(x).
-enum class Activation { none, relu, gelu, gelu_tanh, silu };
+enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh };
 
 }  // namespace heed
 

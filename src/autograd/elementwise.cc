@@ -81,6 +81,7 @@ Value relu(const Value& x) { return activated(x, Activation::relu); }
 Value gelu(const Value& x) { return activated(x, Activation::gelu); }
 Value gelu_tanh(const Value& x) { return activated(x, Activation::gelu_tanh); }
 Value silu(const Value& x) { return activated(x, Activation::silu); }
+Value tanh(const Value& x) { return activated(x, Activation::tanh); }
 
 Value sum(const Value& x) { return of_all(x, ops::sum(x.data()), 1.0f); }
 

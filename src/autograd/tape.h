@@ -123,5 +123,14 @@ enum class DropoutOf { rows, attention };
 // attention() of Values with dropout exactly as the options say: the caller has drawn the key.
 [[nodiscard]] Value attention_with_dropout(const Value& query, const Value& key, const Value& value,
                                            AttentionOptions options);
+// A bias by distance, (H, 2 R + 1), as the score function that adds it.
+[[nodiscard]] Score distance_score(const Tensor& distance_bias);
+// The same with a bias by distance, (H, 2 R + 1), as score::RelativePosition adds it; an undefined one is none.
+[[nodiscard]] Value attention_by_distance(const Value& query, const Value& key, const Value& value,
+                                          const Value& distance_bias, AttentionOptions options);
+// The same within each of the sequences that follow each other in the T rows of query, key and value (1, H, T, D):
+// sequence b begins at row starts[b], (B + 1) i32.
+[[nodiscard]] Value attention_of_sequences(const Value& query, const Value& key, const Value& value,
+                                           const Value& distance_bias, const Tensor& starts, AttentionOptions options);
 
 }  // namespace heed::tape

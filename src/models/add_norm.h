@@ -10,8 +10,8 @@ namespace heed::models {
 
 class AddNorm : public nn::Norm {
  public:
-  explicit AddNorm(const Config& config)
-      : nn::Norm(config.norm, config.width, config.norm_epsilon, config.bias),
+  explicit AddNorm(const Config& config, bool normalises = true)
+      : nn::Norm(normalises ? config.norm : nn::NormKind::none, config.width, config.norm_epsilon, config.bias),
         placement_(config.norm_placement),
         dropout_(config.dropout) {}
 
@@ -34,7 +34,27 @@ class AddNorm : public nn::Norm {
   float dropout_;
 };
 
-// The sizes of every attention of a model. `dropout` on the weights as configured.
+// What a layer has from its place in the stack.
+struct LayerSetup {
+  int64_t index = 0;
+  ops::RotaryTables rotary = {};  // undefined where positions are not rotary
+};
+
+// The encoder layers that do not see all of a long text.
+[[nodiscard]] inline bool has_window(const Config& config, int64_t layer) {
+  return config.window > 0 && layer % config.global_every != 0;
+}
+
+[[nodiscard]] inline nn::FeedForwardOptions feed_forward_options(const Config& config) {
+  return {.width = config.width,
+          .inner = config.feed_forward,
+          .activation = config.activation,
+          .bias = config.bias,
+          .gated = config.gated,
+          .dropout = config.activation_dropout};
+}
+
+// Of attention to an encoder's output.
 [[nodiscard]] inline nn::MultiHeadAttentionOptions attention_options(const Config& config) {
   return {.width = config.width,
           .heads = config.heads,
@@ -43,7 +63,16 @@ class AddNorm : public nn::Norm {
           .value_size = config.value_size,
           .bias = config.bias,
           .alibi = config.positions == Positions::alibi,
+          .scale = config.attention_scale,
           .attention_dropout = config.attention_dropout};
+}
+
+// Of self-attention.
+[[nodiscard]] inline nn::MultiHeadAttentionOptions attention_options(const Config& config, const LayerSetup& setup) {
+  nn::MultiHeadAttentionOptions options = attention_options(config);
+  if (has_window(config, setup.index)) options.window = config.window;
+  options.rotary = setup.rotary;
+  return options;
 }
 
 }  // namespace heed::models

@@ -77,11 +77,32 @@ void Config::validate() const {
           "heads as a multiple of key_value_heads; found ", heads, " and ", key_value_heads);
   require(positions != Positions::sinusoidal || width % 2 == 0, "Config",
           "an even width for sinusoidal positions; found ", width);
-  require(positions != Positions::learned || first_position == 0, "Config",
-          "first_position 0 where positions are learned; found ", first_position);
+  require(positions != Positions::rotary || (head_size > 0 ? head_size : width / heads) % 2 == 0, "Config",
+          "an even head_size for rotary positions; found ", head_size > 0 ? head_size : width / heads);
   // Without a causal mask, distances would depend on the padding: the offset of attention() is the sequence's own.
   require(positions != Positions::alibi || architecture == Architecture::decoder_only, "Config",
           "architecture decoder_only where positions are alibi; found ", architecture);
+  check_size("token_types", token_types, 0, kMostTokens);
+  check_size("relative_distance", relative_distance, 1, kWidest);
+  // Half of the buckets are for each side, and half of those are one distance each.
+  require(
+      relative_buckets == 0 || (relative_buckets >= 4 && relative_buckets % 2 == 0 && relative_buckets <= kMostHeads),
+      "Config", "relative_buckets 0, or even and from 4 to ", kMostHeads, "; found ", relative_buckets);
+  require(relative_buckets == 0 || relative_distance > relative_buckets / 2, "Config",
+          "relative_distance above half of relative_buckets, ", relative_buckets / 2, "; found ", relative_distance);
+  check_size("window", window, 0, kMostTokens);
+  check_size("global_every", global_every, 1, kMostHeads);
+  require(window == 0 || architecture == Architecture::encoder_only, "Config",
+          "a window only in an encoder_only model; found one in ", architecture);
+  require(rotary_base > 0 && std::isfinite(rotary_base) && local_rotary_base > 0 && std::isfinite(local_rotary_base),
+          "Config", "rotary_base and local_rotary_base above 0; found ", rotary_base, " and ", local_rotary_base);
+  require(attention_scale >= 0 && std::isfinite(attention_scale), "Config", "attention_scale of 0 or more; found ",
+          attention_scale);
+  require(output_scale > 0 && std::isfinite(output_scale), "Config", "output_scale above 0; found ", output_scale);
+  const bool classifies = head == Head::text_class || head == Head::token_class;
+  check_size("labels", static_cast<int64_t>(labels.size()), classifies ? 1 : 0, classifies ? kWidest : 0);
+  require(head == Head::masked_token || architecture == Architecture::encoder_only, "Config",
+          "head masked_token except in an encoder_only model; found another in ", architecture);
   require(norm_epsilon > 0 && std::isfinite(norm_epsilon), "Config", "norm_epsilon above 0; found ", norm_epsilon);
   check_rate("dropout", dropout);
   check_rate("attention_dropout", attention_dropout);

@@ -28,9 +28,10 @@ constexpr auto words(NormPlacement) {
   return std::array<Word<NormPlacement>, 2>{{{"post", NormPlacement::post}, {"pre", NormPlacement::pre}}};
 }
 constexpr auto words(Positions) {
-  return std::array<Word<Positions>, 4>{{{"sinusoidal", Positions::sinusoidal},
+  return std::array<Word<Positions>, 5>{{{"sinusoidal", Positions::sinusoidal},
                                          {"learned", Positions::learned},
                                          {"alibi", Positions::alibi},
+                                         {"rotary", Positions::rotary},
                                          {"none", Positions::none}}};
 }
 constexpr auto words(nn::NormKind) {
@@ -38,20 +39,31 @@ constexpr auto words(nn::NormKind) {
       {{"layer_norm", nn::NormKind::layer_norm}, {"rms_norm", nn::NormKind::rms_norm}}};
 }
 constexpr auto words(nn::PositionLayout) {
-  return std::array<Word<nn::PositionLayout>, 2>{
-      {{"interleaved", nn::PositionLayout::interleaved}, {"halves", nn::PositionLayout::halves}}};
+  return std::array<Word<nn::PositionLayout>, 3>{{{"interleaved", nn::PositionLayout::interleaved},
+                                                  {"halves", nn::PositionLayout::halves},
+                                                  {"paper_halves", nn::PositionLayout::paper_halves}}};
 }
 constexpr auto words(Activation) {
-  return std::array<Word<Activation>, 5>{{{"none", Activation::none},
+  return std::array<Word<Activation>, 6>{{{"none", Activation::none},
                                           {"relu", Activation::relu},
                                           {"gelu", Activation::gelu},
                                           {"gelu_tanh", Activation::gelu_tanh},
-                                          {"silu", Activation::silu}}};
+                                          {"silu", Activation::silu},
+                                          {"tanh", Activation::tanh}}};
+}
+constexpr auto words(Head) {
+  return std::array<Word<Head>, 4>{{{"masked_token", Head::masked_token},
+                                    {"text_class", Head::text_class},
+                                    {"token_class", Head::token_class},
+                                    {"none", Head::none}}};
+}
+constexpr auto words(Pooling) {
+  return std::array<Word<Pooling>, 2>{{{"first", Pooling::first}, {"mean", Pooling::mean}}};
 }
 
-// The one list of fields: what is written, what may be read, and in which order.
+// The one list of fields: what is written, what may be read, and in which order; here those that are always written.
 template <class AnyConfig, class Visit>
-void for_each_field(AnyConfig& c, Visit&& visit) {
+void for_each_common_field(AnyConfig& c, Visit&& visit) {
   visit("architecture", c.architecture);
   visit("source_vocabulary", c.source_vocabulary);
   visit("target_vocabulary", c.target_vocabulary);
@@ -87,6 +99,30 @@ void for_each_field(AnyConfig& c, Visit&& visit) {
   visit("mask_id", c.mask_id);
 }
 
+// And those that are written where they differ from the defaults.
+template <class AnyConfig, class Visit>
+void for_each_rare_field(AnyConfig& c, Visit&& visit) {
+  visit("zero_padding", c.zero_padding);
+  visit("token_types", c.token_types);
+  visit("embedding_norm", c.embedding_norm);
+  visit("first_norm", c.first_norm);
+  visit("gated", c.gated);
+  visit("attention_scale", c.attention_scale);
+  visit("output_scale", c.output_scale);
+  visit("relative_buckets", c.relative_buckets);
+  visit("relative_distance", c.relative_distance);
+  visit("rotary_base", c.rotary_base);
+  visit("local_rotary_base", c.local_rotary_base);
+  visit("window", c.window);
+  visit("global_every", c.global_every);
+  visit("head", c.head);
+  visit("labels", c.labels);
+  visit("head_hidden", c.head_hidden);
+  visit("head_activation", c.head_activation);
+  visit("head_norm", c.head_norm);
+  visit("head_pooling", c.head_pooling);
+}
+
 // A float as the shortest decimal that reads back as the same float: 0.1, not 0.10000000149011612.
 Json written(float value) {
   char text[32];
@@ -97,6 +133,7 @@ Json written(float value) {
 }
 Json written(int64_t value) { return value; }
 Json written(bool value) { return value; }
+Json written(const std::vector<std::string>& value) { return value; }
 template <class E>
 requires std::is_enum_v<E> Json written(E value) {
   for (const auto& word : words(value)) {
@@ -126,6 +163,14 @@ void read(const Json& from, const std::string& where, std::string_view key, bool
   if (!from.is_boolean()) refuse(where, key, "true or false", from);
   to = from.get<bool>();
 }
+void read(const Json& from, const std::string& where, std::string_view key, std::vector<std::string>& to) {
+  if (!from.is_array()) refuse(where, key, "a list of names", from);
+  to.clear();
+  for (const Json& name : from) {
+    if (!name.is_string()) refuse(where, key, "a list of names", name);
+    to.push_back(name.get<std::string>());
+  }
+}
 template <class E>
 requires std::is_enum_v<E>
 void read(const Json& from, const std::string& where, std::string_view key, E& to) {
@@ -144,7 +189,14 @@ void read(const Json& from, const std::string& where, std::string_view key, E& t
 
 std::string to_json(const Config& config) {
   Json object = Json::object();
-  for_each_field(config, [&](const char* key, const auto& value) { object[key] = written(value); });
+  for_each_common_field(config, [&](const char* key, const auto& value) { object[key] = written(value); });
+  Json defaults = Json::object();
+  const Config usual;
+  for_each_rare_field(usual, [&](const char* key, const auto& value) { defaults[key] = written(value); });
+  for_each_rare_field(config, [&](const char* key, const auto& value) {
+    Json text = written(value);
+    if (text != defaults[key]) object[key] = std::move(text);
+  });
   return io::json_text(object, 2) + "\n";
 }
 
@@ -155,10 +207,12 @@ Config config_from_json(std::string_view text, const std::string& where) {
   require(object.is_object(), kReader, where, ": a JSON object; found ", object.type_name());
   Config config;
   std::set<std::string> known;
-  for_each_field(config, [&](const char* key, auto& field) {
+  const auto take = [&](const char* key, auto& field) {
     known.insert(key);
     if (const auto at = object.find(key); at != object.end()) read(*at, where, key, field);
-  });
+  };
+  for_each_common_field(config, take);
+  for_each_rare_field(config, take);
   for (const auto& [key, value] : object.items()) {
     require(known.contains(key), kReader, where, ": known keys; found \"", key, "\"");
   }

@@ -1,5 +1,6 @@
 // What a model costs: the sizes of its matrices, added up.
-#include "heed/models.h"
+#include "models/add_norm.h"
+#include "models/token_embedding.h"
 
 namespace heed::models {
 namespace {
@@ -12,9 +13,11 @@ struct Sizes {
         heads(c.heads),
         head_size(c.head_size > 0 ? c.head_size : c.width / c.heads),
         value_size(c.value_size > 0 ? c.value_size : head_size),
-        key_value_heads(c.key_value_heads > 0 ? c.key_value_heads : c.heads) {}
+        key_value_heads(c.key_value_heads > 0 ? c.key_value_heads : c.heads),
+        gated(c.gated) {}
 
   int64_t width, inner, heads, head_size, value_size, key_value_heads;
+  bool gated;
 
   [[nodiscard]] int64_t query_width() const { return heads * head_size; }
   [[nodiscard]] int64_t key_width() const { return key_value_heads * head_size; }
@@ -34,18 +37,30 @@ int64_t attention_parameters(const Config& c) {
 }
 
 int64_t feed_forward_parameters(const Config& c) {
-  return 2 * c.width * c.feed_forward + (c.bias ? c.feed_forward + c.width : 0);
+  const int64_t inner = c.gated ? 2 : 1;
+  return (inner + 1) * c.width * c.feed_forward + (c.bias ? inner * c.feed_forward + c.width : 0);
 }
 
 int64_t stack_parameters(const Config& c, int64_t layers, int64_t attentions_each) {
   const int64_t layer = attentions_each * (attention_parameters(c) + norm_parameters(c)) + feed_forward_parameters(c) +
                         norm_parameters(c);
-  return layers * layer + (c.final_norm ? norm_parameters(c) : 0) +
-         (c.positions == Positions::learned ? c.max_length * c.width : 0);
+  return layers * layer - (c.first_norm || layers == 0 ? 0 : norm_parameters(c)) +
+         (c.final_norm ? norm_parameters(c) : 0) + (has_embedding_norm(c) ? norm_parameters(c) : 0) +
+         c.token_types * c.width + c.relative_buckets * c.heads +
+         (c.positions == Positions::learned ? (c.first_position + c.max_length) * c.width : 0);
 }
 
 int64_t output_parameters(const Config& c, int64_t vocabulary) {
   return (c.tie_output ? 0 : vocabulary * c.width) + (c.output_bias ? vocabulary : 0);
+}
+
+int64_t head_parameters(const Config& c) {
+  const bool guesses_tokens = c.head == Head::masked_token;
+  const int64_t hidden = guesses_tokens || c.head_hidden ? c.width * c.width + (c.bias ? c.width : 0) : 0;
+  const int64_t norm = guesses_tokens || c.head_norm ? norm_parameters(c) : 0;
+  return hidden + norm +
+         (guesses_tokens ? output_parameters(c, c.source_vocabulary)
+                         : static_cast<int64_t>(c.labels.size()) * (c.width + 1));
 }
 
 int64_t parameters(const Config& c) {
@@ -57,12 +72,8 @@ int64_t parameters(const Config& c) {
     case Architecture::decoder_only:
       return c.target_vocabulary * c.width + stack_parameters(c, c.decoder_layers, 1) +
              output_parameters(c, c.target_vocabulary);
-    case Architecture::encoder_only: {
-      const int64_t head = c.width * c.width + (c.bias ? c.width : 0) + norm_parameters(c);
-      const int64_t embedding_norm = c.norm_placement == NormPlacement::post ? norm_parameters(c) : 0;
-      return c.source_vocabulary * c.width + embedding_norm + stack_parameters(c, c.encoder_layers, 1) + head +
-             output_parameters(c, c.source_vocabulary);
-    }
+    case Architecture::encoder_only:
+      return c.source_vocabulary * c.width + stack_parameters(c, c.encoder_layers, 1) + head_parameters(c);
   }
   return 0;
 }
@@ -75,13 +86,13 @@ int64_t attention_products(const Sizes& s, int64_t queries, int64_t keys) {
   return projections + s.heads * queries * keys * (s.head_size + s.value_size);
 }
 
-int64_t feed_forward_products(const Sizes& s, int64_t rows) { return 2 * rows * s.width * s.inner; }
+int64_t feed_forward_products(const Sizes& s, int64_t rows) { return (s.gated ? 3 : 2) * rows * s.width * s.inner; }
 
 // Numbers a sublayer keeps for its backward pass, for each row: inputs of products, sums and normalised states.
 int64_t attention_kept(const Sizes& s) {
   return s.query_width() + s.key_width() + s.value_width() + s.mixed_width() + s.heads + 3 * s.width;
 }
-int64_t feed_forward_kept(const Sizes& s) { return 2 * s.inner + 3 * s.width; }
+int64_t feed_forward_kept(const Sizes& s) { return (s.gated ? 5 : 2) * s.inner + 3 * s.width; }
 
 }  // namespace
 
@@ -104,8 +115,12 @@ Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t ta
   int64_t kept = encoder_layers * source * (attention_kept(s) + feed_forward_kept(s)) +
                  decoder_layers * target * ((crosses ? 2 : 1) * attention_kept(s) + feed_forward_kept(s));
   if (config.architecture == Architecture::encoder_only) {
-    products += source * s.width * (s.width + config.source_vocabulary);
-    kept += source * (3 * s.width + config.source_vocabulary);
+    // A text's class is guessed from one state.
+    const int64_t guessed =
+        config.head == Head::masked_token ? config.source_vocabulary : static_cast<int64_t>(config.labels.size());
+    const int64_t rows = config.head == Head::text_class ? 1 : config.head == Head::none ? 0 : source;
+    products += rows * s.width * (s.width + guessed);
+    kept += rows * (3 * s.width + guessed);
   } else {
     products += target * s.width * config.target_vocabulary;
     kept += target * config.target_vocabulary;

@@ -3,12 +3,12 @@
 
 namespace heed::models {
 
-DecoderLayer::DecoderLayer(const Config& config, nn::Initializer& init)
-    : self_attention_(attention_options(config), init),
+DecoderLayer::DecoderLayer(const Config& config, const LayerSetup& setup, nn::Initializer& init)
+    : self_attention_(attention_options(config, setup), init),
       self_attention_norm_(config),
       cross_attention_(attention_options(config), init),
       cross_attention_norm_(config),
-      feed_forward_(config.width, config.feed_forward, config.activation, config.bias, config.activation_dropout, init),
+      feed_forward_(feed_forward_options(config), init),
       feed_forward_norm_(config) {
   add_module("self_attention", self_attention_);
   add_module("self_attention_norm", self_attention_norm_);
@@ -18,10 +18,11 @@ DecoderLayer::DecoderLayer(const Config& config, nn::Initializer& init)
   add_module("feed_forward_norm", feed_forward_norm_);
 }
 
-Value DecoderLayer::forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks) const {
+Value DecoderLayer::forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks,
+                            const nn::Places& places) const {
   // The target's padding is on its right: no position before it sees it through the causal mask.
   const AttentionOptions causal = {.causal = Causal::top_left()};
-  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, causal); });
+  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, causal, places); });
   h = cross_attention_norm_(h, [&](const Value& y) { return cross_attention_.cross(y, memory, memory_masks); });
   return feed_forward_norm_(h, feed_forward_);
 }
@@ -32,12 +33,12 @@ DecoderLayer::Cache DecoderLayer::start(const Value& memory, const Tensor& memor
           .memory = cross_attention_.remember(memory, memory_lengths, options)};
 }
 
-Value DecoderLayer::step(const Value& x, Cache& cache) const {
+Value DecoderLayer::step(const Value& x, Cache& cache, const Value& distance_bias) const {
   // Cross-attention has no order among its queries: the rows of one source are so many queries to one memory, which
   // therefore is kept once, not once a row.
   const int64_t sources = cache.memory.batch(), width = x.size(2);
   const Shape by_source = {sources, x.size(0) / sources * x.size(1), width};
-  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self); });
+  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self, distance_bias); });
   h = cross_attention_norm_(h, [&](const Value& y) {
     return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory), x.shape());
   });

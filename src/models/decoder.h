@@ -8,10 +8,11 @@ namespace heed::models {
 
 class DecoderLayer : public nn::Module {
  public:
-  DecoderLayer(const Config& config, nn::Initializer& init);
+  DecoderLayer(const Config& config, const LayerSetup& setup, nn::Initializer& init);
 
   // x (B, L, E), memory (B, S, E); memory_masks hides the padding of the source.
-  [[nodiscard]] Value forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks) const;
+  [[nodiscard]] Value forward(const Value& x, const Value& memory, const AttentionOptions& memory_masks,
+                              const nn::Places& places = {}) const;
 
   // The same, one or a few positions at a time: what a layer keeps between steps.
   struct Cache {
@@ -20,7 +21,7 @@ class DecoderLayer : public nn::Module {
   };
   [[nodiscard]] Cache start(const Value& memory, const Tensor& memory_lengths, int64_t rows,
                             const KeyValueCache::Options& options) const;
-  [[nodiscard]] Value step(const Value& x, Cache& cache) const;
+  [[nodiscard]] Value step(const Value& x, Cache& cache, const Value& distance_bias = {}) const;
 
  private:
   nn::MultiHeadAttention self_attention_;

@@ -3,10 +3,10 @@
 
 namespace heed::models {
 
-EncoderLayer::EncoderLayer(const Config& config, nn::Initializer& init)
-    : self_attention_(attention_options(config), init),
-      self_attention_norm_(config),
-      feed_forward_(config.width, config.feed_forward, config.activation, config.bias, config.activation_dropout, init),
+EncoderLayer::EncoderLayer(const Config& config, const LayerSetup& setup, nn::Initializer& init)
+    : self_attention_(attention_options(config, setup), init),
+      self_attention_norm_(config, config.first_norm || setup.index > 0),
+      feed_forward_(feed_forward_options(config), init),
       feed_forward_norm_(config) {
   add_module("self_attention", self_attention_);
   add_module("self_attention_norm", self_attention_norm_);
@@ -14,8 +14,8 @@ EncoderLayer::EncoderLayer(const Config& config, nn::Initializer& init)
   add_module("feed_forward_norm", feed_forward_norm_);
 }
 
-Value EncoderLayer::forward(const Value& x, const AttentionOptions& masks) const {
-  const Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, masks); });
+Value EncoderLayer::forward(const Value& x, const AttentionOptions& masks, const nn::Places& places) const {
+  const Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, masks, places); });
   return feed_forward_norm_(h, feed_forward_);
 }
 

@@ -8,9 +8,10 @@ namespace heed::models {
 
 class EncoderLayer : public nn::Module {
  public:
-  EncoderLayer(const Config& config, nn::Initializer& init);
+  EncoderLayer(const Config& config, const LayerSetup& setup, nn::Initializer& init);
 
-  [[nodiscard]] Value forward(const Value& x, const AttentionOptions& masks) const;  // (B, L, E) -> (B, L, E)
+  // (B, L, E) -> (B, L, E)
+  [[nodiscard]] Value forward(const Value& x, const AttentionOptions& masks, const nn::Places& places = {}) const;
   // The same for positions that follow those in the cache, each seeing what is before it. start() makes the cache.
   [[nodiscard]] KeyValueCache start(int64_t rows, const KeyValueCache::Options& options) const;
   [[nodiscard]] Value step(const Value& x, KeyValueCache& cache) const;

@@ -8,7 +8,8 @@ namespace heed::models {
 
 struct Gpt::Parts {
   Parts(const Config& config, nn::Initializer init)
-      : decoder(config, config.target_vocabulary, config.decoder_layers, nullptr, init),
+      : decoder(config, config.target_vocabulary, config.decoder_layers, Stack<EncoderLayer>::Sees::before, nullptr,
+                init),
         output(config, decoder.embedding().weight(), init) {}
 
   Stack<EncoderLayer> decoder;  // without an encoder to attend to, its layers have the encoder's form
@@ -29,9 +30,8 @@ class CachedDecoder : public Decoder {
     if (caches_.empty()) {
       for (const auto& layer : decoder_.layers()) caches_.push_back(layer->start(tokens.size(0), options_));
     }
-    const Value x = decoder_(tokens, length_, [&](const EncoderLayer& layer, const Value& y, size_t i) {
-      return layer.step(y, caches_[i]);
-    });
+    const Value x = decoder_({.ids = tokens, .first = length_}, [&](const EncoderLayer& layer, const Value& y,
+                                                                    size_t i) { return layer.step(y, caches_[i]); });
     rows_ = tokens.size(0);
     length_ += tokens.size(1);
     return output_.of_last(x);
@@ -58,6 +58,7 @@ class CachedDecoder : public Decoder {
 Gpt::Gpt(const Config& config, uint64_t seed) : Model(config) {
   require(config.architecture == Architecture::decoder_only, "Gpt", "architecture decoder_only; found ",
           config.architecture);
+  require(config.relative_buckets == 0, "Gpt", "no relative_buckets; found ", config.relative_buckets);
   parts_ = std::make_unique<Parts>(config, nn::Initializer(seed));
   add_module("decoder", parts_->decoder);
   add_module("output", parts_->output);
@@ -72,7 +73,8 @@ namespace {
 
 Value states(const Stack<EncoderLayer>& decoder, const Tensor& tokens) {
   const AttentionOptions masks = {.causal = Causal::top_left()};
-  return decoder(tokens, 0, [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
+  return decoder({.ids = tokens},
+                 [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
 }
 
 }  // namespace

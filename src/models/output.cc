@@ -7,7 +7,7 @@
 
 namespace heed::models {
 
-Output::Output(const Config& config, const Value& embedding, nn::Initializer& init) {
+Output::Output(const Config& config, const Value& embedding, nn::Initializer& init) : scale_(config.output_scale) {
   const int64_t vocabulary = embedding.size(0);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(config.width));
   weight_ = config.tie_output ? embedding : add_parameter("weight", init.normal({vocabulary, config.width}, deviation));
@@ -18,7 +18,7 @@ Tensor Output::of_last(const Value& x) const {
   const int64_t length = x.size(1);
   require(length > 0, "Decoder::step", "at least one token a row; found none");
   const Value last = length == 1 ? x : slice(x, 1, length - 1, length);
-  return linear(reshape(last, {x.size(0), x.size(2)}), weight_, bias_).data();
+  return linear(scaled(reshape(last, {x.size(0), x.size(2)})), weight_, bias_).data();
 }
 
 void initialize_normal(const Model& model, uint64_t seed) {

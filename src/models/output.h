@@ -10,17 +10,22 @@ class Output : public nn::Module {
   // embedding (V, E): the table the output is tied to if the configuration says so.
   Output(const Config& config, const Value& embedding, nn::Initializer& init);
 
-  [[nodiscard]] Value operator()(const Value& x) const { return linear(x, weight_, bias_); }  // (..., E) -> (..., V)
+  [[nodiscard]] Value operator()(const Value& x) const {
+    return linear(scaled(x), weight_, bias_);
+  }  // (..., E) -> (..., V)
   // cross_entropy of those logits, which are never all in memory.
   [[nodiscard]] Value loss(const Value& x, const Tensor& targets, const CrossEntropyOptions& options) const {
-    return linear_cross_entropy(x, weight_, bias_, targets, options);
+    return linear_cross_entropy(scaled(x), weight_, bias_, targets, options);
   }
   [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
   [[nodiscard]] int64_t vocabulary() const { return weight_.size(0); }
 
  private:
+  [[nodiscard]] Value scaled(const Value& x) const { return scale_ == 1 ? x : x * scale_; }
+
   Value weight_;  // (V, E)
   Value bias_;    // (V) or undefined
+  float scale_;
 };
 
 // The initial weights of GPT-2 and BERT in place of those the modules chose: matrices and tables normal(0, 0.02), the

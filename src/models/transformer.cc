@@ -1,6 +1,7 @@
 // Transformer: the original encoder-decoder. Vaswani et al. 2017, section 3.1 and figure 1.
 #include "heed/error.h"
 #include "models/decoder.h"
+#include "models/encode_batch.h"
 #include "models/encoder.h"
 #include "models/output.h"
 #include "models/stack.h"
@@ -9,8 +10,8 @@ namespace heed::models {
 
 struct Transformer::Parts {
   Parts(const Config& config, nn::Initializer init)
-      : encoder(config, config.source_vocabulary, config.encoder_layers, nullptr, init),
-        decoder(config, config.target_vocabulary, config.decoder_layers,
+      : encoder(config, config.source_vocabulary, config.encoder_layers, Stack<EncoderLayer>::Sees::all, nullptr, init),
+        decoder(config, config.target_vocabulary, config.decoder_layers, Stack<DecoderLayer>::Sees::before,
                 config.share_embeddings ? &encoder.embedding() : nullptr, init),
         output(config, decoder.embedding().weight(), init) {}
 
@@ -26,7 +27,11 @@ class CachedDecoder : public Decoder {
  public:
   CachedDecoder(const Stack<DecoderLayer>& decoder, const Output& output, const Value& memory,
                 const Tensor& memory_lengths, int64_t copies, const KeyValueCache::Options& options)
-      : decoder_(decoder), output_(output), sources_(memory.size(0)), rows_(sources_ * copies) {
+      : decoder_(decoder),
+        output_(output),
+        distance_bias_(decoder.distance_bias()),
+        sources_(memory.size(0)),
+        rows_(sources_ * copies) {
     for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory, memory_lengths, rows_, options));
   }
 
@@ -34,9 +39,9 @@ class CachedDecoder : public Decoder {
     require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
             " rows; found ", tokens.shape());
     const NoGradScope no_grad;
-    const Value x = decoder_(tokens, length_, [&](const DecoderLayer& layer, const Value& y, size_t i) {
-      return layer.step(y, caches_[i]);
-    });
+    const Value x = decoder_(
+        {.ids = tokens, .first = length_},
+        [&](const DecoderLayer& layer, const Value& y, size_t i) { return layer.step(y, caches_[i], distance_bias_); });
     length_ += tokens.size(1);
     return output_.of_last(x);
   }
@@ -79,6 +84,7 @@ class CachedDecoder : public Decoder {
 
   const Stack<DecoderLayer>& decoder_;
   const Output& output_;
+  Value distance_bias_;
   std::vector<DecoderLayer::Cache> caches_;
   int64_t sources_;
   int64_t rows_;
@@ -100,10 +106,7 @@ Transformer::Transformer(const Config& config, uint64_t seed) : Model(config) {
 Transformer::~Transformer() = default;
 
 Value Transformer::encode(const Tensor& source, const Tensor& source_lengths) const {
-  check_lengths(source, source_lengths);
-  const AttentionOptions masks = {.key_lengths = source_lengths};
-  return parts_->encoder(source, 0,
-                         [&](const EncoderLayer& layer, const Value& x, size_t) { return layer.forward(x, masks); });
+  return encode_batch(parts_->encoder, config_, source, source_lengths);
 }
 
 namespace {
@@ -111,8 +114,10 @@ namespace {
 Value states(const Stack<DecoderLayer>& decoder, const Tensor& target, const Value& memory,
              const Tensor& source_lengths) {
   const AttentionOptions masks = {.key_lengths = source_lengths};
-  return decoder(target, 0,
-                 [&](const DecoderLayer& layer, const Value& x, size_t) { return layer.forward(x, memory, masks); });
+  const nn::Places places{.distance_bias = decoder.distance_bias()};
+  return decoder({.ids = target}, [&](const DecoderLayer& layer, const Value& x, size_t) {
+    return layer.forward(x, memory, masks, places);
+  });
 }
 
 }  // namespace

@@ -3,16 +3,23 @@
 
 namespace heed::nn {
 
-FeedForward::FeedForward(int64_t width, int64_t inner, Activation activation, bool with_bias, float dropout_rate,
-                         Initializer& init)
-    : inner_(width, inner, with_bias, init),
-      outer_(inner, width, with_bias, init),
-      activation_(activation),
-      dropout_rate_(dropout_rate) {
+FeedForward::FeedForward(const FeedForwardOptions& options, Initializer& init)
+    : inner_(options.width, options.inner, options.bias, init),
+      outer_(options.inner, options.width, options.bias, init),
+      activation_(options.activation),
+      dropout_rate_(options.dropout) {
   add_module("inner", inner_);
   add_module("outer", outer_);
+  if (options.gated) {
+    gate_ = std::make_unique<Linear>(options.width, options.inner, options.bias, init);
+    add_module("gate", *gate_);
+  }
 }
 
-Value FeedForward::operator()(const Value& x) const { return outer_(dropout(inner_(x, activation_), dropout_rate_)); }
+Value FeedForward::operator()(const Value& x) const {
+  Value h = inner_(x, activation_);
+  if (gate_) h = h * (*gate_)(x);
+  return outer_(dropout(h, dropout_rate_));
+}
 
 }  // namespace heed::nn

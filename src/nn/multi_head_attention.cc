@@ -73,10 +73,28 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options,
   add_module("output", output_);
 }
 
-Value MultiHeadAttention::self(const Value& x, const AttentionOptions& masks) const {
+Value MultiHeadAttention::self(const Value& x, const AttentionOptions& masks, const Places& places) const {
+  const auto& o = options_;
   AttentionOptions options = masks;
   options.alibi_slopes = slopes_;
-  return cross(x, x, options);
+  options.window = {.left = o.window, .right = o.window};
+  const Value q = turned(heads(query_(x), o.heads, o.head_size), 0, places.positions);  // (B, H, L, D)
+  const Value k = turned(heads(key_(x), o.key_value_heads, o.head_size), 0, places.positions);
+  const Value v = heads(value_(x), o.key_value_heads, o.value_size);
+  return attend(q, k, v, std::move(options), places);
+}
+
+// Heads (B, H, L, D) at the positions `first` and after, or `positions` (1, L), turned by the angles of those.
+Value MultiHeadAttention::turned(const Value& heads, int64_t first, const Tensor& positions) const {
+  const ops::RotaryTables& angles = options_.rotary;
+  if (!angles.cos.defined()) return heads;
+  if (positions.defined()) {
+    return rotary_embedding(heads, ops::embedding(positions, angles.cos, {}),
+                            ops::embedding(positions, angles.sin, {}));
+  }
+  const int64_t end = first + heads.size(2);
+  require(end <= angles.cos.size(0), "MultiHeadAttention", "at most ", angles.cos.size(0), " positions; found ", end);
+  return rotary_embedding(heads, angles.cos.slice(0, first, end), angles.sin.slice(0, first, end));
 }
 
 Value MultiHeadAttention::cross(const Value& x, const Value& memory, const AttentionOptions& masks) const {
@@ -84,20 +102,22 @@ Value MultiHeadAttention::cross(const Value& x, const Value& memory, const Atten
   const Value q = heads(query_(x), o.heads, o.head_size);                  // (B, H, L, D)
   const Value k = heads(key_(memory), o.key_value_heads, o.head_size);     // (B, Hkv, S, D)
   const Value v = heads(value_(memory), o.key_value_heads, o.value_size);  // (B, Hkv, S, Dv)
-  return attend(q, k, v, masks);
+  return attend(q, k, v, masks, {});
 }
 
 KeyValueCache MultiHeadAttention::start(int64_t batch, const KeyValueCache::Options& options) const {
   return {batch, options_.key_value_heads, 0, options_.head_size, options_.value_size, options};
 }
 
-Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache) const {
+Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache, const Value& distance_bias) const {
   const auto& o = options_;
   const NoGradScope no_grad;
-  cache.append(heads(key_(x), o.key_value_heads, o.head_size).data(),
+  const int64_t first = o.rotary.cos.defined() ? cache.length(0) : 0;
+  cache.append(turned(heads(key_(x), o.key_value_heads, o.head_size), first, {}).data(),
                heads(value_(x), o.key_value_heads, o.value_size).data());
-  return attend(heads(query_(x), o.heads, o.head_size), cache,
-                {.causal = Causal::bottom_right(), .alibi_slopes = slopes_});
+  AttentionOptions options{.causal = Causal::bottom_right(), .alibi_slopes = slopes_};
+  if (distance_bias.defined()) options.score = tape::distance_score(distance_bias.data());
+  return attend(turned(heads(query_(x), o.heads, o.head_size), first, {}), cache, options);
 }
 
 KeyValueCache MultiHeadAttention::remember(const Value& memory, const Tensor& lengths,
@@ -115,7 +135,9 @@ Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory) con
   return attend(heads(query_(x), options_.heads, options_.head_size), memory, {});
 }
 
-Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v, AttentionOptions options) const {
+Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v, AttentionOptions options,
+                                 const Places& places) const {
+  if (options_.scale > 0) options.scale = options_.scale;
   if (options_.attention_dropout > 0) {
     // A layer takes two keys of the scope and uses the second one, as the first version of heed did by mistake: a
     // training that is repeated keeps its bits.
@@ -124,9 +146,16 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
   }
   const ops::Dropout drawn = tape::next_dropout(options.dropout.rate, tape::DropoutOf::attention);
   options.dropout = {.rate = drawn.rate, .seed = drawn.seed};
+  if (places.starts.defined()) {
+    require_no_probe("MultiHeadAttention");
+    require(active_observer() == nullptr, "MultiHeadAttention",
+            "a padded batch where attention is observed; found sequences without padding");
+    return output_(merge_heads(tape::attention_of_sequences(q, k, v, places.distance_bias, places.starts, options)));
+  }
+  if (places.distance_bias.defined()) options.score = tape::distance_score(places.distance_bias.data());
   Probe* const probe = active_probe();
   if (probe != nullptr) probe->on_attention(path(), q.data(), k.data(), v.data(), options);
-  Value mixed = tape::attention_with_dropout(q, k, v, options);  // (B, H, L, Dv)
+  Value mixed = tape::attention_by_distance(q, k, v, places.distance_bias, options);  // (B, H, L, Dv)
   if (probe != nullptr) mixed = Value(checked_heads(probe->on_heads(path(), mixed.data()), mixed.shape()));
   if (AttentionObserver* observer = active_observer()) {
     // A second pass, so that being watched does not change how the output is computed.
@@ -136,8 +165,9 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
   return output_(merge_heads(mixed));
 }
 
-Value MultiHeadAttention::attend(const Value& q, const KeyValueCache& cache, const AttentionOptions& options) const {
+Value MultiHeadAttention::attend(const Value& q, const KeyValueCache& cache, AttentionOptions options) const {
   require_no_probe("MultiHeadAttention");
+  if (options_.scale > 0) options.scale = options_.scale;
   const Value mixed(heed::attention(q.data(), cache, options).output);
   if (AttentionObserver* observer = active_observer()) {
     AttentionOptions watched = options;

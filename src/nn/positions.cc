@@ -11,7 +11,7 @@ Tensor sinusoidal_positions(int64_t length, int64_t width, PositionLayout layout
   require(length >= 0, "sinusoidal_positions", "a length of at least 0; found ", length);
   const int64_t half = width / 2;
   // The wavelengths run from 2 pi to 10000 * 2 pi: the paper stops one step before the end, the halves layout at it.
-  const auto steps = static_cast<double>(layout == PositionLayout::interleaved ? half : std::max<int64_t>(half - 1, 1));
+  const auto steps = static_cast<double>(layout == PositionLayout::halves ? std::max<int64_t>(half - 1, 1) : half);
   Tensor table = Tensor::empty({length, width});
   float* row = table.data<float>();
   for (int64_t position = 0; position < length; ++position, row += width) {

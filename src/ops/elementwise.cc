@@ -14,6 +14,7 @@ std::string_view to_string(Activation activation) {
     case Activation::gelu: return "gelu";
     case Activation::gelu_tanh: return "gelu_tanh";
     case Activation::silu: return "silu";
+    case Activation::tanh: return "tanh";
   }
   return "unknown";
 }

@@ -26,10 +26,11 @@ py::array released(F&& compute) {
 }
 
 Activation activation_of(const std::string& name) {
-  for (const Activation a : {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu}) {
+  for (const Activation a :
+       {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh}) {
     if (name == to_string(a)) return a;
   }
-  throw py::value_error("[activate] relu, gelu, gelu_tanh or silu; found \"" + name + "\"");
+  throw py::value_error("[activate] relu, gelu, gelu_tanh, silu or tanh; found \"" + name + "\"");
 }
 
 }  // namespace

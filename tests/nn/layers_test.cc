@@ -86,7 +86,7 @@ TEST(Norm, IsTheFormulaOfItsKind) {
 
 TEST(FeedForward, IsTwoLayersWithAnActivationBetween) {
   Initializer init(9);
-  const FeedForward layer(4, 6, Activation::relu, true, 0.3f, init);
+  const FeedForward layer({.width = 4, .inner = 6, .dropout = 0.3f}, init);
   std::map<std::string, Tensor> p;
   for (const auto& [name, value] : layer.named_parameters()) {
     if (name.ends_with("bias")) value.set_data(sample(value.shape(), 8));

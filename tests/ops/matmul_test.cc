@@ -103,6 +103,7 @@ double (*function_of(Activation activation))(double) {
     case Activation::gelu: return oracle::gelu;
     case Activation::gelu_tanh: return oracle::gelu_tanh;
     case Activation::silu: return oracle::silu;
+    case Activation::tanh: return oracle::tanh;
     case Activation::none: break;
   }
   return [](double x) { return x; };

@@ -17,6 +17,7 @@ inline double gelu_tanh(double x) {
   return 0.5 * x * (1 + std::tanh(std::sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
 }
 inline double silu(double x) { return x / (1 + std::exp(-x)); }
+inline double tanh(double x) { return std::tanh(x); }
 
 inline Array map(const Array& x, double (*f)(double)) {
   Array y;

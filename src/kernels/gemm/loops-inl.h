@@ -56,6 +56,7 @@ HWY_NOINLINE void finish_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t j
       case Activation::gelu: map_row(row, columns, [&](FV x) { return GeluFunction::value(d, x); }); break;
       case Activation::gelu_tanh: map_row(row, columns, [&](FV x) { return GeluTanhFunction::value(d, x); }); break;
       case Activation::silu: map_row(row, columns, [&](FV x) { return SiluFunction::value(d, x); }); break;
+      case Activation::tanh: map_row(row, columns, [&](FV x) { return TanhFunction::value(d, x); }); break;
     }
   }
 }

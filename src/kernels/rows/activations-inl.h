@@ -77,6 +77,18 @@ struct SiluFunction {
   }
 };
 
+struct TanhFunction {
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D d, V x) {
+    return full_tanh(d, x);
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V x) {
+    const V t = full_tanh(d, x);
+    return fma_negated(t, t, hn::Set(d, 1.0f));
+  }
+};
+
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -86,6 +86,7 @@ void run_activate(const float* x, float* out, int64_t count, Activation activati
     case Activation::gelu: return map_activation<GeluFunction>(x, out, count);
     case Activation::gelu_tanh: return map_activation<GeluTanhFunction>(x, out, count);
     case Activation::silu: return map_activation<SiluFunction>(x, out, count);
+    case Activation::tanh: return map_activation<TanhFunction>(x, out, count);
   }
 }
 
@@ -104,6 +105,7 @@ void run_activate_backward(const float* d_output, const float* saved, float* out
     case Activation::gelu: return map_slope<GeluFunction>(d_output, saved, out, count);
     case Activation::gelu_tanh: return map_slope<GeluTanhFunction>(d_output, saved, out, count);
     case Activation::silu: return map_slope<SiluFunction>(d_output, saved, out, count);
+    case Activation::tanh: return map_slope<TanhFunction>(d_output, saved, out, count);
   }
 }
 
