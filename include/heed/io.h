@@ -1,4 +1,5 @@
-// Files of arrays: safetensors, .npy and .npz, read through one checked reader and written atomically.
+// Files of arrays: safetensors, .npy and .npz, read through one checked reader and written atomically; the weights of
+// other people's models.
 //
 // Nothing is allocated before it has been checked against the size of the file. A malformed file is an Error that names
 // the file, the place and what was expected.
@@ -22,10 +23,28 @@ struct SafetensorsFile {
   Tensors tensors;
   std::map<std::string, std::string> metadata;
 };
+// The file is mapped into memory: each number is read when it is first used, and the tensors keep the mapping alive.
+// Writing into a tensor changes this process's copy, never the file. A file that is replaced by another one of its name
+// (as heed does) stays what it was. Who writes into the file itself changes numbers that have not been used yet; who
+// makes it shorter ends the program with SIGBUS when they are used. clone() what must survive that.
 [[nodiscard]] SafetensorsFile read_safetensors(const std::filesystem::path& file);
 // Writes a new file beside `file`, syncs it and renames it over `file`. Until then an existing file stays whole.
 void write_safetensors(const std::filesystem::path& file, const Tensors& tensors,
                        const std::map<std::string, std::string>& metadata = {});
+
+// The weights of a folder as Hugging Face's tools write it: model.safetensors, or else the shards that
+// model.safetensors.index.json names. Index and shards must name the same tensors. `metadata` is what all shards agree
+// on. Quantised and sparse weights are refused by name, and so is pytorch_model.bin, with the way to convert it.
+[[nodiscard]] SafetensorsFile read_weights(const std::filesystem::path& folder);
+
+// CTranslate2's model.bin, of the versions 2 to 6. 8-bit weights become f32, by their scales; 16-bit ones are refused.
+// Settings, which are numbers of rank 0, are tensors like the others. `metadata` has "spec" and "revision".
+[[nodiscard]] SafetensorsFile read_ctranslate2(const std::filesystem::path& file);
+
+// The folder of a model: `name` itself where something is there. Else the files of "ORG/NAME" or "NAME" in the cache of
+// Hugging Face's tools on this machine (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME). Nothing is ever downloaded: the
+// Error for a model that is not there has the command that does it.
+[[nodiscard]] std::filesystem::path find_model_folder(const std::string& name);
 
 // One array. Fortran order is accepted (and becomes strides); object arrays and big-endian data are refused.
 [[nodiscard]] Tensor read_npy(const std::filesystem::path& file);

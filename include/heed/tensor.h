@@ -79,6 +79,8 @@ class Tensor {
   // A view of memory that the caller keeps alive. Strides in elements, zero and negative ones included.
   [[nodiscard]] static Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype);
   [[nodiscard]] static Tensor wrap(void* data, const Shape& shape, DType dtype = DType::f32);
+  // A contiguous view of memory that lives as long as `owner`, which the tensor and its views share.
+  [[nodiscard]] static Tensor wrap(std::shared_ptr<void> owner, void* data, const Shape& shape, DType dtype);
 
   [[nodiscard]] bool defined() const { return data_ != nullptr; }
   [[nodiscard]] DType dtype() const { return dtype_; }
@@ -119,7 +121,7 @@ class Tensor {
  private:
   void check_dtype(DType expected) const;
 
-  std::shared_ptr<void> storage_;  // empty for wrapped memory
+  std::shared_ptr<void> storage_;  // empty for wrapped memory without an owner
   void* data_ = nullptr;
   Shape shape_;
   Shape strides_;

@@ -21,7 +21,7 @@ constexpr int64_t kRequest = int64_t{1} << 17;
 
 }  // namespace
 
-MappedFile::MappedFile(std::filesystem::path file, std::string_view function)
+MappedFile::MappedFile(std::filesystem::path file, std::string_view function, MapFor use)
     : path_(std::move(file)), function_(function) {
   const InputFile refuses_what_is_no_file(path_, function);
   descriptor_ = ::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
@@ -30,21 +30,27 @@ MappedFile::MappedFile(std::filesystem::path file, std::string_view function)
   if (descriptor_ >= 0 && ::fstat(descriptor_, &info) == 0) {
     size_ = info.st_size;
     if (size_ == 0) return;
-    mapped = ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor_, 0);
+    mapped = use == MapFor::lookups
+                 ? ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ, MAP_SHARED, descriptor_, 0)
+                 : ::mmap(nullptr, static_cast<size_t>(size_), PROT_READ | PROT_WRITE, MAP_PRIVATE, descriptor_, 0);
   }
   if (mapped == MAP_FAILED) {
     const int error = errno;
     if (descriptor_ >= 0) ::close(descriptor_);
     fail("a file that can be mapped into memory; " + std::generic_category().message(error));
   }
-  data_ = static_cast<const char*>(mapped);
+  data_ = static_cast<char*>(mapped);
+  if (use == MapFor::memory) {
+    ::close(std::exchange(descriptor_, -1));  // a model of many files must not use up what a process may have open
+    return;
+  }
   // Sentences are read here and there: reading ahead would fetch what nobody asks for. Before bytes are read in order,
   // will_read() fetches them.
   (void)::madvise(mapped, static_cast<size_t>(size_), MADV_RANDOM);
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(const_cast<char*>(data_), static_cast<size_t>(size_));
+  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size_));
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -60,12 +66,12 @@ void MappedFile::will_read(int64_t begin, int64_t bytes) const {
   const int64_t end = std::min(begin + bytes, size_);
   if (begin >= end) return;
   for (int64_t at = begin / kRequest * kRequest; at < end; at += kRequest) {  // from the beginning of a page
-    (void)::madvise(const_cast<char*>(data_) + at, static_cast<size_t>(std::min(kRequest, end - at)), MADV_WILLNEED);
+    (void)::madvise(data_ + at, static_cast<size_t>(std::min(kRequest, end - at)), MADV_WILLNEED);
   }
 }
 
 void MappedFile::release() const {
-  if (data_ != nullptr) (void)::madvise(const_cast<char*>(data_), static_cast<size_t>(size_), MADV_DONTNEED);
+  if (data_ != nullptr) (void)::madvise(data_, static_cast<size_t>(size_), MADV_DONTNEED);
 }
 
 void MappedFile::fail(std::string_view what) const { heed::fail(function_, quoted(path_), ": ", what); }

@@ -8,13 +8,19 @@
 
 namespace heed::files {
 
+// What the bytes of a mapped file are for.
+enum class MapFor {
+  lookups,  // read here and there, never written; check() works
+  memory,   // taken as memory of this process: read in order, and what is written into it never reaches the file
+};
+
 // A regular file, mapped for reading. It stays readable when its name is removed or given to another file. Where
 // another process makes it shorter, reading ends the program (SIGBUS). check() notices what happened before it, but not
 // what happens between it and the reading.
 class MappedFile {
  public:
   // `function` is named in every message. Refuses what InputFile refuses.
-  MappedFile(std::filesystem::path file, std::string_view function);
+  MappedFile(std::filesystem::path file, std::string_view function, MapFor use = MapFor::lookups);
   ~MappedFile();
   MappedFile(const MappedFile&) = delete;
   MappedFile& operator=(const MappedFile&) = delete;
@@ -22,6 +28,8 @@ class MappedFile {
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   [[nodiscard]] int64_t size() const { return size_; }
   [[nodiscard]] std::string_view bytes() const { return {data_, static_cast<size_t>(size_)}; }
+  // For MapFor::memory only: bytes that may be written.
+  [[nodiscard]] char* writable() const { return data_; }
   // Throws Error where the file has another size than when it was opened.
   void check() const;
   // Makes the system fetch the bytes [begin, begin + bytes), as far as the file has them. To be called before they are
@@ -39,7 +47,7 @@ class MappedFile {
   std::string function_;
   int descriptor_ = -1;
   int64_t size_ = 0;
-  const char* data_ = nullptr;
+  char* data_ = nullptr;
 };
 
 }  // namespace heed::files

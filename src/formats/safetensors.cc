@@ -6,9 +6,12 @@
 // between or after them, so that one file cannot be two things. The format is described in the safetensors repository.
 #include <algorithm>
 #include <array>
+#include <cstring>
+#include <memory>
 #include <optional>
 
 #include "base/files.h"
+#include "base/mapped_file.h"
 #include "formats/extents.h"
 #include "formats/json.h"
 #include "formats/safetensors_header.h"
@@ -50,6 +53,18 @@ std::string json_string(std::string_view text) {
   }
 }
 
+// Floats are matrices of a model and large; numbers that are not aligned, and booleans, which must keep the values that
+// were checked, are copied.
+Tensor tensor_at(const std::shared_ptr<files::MappedFile>& file, int64_t begin, const SafetensorsEntry& entry) {
+  const DType dtype = *parse_dtype(entry.dtype);
+  char* const data = file->writable() + begin;
+  const bool aligned = reinterpret_cast<uintptr_t>(data) % static_cast<uintptr_t>(size_of(dtype)) == 0;
+  if (aligned && dtype != DType::boolean) return Tensor::wrap(file, data, Shape(entry.shape), dtype);
+  const Tensor copy = Tensor::empty(Shape(entry.shape), dtype);
+  if (entry.end > entry.begin) std::memcpy(copy.raw(), data, static_cast<size_t>(entry.end - entry.begin));
+  return copy;
+}
+
 std::string shown(const std::string& name) {  // names are data: cut, without control characters
   return files::quoted(name.size() > 100 ? name.substr(0, 100) + "..." : name);
 }
@@ -57,20 +72,15 @@ std::string shown(const std::string& name) {  // names are data: cut, without co
 }  // namespace
 
 SafetensorsFile read_safetensors(const std::filesystem::path& file) {
-  const files::InputFile input(file, "read_safetensors");
+  const auto mapped = std::make_shared<files::MappedFile>(file, "read_safetensors", files::MapFor::memory);
+  const files::MappedFile& input = *mapped;
   input.require(input.size() >= 8, "a safetensors file: at least 8 bytes; found " + std::to_string(input.size()));
-  std::array<char, 8> raw{};
-  input.read_at(0, raw.data(), 8);
-  const uint64_t claimed = files::Reader({raw.data(), 8}, files::quoted(file), "read_safetensors").u64();
+  const uint64_t claimed = files::Reader(input.bytes().substr(0, 8), files::quoted(file), "read_safetensors").u64();
   input.require(claimed <= static_cast<uint64_t>(std::min(kMaxHeader, input.size() - 8)),
                 "a safetensors header no longer than " + std::to_string(kMaxHeader) + " bytes and than the file (" +
                     std::to_string(input.size()) + " bytes); the first 8 bytes say " + std::to_string(claimed));
   const int64_t header_size = static_cast<int64_t>(claimed);
-  std::string text(claimed, '\0');
-  input.read_at(8, text.data(), header_size);
-
-  SafetensorsHeader header = parse_safetensors_header(text, input);
-  text = {};
+  SafetensorsHeader header = parse_safetensors_header(input.bytes().substr(8, claimed), input);
   std::sort(header.entries.begin(), header.entries.end(), [](const SafetensorsEntry& a, const SafetensorsEntry& b) {
     return std::tie(a.begin, a.end) < std::tie(b.begin, b.end);
   });
@@ -103,8 +113,7 @@ SafetensorsFile read_safetensors(const std::filesystem::path& file) {
   SafetensorsFile result;
   result.metadata = std::move(header.metadata);
   for (const SafetensorsEntry& entry : header.entries) {
-    const Tensor tensor = Tensor::empty(Shape(entry.shape), *parse_dtype(entry.dtype));
-    input.read_at(8 + header_size + entry.begin, tensor.raw(), entry.end - entry.begin);
+    const Tensor tensor = tensor_at(mapped, 8 + header_size + entry.begin, entry);
     input.require(booleans_are_valid(tensor),
                   "tensor " + shown(entry.name) + " of BOOL with bytes 0 and 1; found others");
     input.require(result.tensors.emplace(entry.name, tensor).second,

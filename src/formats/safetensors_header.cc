@@ -3,6 +3,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/files.h"
+
 namespace heed::io {
 namespace {
 
@@ -11,7 +13,7 @@ constexpr size_t kMaxExtents = 64;
 
 class Events : public nlohmann::json_sax<nlohmann::json> {
  public:
-  explicit Events(const files::InputFile& input) : input_(input) {}
+  explicit Events(const files::MappedFile& input) : input_(input) {}
 
   SafetensorsHeader take() {
     require(place_ == Place::done, "one JSON object");
@@ -120,7 +122,7 @@ class Events : public nlohmann::json_sax<nlohmann::json> {
     return key_.empty() ? "" : " (at key " + files::quoted(key_.substr(0, 100)) + ")";
   }
 
-  const files::InputFile& input_;
+  const files::MappedFile& input_;
   SafetensorsHeader header_;
   SafetensorsEntry entry_;
   std::string key_;
@@ -131,7 +133,7 @@ class Events : public nlohmann::json_sax<nlohmann::json> {
 
 }  // namespace
 
-SafetensorsHeader parse_safetensors_header(const std::string& text, const files::InputFile& input) {
+SafetensorsHeader parse_safetensors_header(std::string_view text, const files::MappedFile& input) {
   Events events(input);
   nlohmann::json::sax_parse(text, &events);
   return events.take();

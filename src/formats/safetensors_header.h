@@ -4,9 +4,10 @@
 #include <cstdint>
 #include <map>
 #include <string>
+#include <string_view>
 #include <vector>
 
-#include "base/files.h"
+#include "base/mapped_file.h"
 
 namespace heed::io {
 
@@ -24,6 +25,6 @@ struct SafetensorsHeader {
 };
 
 // Throws Error through `input.fail` when `text` is not such a header. Not recursive; depth at most 3.
-[[nodiscard]] SafetensorsHeader parse_safetensors_header(const std::string& text, const files::InputFile& input);
+[[nodiscard]] SafetensorsHeader parse_safetensors_header(std::string_view text, const files::MappedFile& input);
 
 }  // namespace heed::io

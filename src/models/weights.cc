@@ -2,31 +2,12 @@
 #include "models/weights.h"
 
 #include <cmath>
-#include <cstring>
 #include <set>
 
 #include "heed/error.h"
 
 namespace heed::models {
 namespace {
-
-// Each step is a bijection of the state and of the word, so no single change can be lost on the way to the end.
-uint64_t mix(uint64_t state, uint64_t word) {
-  state = (state ^ word) * 0x9E3779B97F4A7C15u;
-  return state ^ (state >> 32);
-}
-
-uint64_t mix_bytes(uint64_t state, const void* data, size_t size) {
-  const auto* bytes = static_cast<const unsigned char*>(data);
-  for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, bytes, sizeof word);
-    state = mix(state, word);
-  }
-  uint64_t rest = 0;
-  if (size > 0) std::memcpy(&rest, bytes, size);
-  return mix(state, rest);
-}
 
 void check_finite(const Tensor& tensor, const std::string& where, const std::string& name) {
   const float* values = tensor.data<float>();
@@ -47,19 +28,6 @@ Tensor find(const io::Tensors& tensors, const std::string& where, const std::str
 }
 
 }  // namespace
-
-std::string checksum(const io::Tensors& tensors) {
-  uint64_t state = 0;
-  for (const auto& [name, tensor] : tensors) {
-    state = mix_bytes(state, name.data(), name.size());
-    for (const int64_t extent : tensor.shape()) state = mix(state, static_cast<uint64_t>(extent));
-    const Tensor packed = tensor.contiguous();
-    if (packed.numel() > 0) state = mix_bytes(state, packed.raw(), static_cast<size_t>(packed.nbytes()));
-  }
-  std::string digits(16, '0');
-  for (size_t i = 0; i < digits.size(); ++i) digits[15 - i] = "0123456789abcdef"[(state >> (4 * i)) & 15];
-  return digits;
-}
 
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
   std::set<std::string> known;

@@ -85,6 +85,12 @@ Tensor Tensor::wrap(void* data, const Shape& shape, DType dtype) {
   return wrap(data, shape, contiguous_strides(shape), dtype);
 }
 
+Tensor Tensor::wrap(std::shared_ptr<void> owner, void* data, const Shape& shape, DType dtype) {
+  Tensor tensor = wrap(data, shape, dtype);
+  tensor.storage_ = std::move(owner);
+  return tensor;
+}
+
 int64_t Tensor::size(int axis) const { return shape_[normalised_axis(axis, rank(), "size")]; }
 
 int64_t Tensor::stride(int axis) const { return strides_[normalised_axis(axis, rank(), "stride")]; }
