@@ -14,6 +14,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heed/export.h"
@@ -104,13 +105,21 @@ struct Config {
 [[nodiscard]] std::string to_json(const Config& config);
 [[nodiscard]] Config config_from_json(std::string_view json, const std::string& where = "config.json");
 
+struct Origin;
+
 class Model : public nn::Module {
  public:
   [[nodiscard]] const Config& config() const { return config_; }
+  // Where the model came from, if others wrote its folder: save() then writes their layout. Null: heed's own.
+  [[nodiscard]] const std::shared_ptr<const Origin>& origin() const { return origin_; }
+  void set_origin(std::shared_ptr<const Origin> origin) { origin_ = std::move(origin); }
 
  protected:
   explicit Model(const Config& config) : config_(config) { config_.validate(); }
   Config config_;
+
+ private:
+  std::shared_ptr<const Origin> origin_;
 };
 
 // A model that is decoded step by step: step() takes the tokens just chosen and returns the logits of the next ones.

@@ -7,8 +7,6 @@
 #include "heed/error.h"
 
 namespace heed::models {
-namespace {
-
 void check_finite(const Tensor& tensor, const std::string& where, const std::string& name) {
   const float* values = tensor.data<float>();
   for (int64_t i = 0; i < tensor.numel(); ++i) {
@@ -17,8 +15,7 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
   }
 }
 
-// The tensor as f32; f16 and bf16 are converted, which changes no value.
-Tensor find(const io::Tensors& tensors, const std::string& where, const std::string& name) {
+Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name) {
   const auto at = tensors.find(name);
   require(at != tensors.end(), where, "a tensor \"", name, "\"; found none of that name");
   const DType dtype = at->second.dtype();
@@ -27,14 +24,20 @@ Tensor find(const io::Tensors& tensors, const std::string& where, const std::str
   return at->second.to(DType::f32);
 }
 
-}  // namespace
+void check_plausible(const Config& config, const io::Tensors& tensors, const std::string& where) {
+  constexpr int64_t kSlack = int64_t{1} << 24;
+  int64_t held = 0;
+  for (const auto& [name, tensor] : tensors) held += tensor.numel();
+  const int64_t expected = cost(config, 1, 1, 1).parameters;
+  require(expected <= 2 * held + kSlack, where, expected, " parameters, as config.json describes; found ", held);
+}
 
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
   std::set<std::string> known;
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     known.insert(path);
-    const Tensor found = find(file.tensors, where, path);
+    const Tensor found = find_weight(file.tensors, where, path);
     taken.emplace_back(parameter, found);
     require(found.shape() == parameter.shape(), where, "shape ", parameter.shape(), " of tensor \"", path, "\"; found ",
             found.shape());
@@ -66,7 +69,7 @@ void load_weights(Model& model, const std::filesystem::path& safetensors, const 
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     const NameMapping::Source source = mapping.find(path, model.config());
-    const Tensor found = find(file.tensors, where, source.name);
+    const Tensor found = find_weight(file.tensors, where, source.name);
     const Shape& ours = parameter.shape();
     bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
     for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];

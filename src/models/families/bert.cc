@@ -1,0 +1,114 @@
+// BERT: Devlin et al. 2019. MiniLM, E5, BGE, GTE and most cross-encoders are BERTs.
+#include "models/families/family.h"
+
+namespace heed::models {
+namespace {
+
+constexpr Rename kBertBody[] = {
+    {"encoder.embedding.tokens", "embeddings.word_embeddings"},
+    {"encoder.embedding.positions", "embeddings.position_embeddings.weight"},
+    {"encoder.embedding.types", "embeddings.token_type_embeddings.weight"},
+    {"encoder.embedding.norm", "embeddings.LayerNorm"},
+    {"encoder.layers.{}.self_attention.query", "encoder.layer.{}.attention.self.query"},
+    {"encoder.layers.{}.self_attention.key", "encoder.layer.{}.attention.self.key"},
+    {"encoder.layers.{}.self_attention.value", "encoder.layer.{}.attention.self.value"},
+    {"encoder.layers.{}.self_attention.output", "encoder.layer.{}.attention.output.dense"},
+    {"encoder.layers.{}.self_attention_norm", "encoder.layer.{}.attention.output.LayerNorm"},
+    {"encoder.layers.{}.feed_forward.inner", "encoder.layer.{}.intermediate.dense"},
+    {"encoder.layers.{}.feed_forward.outer", "encoder.layer.{}.output.dense"},
+    {"encoder.layers.{}.feed_forward_norm", "encoder.layer.{}.output.LayerNorm"},
+};
+constexpr Rename kBertPooler[] = {{"head.dense", "pooler.dense"}};
+constexpr Rename kBertMasked[] = {
+    {"head.dense", "cls.predictions.transform.dense"},
+    {"head.norm", "cls.predictions.transform.LayerNorm"},
+    {"head.output.bias", "cls.predictions.bias"},
+    {"head.output.weight", "cls.predictions.decoder.weight"},
+};
+constexpr Rename kBertClassifier[] = {{"head.output", "classifier"}};
+constexpr Rename kBertAnswer[] = {{"head.output", "qa_outputs"}};
+
+}  // namespace
+
+std::string_view prefix_in(const Weights& weights, std::string_view prefix) {
+  const auto at = weights.lower_bound(std::string(prefix));
+  return at != weights.end() && at->first.starts_with(prefix) ? prefix : std::string_view();
+}
+
+Config bert_config(Keys& keys) {
+  Config config;
+  config.architecture = Architecture::encoder_only;
+  config.source_vocabulary = keys.whole("vocab_size");
+  config.encoder_layers = keys.whole("num_hidden_layers");
+  config.width = keys.whole("hidden_size");
+  config.feed_forward = keys.whole("intermediate_size");
+  config.heads = keys.whole("num_attention_heads");
+  config.activation = keys.activation("hidden_act", "gelu");
+  config.norm_epsilon = keys.number("layer_norm_eps", 1e-12f);
+  config.positions = Positions::learned;
+  config.max_length = keys.whole("max_position_embeddings", 512);
+  config.scale_embedding = false;
+  config.zero_padding = false;
+  config.tie_output = keys.flag("tie_word_embeddings", true);
+  config.output_bias = true;
+  config.dropout = keys.number("hidden_dropout_prob", 0.1f);
+  config.attention_dropout = keys.number("attention_probs_dropout_prob", 0.1f);
+  config.padding_id = keys.whole("pad_token_id", 0);
+  config.begin_id = config.end_id = config.unknown_id = -1;  // the tokenizer's business
+  (void)keys.value("eos_token_id");
+  keys.expect("position_embedding_type", {"absolute"});
+  keys.expect("is_decoder", false);
+  keys.expect("add_cross_attention", false);
+  if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
+  return config;
+}
+
+void set_head(Config& config, Keys& keys, std::string_view class_name) {
+  if (class_name == "ForMaskedLM" || class_name == "ForPreTraining") return;
+  config.head_hidden = false;
+  config.tie_output = true;
+  config.output_bias = false;
+  if (class_name == "Model") {
+    config.head = Head::none;
+  } else if (class_name == "ForQuestionAnswering") {
+    config.head = Head::token_class;
+    config.labels = {"start", "end"};
+  } else {
+    config.head = class_name == "ForTokenClassification" ? Head::token_class : Head::text_class;
+    config.labels = keys.labels();
+  }
+}
+
+Design read_bert(Keys& keys, const Weights& weights) {
+  Design design{.config = bert_config(keys), .names = {}, .unused = {}};
+  Config& config = design.config;
+  config.token_types = keys.whole("type_vocab_size", 2);
+  const std::string kind = keys.class_of({"Bert"}, {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
+                                                    "ForTokenClassification", "ForQuestionAnswering"});
+  set_head(config, keys, kind);
+  const std::string_view prefix = prefix_in(weights, "bert.");
+  const bool has_pooler = weights.contains(std::string(prefix) + "pooler.dense.weight");
+  if (kind == "ForSequenceClassification" || (kind == "Model" && has_pooler)) {
+    config.head_hidden = true;
+    config.head_activation = Activation::tanh;
+  }
+  design.names = {{prefix, kBertBody}};
+  if (config.head == Head::masked_token) {
+    design.names.push_back({"", kBertMasked});
+  } else {
+    if (config.head_hidden) design.names.push_back({prefix, kBertPooler});
+    design.names.push_back({"", kind == "ForQuestionAnswering" ? std::span<const Rename>(kBertAnswer)
+                                                               : std::span<const Rename>(kBertClassifier)});
+  }
+  const std::string body(prefix);
+  design.unused = {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*"};
+  if (config.head == Head::masked_token) {
+    design.unused.push_back("cls.predictions.decoder.bias");
+    if (config.tie_output) design.unused.push_back("cls.predictions.decoder.weight");
+  }
+  if (!config.head_hidden || config.head == Head::masked_token) design.unused.push_back(body + "pooler.*");
+  if (config.head == Head::none) design.unused.push_back("cls.*");
+  return design;
+}
+
+}  // namespace heed::models

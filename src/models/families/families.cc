@@ -1,0 +1,85 @@
+#include "models/families/families.h"
+
+#include <array>
+
+#include "heed/error.h"
+#include "models/families/weights.h"
+#include "models/weights.h"
+
+namespace heed::models {
+namespace {
+
+constexpr std::array kFamilies = {
+    Family{"bart", read_bart},
+    Family{"bert", read_bert},
+    Family{"camembert", read_roberta},
+    Family{"distilbert", read_distilbert},
+    Family{"m2m_100", read_m2m100},
+    Family{"marian", read_marian},
+    Family{"mbart", read_bart},
+    Family{"modernbert", read_modernbert},
+    Family{"mpnet", read_mpnet},
+    Family{"mt5", read_t5},
+    Family{"roberta", read_roberta},
+    Family{"t5", read_t5},
+    Family{"xlm-roberta", read_roberta},
+};
+
+const Family& family_of(const std::string& model_type, const std::string& where) {
+  std::string known;
+  for (const Family& family : kFamilies) {
+    if (family.model_type == model_type) return family;
+    known.append(known.empty() ? "" : ", ").append(family.model_type);
+  }
+  fail("load", where, ": a model_type that heed knows (", known, "); found \"", model_type, "\"");
+}
+
+// Files of 2019 name the parameters of a norm gamma and beta.
+Weights with_current_names(const Weights& weights) {
+  Weights result;
+  for (const auto& [name, tensor] : weights) {
+    std::string current = name;
+    if (name.ends_with("LayerNorm.gamma")) current.replace(name.size() - 5, 5, "weight");
+    if (name.ends_with("LayerNorm.beta")) current.replace(name.size() - 4, 4, "bias");
+    result[current] = tensor;
+  }
+  return result;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io::Json& object,
+                                   const std::string& config_json) {
+  const std::string where = (folder / "config.json").string();
+  Keys keys(object, where);
+  const std::string type = keys.word("model_type", "");
+  const Family& family = family_of(type, where);
+  require(!keys.has("quantization_config"), "load", where, ": weights that are not quantised; found \"quantization_config\"");
+  const Weights weights = with_current_names(io::read_weights(folder).tensors);
+  auto origin = std::make_shared<Origin>();
+  origin->config_json = config_json;
+  origin->design = family.read(keys, weights);
+  keys.finish();
+  for (const auto& [name, tensor] : weights) origin->types[name] = tensor.dtype();
+  const Config& config = origin->design.config;
+  try {
+    config.validate();
+  } catch (const Error& error) {
+    fail("load", where, ": a configuration that fits together: ", error.what());
+  }
+  check_plausible(config, weights, folder.string());
+  std::unique_ptr<Model> model = create(config);
+  take_weights(*model, origin->design, weights, folder.string());
+  model->set_origin(std::move(origin));
+  return model;
+}
+
+void save_family(const Model& model, const std::filesystem::path& folder) {
+  const Origin& origin = *model.origin();
+  const io::Tensors tensors = weights_of(model, origin);
+  // transformers reads no file without "format"; "pt" is what it writes itself.
+  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}, {kChecksumKey, checksum(tensors)}});
+  io::write_file_atomically(folder / "config.json", origin.config_json);
+}
+
+}  // namespace heed::models

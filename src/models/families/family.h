@@ -1,0 +1,71 @@
+// A family: models that others trained, of one design. A file each says how config.json is read and what the weights
+// are called.
+#pragma once
+
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "heed/io.h"
+#include "models/families/keys.h"
+
+namespace heed::models {
+
+// Our module or parameter, and theirs. "{}" stands for a layer's number. Of a module, the parameters' own names follow:
+// weight and bias; a norm's gain is their weight.
+struct Rename {
+  std::string_view ours, theirs;
+  int64_t part = 0;  // several of ours are one of theirs, one below the other: this one's place, of equal size each
+};
+
+struct Body {
+  std::string_view prefix;  // in front of `names` in this file
+  std::span<const Rename> names;
+};
+
+// What a family makes of a folder.
+struct Design {
+  Config config;
+  // Looked through in this order. Each has its own prefix.
+  std::vector<Body> names;
+  // Tensors that a file may have and that change nothing: copies of tied ones, positions that are computed, heads of a
+  // training that is over. "{}" as above; a "*" at the end stands for the rest of a name.
+  std::vector<std::string> unused;
+};
+
+using Weights = io::Tensors;
+
+struct Family {
+  std::string_view model_type;  // in config.json
+  Design (*read)(Keys& keys, const Weights& weights);
+};
+
+[[nodiscard]] Design read_bert(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_distilbert(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_roberta(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_mpnet(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_modernbert(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_marian(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_m2m100(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_bart(Keys& keys, const Weights& weights);
+[[nodiscard]] Design read_t5(Keys& keys, const Weights& weights);
+
+// `prefix` where some tensor's name starts with it, else "": files of a bare model have none.
+[[nodiscard]] std::string_view prefix_in(const Weights& weights, std::string_view prefix);
+
+// Whether the file's tensor of that name is there with other values than `other` has: then the two are not tied.
+[[nodiscard]] bool differs(const Weights& weights, const std::string& name, const std::string& other);
+
+// What Marian, M2M100, BART and mBART share: the keys of BART, and its names.
+[[nodiscard]] Design bart_design(Keys& keys, const Weights& weights);
+
+// What the four older encoders share: post-norm, learned positions, biases, GELU. `keys` has BERT's names.
+[[nodiscard]] Config bert_config(Keys& keys);
+// The head that RoBERTa and MPNet share; `prefix` is that of the body.
+void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::string_view prefix,
+                      const Weights& weights);
+// Takes the head from the class's name: "ForMaskedLM" and so on.
+void set_head(Config& config, Keys& keys, std::string_view class_name);
+
+}  // namespace heed::models

@@ -1,0 +1,15 @@
+// Marian: Junczys-Dowmunt et al. 2018. The OPUS-MT translators (Tiedemann and Thottingal 2020) are Marians.
+#include "models/families/family.h"
+
+namespace heed::models {
+
+Design read_marian(Keys& keys, const Weights& weights) {
+  Design design = bart_design(keys, weights);
+  design.config.positions = Positions::sinusoidal;
+  design.config.position_layout = nn::PositionLayout::paper_halves;
+  design.unused.push_back("model.encoder.embed_positions.*");  // the sinusoids
+  design.unused.push_back("model.decoder.embed_positions.*");
+  return design;
+}
+
+}  // namespace heed::models

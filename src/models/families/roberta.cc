@@ -1,0 +1,84 @@
+// RoBERTa: Liu et al. 2019; XLM-RoBERTa: Conneau et al. 2020. BERT whose positions begin behind the padding's id.
+#include "models/families/family.h"
+
+namespace heed::models {
+namespace {
+
+constexpr Rename kRobertaBody[] = {
+    {"encoder.embedding.tokens", "embeddings.word_embeddings"},
+    {"encoder.embedding.positions", "embeddings.position_embeddings.weight"},
+    {"encoder.embedding.types", "embeddings.token_type_embeddings.weight"},
+    {"encoder.embedding.norm", "embeddings.LayerNorm"},
+    {"encoder.layers.{}.self_attention.query", "encoder.layer.{}.attention.self.query"},
+    {"encoder.layers.{}.self_attention.key", "encoder.layer.{}.attention.self.key"},
+    {"encoder.layers.{}.self_attention.value", "encoder.layer.{}.attention.self.value"},
+    {"encoder.layers.{}.self_attention.output", "encoder.layer.{}.attention.output.dense"},
+    {"encoder.layers.{}.self_attention_norm", "encoder.layer.{}.attention.output.LayerNorm"},
+    {"encoder.layers.{}.feed_forward.inner", "encoder.layer.{}.intermediate.dense"},
+    {"encoder.layers.{}.feed_forward.outer", "encoder.layer.{}.output.dense"},
+    {"encoder.layers.{}.feed_forward_norm", "encoder.layer.{}.output.LayerNorm"},
+};
+constexpr Rename kRobertaPooler[] = {{"head.dense", "pooler.dense"}};
+constexpr Rename kRobertaMasked[] = {
+    {"head.dense", "lm_head.dense"},
+    {"head.norm", "lm_head.layer_norm"},
+    {"head.output.bias", "lm_head.bias"},
+    {"head.output.weight", "lm_head.decoder.weight"},
+};
+constexpr Rename kRobertaTextClassifier[] = {{"head.dense", "classifier.dense"}, {"head.output", "classifier.out_proj"}};
+constexpr Rename kRobertaTokenClassifier[] = {{"head.output", "classifier"}};
+constexpr Rename kRobertaAnswer[] = {{"head.output", "qa_outputs"}};
+
+std::span<const Rename> classifier_names(std::string_view kind) {
+  if (kind == "ForSequenceClassification") return kRobertaTextClassifier;
+  if (kind == "ForQuestionAnswering") return kRobertaAnswer;
+  return kRobertaTokenClassifier;
+}
+
+}  // namespace
+
+// The head that RoBERTa and MPNet share.
+void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::string_view prefix,
+                      const Weights& weights) {
+  Config& config = design.config;
+  const bool tied = config.tie_output;
+  set_head(config, keys, kind);
+  const std::string body(prefix);
+  if (config.head == Head::masked_token) {
+    config.head_activation = Activation::gelu;  // whatever the layers have
+    design.names.push_back({"", kRobertaMasked});
+    design.unused.push_back("lm_head.decoder.bias");
+    if (tied) design.unused.push_back("lm_head.decoder.weight");
+  } else {
+    config.head_hidden = kind == "ForSequenceClassification" || weights.contains(body + "pooler.dense.weight");
+    if (kind != "ForSequenceClassification" && kind != "Model") config.head_hidden = false;
+    config.head_activation = config.head_hidden ? Activation::tanh : Activation::none;
+    if (kind == "Model") {
+      design.names.push_back({prefix, kRobertaPooler});
+    } else {
+      design.names.push_back({"", classifier_names(kind)});
+    }
+    design.unused.push_back("lm_head.*");
+  }
+  design.unused.push_back(body + "embeddings.position_ids");
+  design.unused.push_back(body + "embeddings.token_type_ids");
+  if (kind != "Model") design.unused.push_back(body + "pooler.*");
+}
+
+Design read_roberta(Keys& keys, const Weights& weights) {
+  Design design{.config = bert_config(keys), .names = {}, .unused = {}};
+  Config& config = design.config;
+  config.token_types = keys.whole("type_vocab_size", 2);
+  config.padding_id = keys.whole("pad_token_id", 1);
+  config.first_position = config.padding_id + 1;
+  config.max_length -= config.first_position;
+  const std::string kind = keys.class_of({"Roberta", "XLMRoberta", "Camembert"},
+                                         {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
+                                          "ForQuestionAnswering"});
+  const std::string_view prefix = prefix_in(weights, "roberta.");
+  design.names = {{prefix, kRobertaBody}};
+  set_roberta_head(design, keys, kind, prefix, weights);
+  return design;
+}
+
+}  // namespace heed::models

@@ -1,0 +1,33 @@
+// The weights of a family's folder, under our names and back under theirs.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+
+#include "models/families/family.h"
+
+namespace heed::models {
+
+// What a model that others trained keeps of its folder, so that it is written as it came.
+struct Origin {
+  std::string config_json;  // as read
+  Design design;
+  std::map<std::string, DType> types;  // of the file's tensors, by their names
+};
+
+// Where a parameter of ours stands in a file of theirs. Throws Error for a path that the design does not know.
+struct Place {
+  std::string name;
+  int64_t part = 0;
+};
+[[nodiscard]] Place place_of(const Design& design, const std::string& path);
+
+// Gives every parameter of `model` its tensor. Throws Error, naming the tensor, for one that is missing, has another
+// shape, holds NaN or an infinity, or is left over.
+void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where);
+
+// The parameters under their names, in the types of `origin`.
+[[nodiscard]] io::Tensors weights_of(const Model& model, const Origin& origin);
+
+}  // namespace heed::models
