@@ -54,7 +54,8 @@ int64_t same_for_both(Keys& keys, const std::string& what) {
 bool differs(const Weights& weights, const std::string& name, const std::string& other) {
   const auto a = weights.find(name), b = weights.find(other);
   if (a == weights.end()) return false;
-  if (b == weights.end() || a->second.shape() != b->second.shape() || a->second.dtype() != b->second.dtype()) return true;
+  if (b == weights.end() || a->second.shape() != b->second.shape() || a->second.dtype() != b->second.dtype())
+    return true;
   const Tensor x = a->second.contiguous(), y = b->second.contiguous();
   return x.numel() > 0 && std::memcmp(x.raw(), y.raw(), static_cast<size_t>(x.nbytes())) != 0;
 }
@@ -85,9 +86,9 @@ Design bart_design(Keys& keys, const Weights& weights) {
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
   // What the fairseq models said about themselves; the family and its weights say it again.
-  for (const char* const key : {"normalize_before", "normalize_embedding", "add_final_layer_norm",
-                                "static_position_embeddings", "extra_pos_embeddings", "add_bias_logits",
-                                "classif_dropout", "force_bos_token_to_be_generated"}) {
+  for (const char* const key :
+       {"normalize_before", "normalize_embedding", "add_final_layer_norm", "static_position_embeddings",
+        "extra_pos_embeddings", "add_bias_logits", "classif_dropout", "force_bos_token_to_be_generated"}) {
     (void)keys.value(key);
   }
   (void)keys.class_of({"Marian", "M2M100", "MBart", "Bart"}, {"MTModel", "ForConditionalGeneration"});
@@ -108,7 +109,8 @@ Design bart_design(Keys& keys, const Weights& weights) {
     table = prefix + (of_encoder ? "encoder" : "decoder") + ".embed_tokens.weight";
   }
   design.names = {{own, names}, {own, kBartBody}, {"", kBartOutput}};
-  design.config.tie_output = (tied || !weights.contains("lm_head.weight")) && !differs(weights, "lm_head.weight", table);
+  design.config.tie_output =
+      (tied || !weights.contains("lm_head.weight")) && !differs(weights, "lm_head.weight", table);
   design.config.output_bias = weights.contains("final_logits_bias");
   if (config.share_embeddings) {
     for (const char* const copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {

@@ -83,8 +83,9 @@ Design read_bert(Keys& keys, const Weights& weights) {
   Design design{.config = bert_config(keys), .names = {}, .unused = {}};
   Config& config = design.config;
   config.token_types = keys.whole("type_vocab_size", 2);
-  const std::string kind = keys.class_of({"Bert"}, {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
-                                                    "ForTokenClassification", "ForQuestionAnswering"});
+  const std::string kind =
+      keys.class_of({"Bert"}, {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
+                               "ForTokenClassification", "ForQuestionAnswering"});
   set_head(config, keys, kind);
   const std::string_view prefix = prefix_in(weights, "bert.");
   const bool has_pooler = weights.contains(std::string(prefix) + "pooler.dense.weight");

@@ -48,7 +48,7 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   config.attention_dropout = keys.number("attention_dropout", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
   config.begin_id = config.end_id = config.unknown_id = -1;
-  keys.expect("tie_weights_", true);  // of files from 2019, for tie_word_embeddings
+  (void)keys.flag("tie_weights_", true);  // of files from 2019; the weights say it again
   (void)keys.value("eos_token_id");
   if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
   const std::string kind = keys.class_of({"DistilBert"}, {"Model", "ForMaskedLM", "ForSequenceClassification",

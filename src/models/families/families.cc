@@ -10,18 +10,12 @@ namespace heed::models {
 namespace {
 
 constexpr std::array kFamilies = {
-    Family{"bart", read_bart},
-    Family{"bert", read_bert},
-    Family{"camembert", read_roberta},
-    Family{"distilbert", read_distilbert},
-    Family{"m2m_100", read_m2m100},
-    Family{"marian", read_marian},
-    Family{"mbart", read_bart},
-    Family{"modernbert", read_modernbert},
-    Family{"mpnet", read_mpnet},
-    Family{"mt5", read_t5},
-    Family{"roberta", read_roberta},
-    Family{"t5", read_t5},
+    Family{"bart", read_bart},           Family{"bert", read_bert},
+    Family{"camembert", read_roberta},   Family{"distilbert", read_distilbert},
+    Family{"m2m_100", read_m2m100},      Family{"marian", read_marian},
+    Family{"mbart", read_bart},          Family{"modernbert", read_modernbert},
+    Family{"mpnet", read_mpnet},         Family{"mt5", read_t5},
+    Family{"roberta", read_roberta},     Family{"t5", read_t5},
     Family{"xlm-roberta", read_roberta},
 };
 
@@ -54,13 +48,14 @@ std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io
   Keys keys(object, where);
   const std::string type = keys.word("model_type", "");
   const Family& family = family_of(type, where);
-  require(!keys.has("quantization_config"), "load", where, ": weights that are not quantised; found \"quantization_config\"");
+  require(!keys.has("quantization_config"), "load", where,
+          ": weights that are not quantised; found \"quantization_config\"");
   const Weights weights = with_current_names(io::read_weights(folder).tensors);
   auto origin = std::make_shared<Origin>();
   origin->config_json = config_json;
   origin->design = family.read(keys, weights);
   keys.finish();
-  for (const auto& [name, tensor] : weights) origin->types[name] = tensor.dtype();
+  for (const auto& [name, tensor] : weights) origin->forms[name] = {.dtype = tensor.dtype(), .shape = tensor.shape()};
   const Config& config = origin->design.config;
   try {
     config.validate();

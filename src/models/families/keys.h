@@ -32,7 +32,7 @@ class Keys {
   [[nodiscard]] bool has(std::string_view key) const;  // there, and not null
   // The value itself, counted as read; null where it is absent.
   [[nodiscard]] const io::Json& value(std::string_view key);
-  // Other values would change the computation in a way that heed does not know.
+  // Other values would change the computation in a way that heed does not know. (An absent flag is false.)
   void expect(std::string_view key, bool value);
   void expect(std::string_view key, std::initializer_list<std::string_view> words);
   // What comes after the name of the family in the first of "architectures", "ForMaskedLM" for example; one of `known`,

@@ -1,5 +1,5 @@
-// ModernBERT: Warner et al. 2024. Pre-norm without biases, rotary positions, GeGLU; two of three layers see 64 tokens to
-// each side.
+// ModernBERT: Warner et al. 2024. Pre-norm without biases, rotary positions, GeGLU; two of three layers see 64 tokens
+// to each side.
 #include "models/families/family.h"
 
 namespace heed::models {
@@ -37,7 +37,8 @@ int64_t global_every(Keys& keys, int64_t layers) {
   }
   for (int64_t i = 0; i < layers; ++i) {
     if (types[static_cast<size_t>(i)] != (i % found == 0 ? "full_attention" : "sliding_attention")) {
-      keys.refuse("layer_types", "full_attention for the first layer and every n-th one, sliding_attention for the rest");
+      keys.refuse("layer_types",
+                  "full_attention for the first layer and every n-th one, sliding_attention for the rest");
     }
   }
   return found;
@@ -75,8 +76,10 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   config.norm_epsilon = keys.number("norm_eps", 1e-5f);
   config.final_norm = config.embedding_norm = true;
   config.first_norm = false;
-  config.bias = false;
-  for (const char* const part : {"norm_bias", "attention_bias", "mlp_bias", "classifier_bias"}) keys.expect(part, false);
+  config.bias = keys.flag("attention_bias", false);  // one answer for all parts
+  keys.expect("norm_bias", config.bias);
+  keys.expect("mlp_bias", config.bias);
+  const bool head_bias = keys.flag("classifier_bias", false);
   config.positions = Positions::rotary;
   config.max_length = keys.whole("max_position_embeddings", 8192);
   const int64_t local = keys.whole("local_attention", 128);
@@ -84,11 +87,11 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   config.window = local / 2;
   config.global_every = global_every(keys, config.encoder_layers);
   config.rotary_base = rotary_base(keys, "full_attention", "global_rope_theta", 160000);
-  config.local_rotary_base = rotary_base(keys, "sliding_attention", "local_rope_theta",
-                                         keys.has("global_rope_theta") && !keys.has("local_rope_theta") &&
-                                                 !keys.has("rope_parameters")
-                                             ? config.rotary_base
-                                             : 10000);
+  config.local_rotary_base =
+      rotary_base(keys, "sliding_attention", "local_rope_theta",
+                  keys.has("global_rope_theta") && !keys.has("local_rope_theta") && !keys.has("rope_parameters")
+                      ? config.rotary_base
+                      : 10000);
   config.scale_embedding = false;
   config.zero_padding = false;
   config.tie_output = keys.flag("tie_word_embeddings", true);
@@ -111,12 +114,13 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   if (config.head == Head::none) {
     design.unused = {"head.*", "decoder.*"};
   } else {
+    if (head_bias != config.bias) keys.refuse("classifier_bias", "as attention_bias");
     design.config.head_hidden = design.config.head_norm = true;
     design.config.head_activation = activation;
     design.config.head_pooling = pooling == "cls" ? Pooling::first : Pooling::mean;
     const bool masked = config.head == Head::masked_token;
-    design.names.push_back({"", masked ? std::span<const Rename>(kModernbertMasked)
-                                       : std::span<const Rename>(kModernbertClassifier)});
+    design.names.push_back(
+        {"", masked ? std::span<const Rename>(kModernbertMasked) : std::span<const Rename>(kModernbertClassifier)});
     if (masked && tied) design.unused.push_back("decoder.weight");
     if (!masked || !output_bias) design.unused.push_back("decoder.*");
   }

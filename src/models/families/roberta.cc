@@ -25,7 +25,8 @@ constexpr Rename kRobertaMasked[] = {
     {"head.output.bias", "lm_head.bias"},
     {"head.output.weight", "lm_head.decoder.weight"},
 };
-constexpr Rename kRobertaTextClassifier[] = {{"head.dense", "classifier.dense"}, {"head.output", "classifier.out_proj"}};
+constexpr Rename kRobertaTextClassifier[] = {{"head.dense", "classifier.dense"},
+                                             {"head.output", "classifier.out_proj"}};
 constexpr Rename kRobertaTokenClassifier[] = {{"head.output", "classifier"}};
 constexpr Rename kRobertaAnswer[] = {{"head.output", "qa_outputs"}};
 
@@ -72,9 +73,9 @@ Design read_roberta(Keys& keys, const Weights& weights) {
   config.padding_id = keys.whole("pad_token_id", 1);
   config.first_position = config.padding_id + 1;
   config.max_length -= config.first_position;
-  const std::string kind = keys.class_of({"Roberta", "XLMRoberta", "Camembert"},
-                                         {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification",
-                                          "ForQuestionAnswering"});
+  const std::string kind = keys.class_of(
+      {"Roberta", "XLMRoberta", "Camembert"},
+      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"});
   const std::string_view prefix = prefix_in(weights, "roberta.");
   design.names = {{prefix, kRobertaBody}};
   set_roberta_head(design, keys, kind, prefix, weights);

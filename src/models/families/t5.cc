@@ -1,5 +1,5 @@
-// T5: Raffel et al. 2020; its version 1.1, Flan-T5 and mT5. RMS norms, no biases, no scale of the scores, positions as a
-// bias by distance.
+// T5: Raffel et al. 2020; its version 1.1, Flan-T5 and mT5. RMS norms, no biases, no scale of the scores, positions as
+// a bias by distance.
 #include <cmath>
 
 #include "models/families/family.h"

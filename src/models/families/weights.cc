@@ -85,7 +85,8 @@ void take_weights(const Model& model, const Design& design, const Weights& weigh
     require(found.shape() == whole || (parts[place.name] == 1 && same_but_for_ones(found.shape(), ours)), where,
             "shape ", whole, " of tensor \"", place.name, "\"; found ", found.shape());
     check_finite(found, where, place.name);
-    const Tensor own = found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
+    const Tensor own =
+        found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
     value.set_data(own.contiguous().reshape(ours).clone());
   }
   for (const auto& [name, tensor] : weights) {
@@ -111,8 +112,8 @@ io::Tensors weights_of(const Model& model, const Origin& origin) {
       std::memcpy(out, piece.data<float>(), static_cast<size_t>(piece.nbytes()));
       out += piece.numel();
     }
-    const auto type = origin.types.find(name);
-    result[name] = whole.to(type == origin.types.end() ? DType::f32 : type->second);
+    const auto form = origin.forms.find(name);
+    result[name] = form == origin.forms.end() ? whole : whole.reshape(form->second.shape).to(form->second.dtype);
   }
   return result;
 }

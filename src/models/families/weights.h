@@ -13,7 +13,11 @@ namespace heed::models {
 struct Origin {
   std::string config_json;  // as read
   Design design;
-  std::map<std::string, DType> types;  // of the file's tensors, by their names
+  struct Form {
+    DType dtype = DType::f32;
+    Shape shape;
+  };
+  std::map<std::string, Form> forms;  // of the file's tensors, by their names
 };
 
 // Where a parameter of ours stands in a file of theirs. Throws Error for a path that the design does not know.
@@ -27,7 +31,7 @@ struct Place {
 // shape, holds NaN or an infinity, or is left over.
 void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where);
 
-// The parameters under their names, in the types of `origin`.
+// The parameters under their names, in the types and shapes of `origin`.
 [[nodiscard]] io::Tensors weights_of(const Model& model, const Origin& origin);
 
 }  // namespace heed::models
