@@ -14,8 +14,8 @@ import sys
 RANKS = {
     "base": 0,
     "tensor": 1, "kernels": 1, "distributed": 1,
-    "formats": 2, "ops": 2, "text": 2,
-    "attention": 3,
+    "formats": 2, "ops": 2,
+    "attention": 3, "text": 3,
     "autograd": 4,
     "nn": 5,
     "models": 6,

@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,26 +41,57 @@ class SubwordSampler {
   [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text, uint64_t key, uint64_t stream) const = 0;
 };
 
+using Ids = std::vector<int32_t>;
+
+// Bytes begin to end - 1 of a text.
+struct Span {
+  int64_t begin = 0, end = 0;
+  friend bool operator==(const Span&, const Span&) = default;
+};
+
+// Text as a model reads it. All vectors have one entry for each token.
+struct Tokens {
+  Ids ids;
+  Ids segments;                  // token type ids: 0 for the text and 1 for its pair, unless the tokenizer says otherwise
+  std::vector<Span> spans;       // the bytes of the text, or of the pair, that the token stands for
+  std::vector<uint8_t> special;  // 1: the tokenizer added it around the text, and its span is empty
+  int64_t left_out = 0;          // tokens that did not fit the limit
+};
+
+struct TokensOptions {
+  std::optional<std::string_view> pair = {};  // a second text: a hypothesis, an answer
+  bool add_special = true;                    // what the model expects around the text: [CLS] and [SEP], <s> and </s>
+  int64_t limit = 0;                          // most tokens, added ones included; 0: no limit
+  bool parse_special = false;                 // "[SEP]" in the text is the special token, not five characters
+};
+
 class Tokenizer {
  public:
   virtual ~Tokenizer() = default;
 
   // Without begin and end. Throws Error for invalid UTF-8. Text that looks like a special token is plain text.
   [[nodiscard]] virtual std::vector<int32_t> encode(std::string_view text) const = 0;
+  // The text with the special tokens around it that the model was trained with, and where each token stands. Throws
+  // Error for invalid UTF-8, and where the tokenizer cannot do what is asked (heed's own ones know no pairs).
+  [[nodiscard]] virtual Tokens tokens(std::string_view text, const TokensOptions& options = {}) const;
+  // The id of a token as the vocabulary spells it: "[MASK]", "de_DE".
+  [[nodiscard]] virtual std::optional<int32_t> id_of(std::string_view token) const;
   // Special ids are left out. Throws Error for an id outside the vocabulary.
   [[nodiscard]] virtual std::string decode(std::span<const int32_t> ids) const = 0;
   // One token as a reader should see it: "▁Where", "车", "<s>".
   [[nodiscard]] virtual std::string piece(int32_t id) const = 0;
   [[nodiscard]] virtual int64_t vocabulary() const = 0;
   [[nodiscard]] virtual SpecialIds special() const = 0;
-  // "sentencepiece", "characters" or "pieces".
+  // "sentencepiece", "characters", "pieces", or of Hugging Face "wordpiece", "bpe", "unigram" or "wordlevel".
   [[nodiscard]] virtual std::string kind() const = 0;
   // alpha: above 0; the larger it is, the more often the most probable segmentation is drawn (encode() gives that one).
   // Only unigram models of SentencePiece have the probabilities that this needs; other tokenizers throw Error.
   [[nodiscard]] virtual std::shared_ptr<const SubwordSampler> sampler(double alpha) const;
   // Writes the tokenizer's files into `folder` for `side` (source.model / target.model, or source.vocab /
-  // target.vocab).
+  // target.vocab). A tokenizer in files of Hugging Face writes back the bytes it was read from.
   virtual void save(const std::filesystem::path& folder, Side side) const = 0;
+  // By what the folder has: the files that save() writes; tokenizer.json; source.spm, target.spm and vocab.json
+  // (Marian); vocab.txt (BERT); vocab.json and merges.txt (GPT-2, RoBERTa); sentencepiece.bpe.model or spiece.model.
   [[nodiscard]] static std::shared_ptr<const Tokenizer> load(const std::filesystem::path& folder, Side side);
 };
 
@@ -90,8 +122,6 @@ struct SentencePieceOptions {
 // Reads lines, without their ends ("\n" or "\r\n"); plain or gzip (by content). Throws Error for a missing, unreadable
 // or empty file, and for invalid UTF-8 with file name and line number.
 [[nodiscard]] std::vector<std::string> read_lines(const std::filesystem::path& file);
-
-using Ids = std::vector<int32_t>;
 
 // Sequences side by side, padded on the right.
 struct Padded {

@@ -79,6 +79,26 @@ class SentencePieceTokenizer : public Tokenizer {
     return {ids.begin(), ids.end()};
   }
 
+  Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    require_utf8(text, "encode");
+    sentencepiece::ImmutableSentencePieceText pieces;
+    const auto status = processor_->Encode(text, pieces.mutable_proto());
+    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
+    Tokens body;
+    for (size_t i = 0; i < pieces.pieces_size(); ++i) {
+      const auto piece = pieces.pieces(static_cast<int>(i));
+      body.ids.push_back(static_cast<int32_t>(piece.id()));
+      body.spans.push_back({piece.begin(), piece.end()});
+    }
+    return with_begin_and_end(std::move(body), special(), options);
+  }
+
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    const int id = processor_->PieceToId(token);
+    if (id < 0 || id >= vocabulary() || processor_->IdToPiece(id) != token) return std::nullopt;
+    return id;
+  }
+
   std::string decode(std::span<const int32_t> ids) const override {
     std::vector<int> kept;
     for (const int32_t id : ids) {

@@ -40,6 +40,52 @@ std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const
        kind(), "\"");
 }
 
+Tokens Tokenizer::tokens(std::string_view text, const TokensOptions& options) const {
+  Tokens body;
+  body.ids = encode(text);
+  body.spans.resize(body.ids.size());
+  return with_begin_and_end(std::move(body), special(), options);
+}
+
+std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
+  for (int32_t id = 0; id < vocabulary(); ++id) {
+    if (piece(id) == token) return id;
+  }
+  return std::nullopt;
+}
+
+Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options) {
+  require(!options.pair, "tokens", "one text; found a pair, which this tokenizer has no form for");
+  require(!options.parse_special, "tokens",
+          "special tokens in the text as text; found a request to parse them, which this tokenizer cannot do");
+  require(options.limit >= 0, "tokens", "a limit of 0 (none) or more tokens; found ", options.limit);
+  const bool begins = options.add_special && special.begin >= 0, ends = options.add_special && special.end >= 0;
+  const int64_t around = int64_t{begins} + int64_t{ends};
+  if (options.limit > 0) {
+    require(options.limit >= around, "tokens", "a limit of at least the ", around, " added tokens; found ",
+            options.limit);
+    const auto most = static_cast<size_t>(options.limit - around);
+    if (body.ids.size() > most) {
+      body.left_out = static_cast<int64_t>(body.ids.size() - most);
+      body.ids.resize(most);
+      body.spans.resize(most);
+    }
+  }
+  body.special.assign(body.ids.size(), 0);
+  if (begins) {
+    body.ids.insert(body.ids.begin(), special.begin);
+    body.spans.insert(body.spans.begin(), Span{});
+    body.special.insert(body.special.begin(), 1);
+  }
+  if (ends) {
+    body.ids.push_back(special.end);
+    body.spans.emplace_back();
+    body.special.push_back(1);
+  }
+  body.segments.assign(body.ids.size(), 0);
+  return body;
+}
+
 void require_id(int32_t id, int64_t vocabulary, std::string_view function) {
   require(id >= 0 && id < vocabulary, function, "ids from 0 to ", vocabulary - 1, "; found ", id);
 }

@@ -24,6 +24,10 @@ void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::st
 // An id of the vocabulary, or an Error of decode().
 void require_id(int32_t id, int64_t vocabulary, std::string_view function);
 
+// `body` between begin and end, cut to the limit: the default of Tokenizer::tokens(). Throws Error for what a tokenizer
+// without a template cannot do.
+[[nodiscard]] Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options);
+
 // One of the four special ids.
 [[nodiscard]] bool is_special(int32_t id, const SpecialIds& special);
 

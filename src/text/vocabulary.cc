@@ -80,14 +80,26 @@ class VocabularyTokenizer : public Tokenizer {
   }
 
   std::vector<int32_t> encode(std::string_view text) const override {
-    require_utf8(text, "encode");
     std::vector<int32_t> ids;
-    while (!text.empty()) {
-      const size_t size = characters_ ? code_point_size(text) : std::min(text.find(' '), text.size());
-      if (size > 0) ids.push_back(id_of(text.substr(0, size)));
-      text.remove_prefix(characters_ ? size : std::min(size + 1, text.size()));
-    }
+    cut(text, [&](int32_t id, size_t /*begin*/, size_t /*end*/) { ids.push_back(id); });
     return ids;
+  }
+
+  Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    Tokens body;
+    cut(text, [&](int32_t id, size_t begin, size_t end) {
+      body.ids.push_back(id);
+      body.spans.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+    });
+    return with_begin_and_end(std::move(body), special_, options);
+  }
+
+  std::optional<int32_t> id_of(std::string_view token) const override {
+    if (const auto found = ids_.find(token); found != ids_.end()) return found->second;
+    for (const int32_t id : {special_.padding, special_.begin, special_.end, special_.unknown}) {
+      if (id >= 0 && tokens_[static_cast<size_t>(id)] == token) return id;
+    }
+    return std::nullopt;
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
@@ -125,7 +137,19 @@ class VocabularyTokenizer : public Tokenizer {
   }
 
  private:
-  int32_t id_of(std::string_view token) const {
+  // use(id, begin, end) for each token of the text and the bytes it stands for.
+  template <class Use>
+  void cut(std::string_view text, const Use& use) const {
+    require_utf8(text, "encode");
+    for (size_t at = 0; at < text.size();) {
+      const size_t end =
+          characters_ ? at + code_point_size(text.substr(at)) : std::min(text.find(' ', at), text.size());
+      if (end > at) use(id_of_text(text.substr(at, end - at)), at, end);
+      at = characters_ ? end : end + 1;
+    }
+  }
+
+  int32_t id_of_text(std::string_view token) const {
     const auto found = ids_.find(token);
     if (found != ids_.end()) return found->second;
     require(special_.unknown >= 0, "encode", "tokens of the vocabulary, which has no unknown one; found ",

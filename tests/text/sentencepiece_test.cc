@@ -51,6 +51,23 @@ TEST(SentencePiece, GivesTheReferenceIds) {
   }
 }
 
+TEST(SentencePiece, SaysWhereItsTokensStand) {
+  const auto tokenizer = load_sentencepiece(test::test_data("tokenizers/sp_test_model.model"));
+  const std::string text = "I saw \u00fcber girls";
+  const Tokens tokens = tokenizer->tokens(text);
+  ASSERT_GT(tokens.ids.size(), 4u);
+  EXPECT_EQ(tokens.ids.front(), 1);
+  EXPECT_EQ(tokens.ids.back(), 2);
+  EXPECT_EQ(Ids(tokens.ids.begin() + 1, tokens.ids.end() - 1), tokenizer->encode(text));
+  std::string joined;
+  for (const Span& span : tokens.spans) {
+    joined += text.substr(static_cast<size_t>(span.begin), static_cast<size_t>(span.end - span.begin));
+  }
+  EXPECT_EQ(joined, text);
+  EXPECT_EQ(tokenizer->id_of("</s>"), 2);
+  EXPECT_EQ(tokenizer->id_of("none of them"), std::nullopt);
+}
+
 TEST(SentencePiece, GivesTheReferenceIdsOfLlama2) {
   const auto file = test::shared_data("tokenizers/llama2_tokenizer.model");
   HEED_NEED_SHARED(file);

@@ -95,6 +95,26 @@ TEST(Vocabulary, SaysItsOwnSpecialIds) {
   expect_error([] { (void)vocabulary_tokenizer({"p", "s", "e", "u", "\xff"}, {}, false); }, "token 4 is not");
 }
 
+TEST(Tokens, OfAVocabularySayWhereTheyStand) {
+  const auto tokenizer = train_pieces(Strings{"ein See ein"});
+  const Tokens tokens = tokenizer->tokens(" ein  Schiff See");
+  EXPECT_EQ(tokens.ids, (Ids{1, 4, 3, 5, 2}));
+  EXPECT_EQ(tokens.segments, (Ids{0, 0, 0, 0, 0}));
+  EXPECT_EQ(tokens.special, (std::vector<uint8_t>{1, 0, 0, 0, 1}));
+  EXPECT_EQ(tokens.spans, (std::vector<Span>{{0, 0}, {1, 4}, {6, 12}, {13, 16}, {0, 0}}));
+  EXPECT_EQ(tokenizer->tokens("ein See", {.add_special = false}).ids, (Ids{4, 5}));
+  const Tokens cut = tokenizer->tokens("ein See ein", {.limit = 4});
+  EXPECT_EQ(cut.ids, (Ids{1, 4, 5, 2}));
+  EXPECT_EQ(cut.left_out, 1);
+  EXPECT_EQ(tokenizer->id_of("See"), 5);
+  EXPECT_EQ(tokenizer->id_of("</s>"), 2);
+  EXPECT_EQ(tokenizer->id_of("Schiff"), std::nullopt);
+  expect_error([&] { (void)tokenizer->tokens("ein", {.pair = "See"}); }, "found a pair");
+  expect_error([&] { (void)tokenizer->tokens("ein", {.limit = 1}); }, "at least the 2 added tokens; found 1");
+  expect_error([&] { (void)tokenizer->tokens("ein", {.limit = -1}); }, "found -1");
+  expect_error([&] { (void)tokenizer->tokens("ein", {.parse_special = true}); }, "cannot do");
+}
+
 TEST(Folder, KeepsATokenizerASide) {
   const Scratch scratch;
   train_characters(Strings{"a\nb\\\r中"})->save(scratch.path(), Side::source);
