@@ -107,6 +107,27 @@ struct SentencePieceOptions {
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string> lines,
                                                                    const SentencePieceOptions& options);
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model);
+// Hugging Face's tokenizer.json, with all its parts. Special ids come from tokenizer_config.json and
+// special_tokens_map.json beside it, where they are there; -1 is none. A part of a kind that heed does not have is an
+// Error that names those it has.
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_tokenizer_json(const std::filesystem::path& file);
+
+struct WordPieceOptions {
+  bool lowercase = true;
+  std::optional<bool> strip_accents = {};  // as lowercase, where it is not given
+  bool split_chinese = true;               // each ideograph is a word
+};
+// BERT's vocab.txt: a token a line, ids from 0.
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_wordpiece(const std::filesystem::path& vocabulary,
+                                                              const WordPieceOptions& options = {});
+
+struct ByteLevelBpeOptions {
+  bool add_prefix_space = false;  // a text begins with a space, whether it does or not
+};
+// vocab.json and merges.txt of GPT-2, or of RoBERTa, whose vocabulary has <s>, </s> and <mask>.
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_byte_level_bpe(const std::filesystem::path& vocabulary,
+                                                                   const std::filesystem::path& merges,
+                                                                   const ByteLevelBpeOptions& options = {});
 // Each distinct code point is a token.
 [[nodiscard]] std::shared_ptr<const Tokenizer> train_characters(std::span<const std::string> lines);
 // The text is already cut at spaces; "@@ " joins are undone by decode(). Pieces seen fewer than `minimum` times are

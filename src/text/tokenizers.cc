@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "text/huggingface/load_folder.h"
 
 namespace heed::text {
 
@@ -12,14 +13,26 @@ std::filesystem::path tokenizer_file(const std::filesystem::path& folder, Side s
   return folder / ((side == Side::source ? "source" : "target") + std::string(ending));
 }
 
+namespace {
+
+void remove_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending) {
+  std::error_code error;
+  std::filesystem::remove(tokenizer_file(folder, side, ending), error);
+  require(!error, "save_tokenizer", files::quoted(tokenizer_file(folder, side, ending)),
+          ": a file that can be removed; ", error.message());
+}
+
+}  // namespace
+
+void remove_tokenizer_files(const std::filesystem::path& folder, Side side) {
+  remove_tokenizer_file(folder, side, kSentencePieceEnding);
+  remove_tokenizer_file(folder, side, kVocabularyEnding);
+}
+
 void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending,
                          std::string_view contents) {
   files::write_atomically(tokenizer_file(folder, side, ending), contents, "save_tokenizer");
-  const std::string_view other = ending == kVocabularyEnding ? kSentencePieceEnding : kVocabularyEnding;
-  std::error_code error;
-  std::filesystem::remove(tokenizer_file(folder, side, other), error);
-  require(!error, "save_tokenizer", files::quoted(tokenizer_file(folder, side, other)),
-          ": a file that can be removed; ", error.message());
+  remove_tokenizer_file(folder, side, ending == kVocabularyEnding ? kSentencePieceEnding : kVocabularyEnding);
 }
 
 std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder, Side side) {
@@ -28,8 +41,11 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
   std::error_code ignored;
   const bool has_model = std::filesystem::exists(model, ignored);
   const bool has_vocabulary = std::filesystem::exists(vocabulary, ignored);
+  if (!has_model && !has_vocabulary) {
+    if (auto tokenizer = huggingface::load_folder(folder, side)) return tokenizer;
+  }
   require(has_model || has_vocabulary, "load_tokenizer", files::quoted(folder), ": ", model.filename().string(), " or ",
-          vocabulary.filename().string(), " in this folder; found neither");
+          vocabulary.filename().string(), " in this folder, or a tokenizer of Hugging Face; found neither");
   require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": ", model.filename().string(),
           " or ", vocabulary.filename().string(), " in this folder; found both");
   return has_model ? load_sentencepiece(model) : load_vocabulary(vocabulary);

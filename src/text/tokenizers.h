@@ -19,6 +19,9 @@ inline constexpr std::string_view kVocabularyEnding = ".vocab";
 void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending,
                          std::string_view contents);
 
+// Removes both of them.
+void remove_tokenizer_files(const std::filesystem::path& folder, Side side);
+
 [[nodiscard]] std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file);
 
 // An id of the vocabulary, or an Error of decode().

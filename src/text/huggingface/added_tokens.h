@@ -1,0 +1,92 @@
+// Tokens beside the model's own: found in the text before it is cut, and never cut themselves.
+#pragma once
+
+#include <algorithm>
+#include <string>
+#include <string_view>
+#include <unordered_map>
+#include <vector>
+
+#include "text/huggingface/characters.h"
+#include "text/huggingface/normalizers.h"
+#include "text/huggingface/token_trie.h"
+
+namespace heed::text::huggingface {
+
+struct AddedToken {
+  std::string content;
+  int32_t id = 0;
+  bool single_word = false;  // only where no word goes on before or behind it
+  bool lstrip = false;       // takes the white space before it
+  bool rstrip = false;       // takes the white space behind it
+  bool normalized = true;    // looked for in the normalised text
+  bool special = false;      // stands for something that no text says
+};
+
+class AddedTokens {
+ public:
+  AddedTokens() = default;
+  // `normalizer` may be nullptr.
+  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+
+  [[nodiscard]] const std::vector<AddedToken>& all() const { return tokens_; }
+  [[nodiscard]] const AddedToken* find(int32_t id) const;
+  [[nodiscard]] const AddedToken* find(std::string_view content) const;
+
+  // What is looked for: the content, normalised if the token is.
+  [[nodiscard]] const std::string& pattern(const AddedToken& token) const {
+    return patterns_[static_cast<size_t>(&token - tokens_.data())];
+  }
+
+  enum class When { before_normalization, after_normalization };
+  // use(begin, end, token) for the stretches of `text` in their order: an added token, or nullptr for text between
+  // them. Stretches are never empty.
+  template <class Use>
+  void split(std::string_view text, When when, bool parse_special, const Use& use) const {
+    const Finder& finder = when == When::before_normalization ? raw_ : normalised_;
+    size_t done = 0;
+    size_t at = 0;
+    while (finder.any && (at = next_candidate(finder, text, at)) < text.size()) {
+      size_t size = 0;
+      const AddedToken* const token = longest_at(finder, text, at, size);
+      if (token == nullptr) {
+        ++at;
+        continue;
+      }
+      size_t begin = at, end = at + size;
+      at = end;
+      if (token->special && !parse_special) continue;
+      if (token->single_word && inside_word(text, begin, end)) continue;
+      if (token->lstrip) begin = before_space(text, begin, done);
+      if (token->rstrip) end = behind_space(text, end);
+      if (done < begin) use(done, begin, nullptr);
+      // (a token that another one's white space reaches over begins where that one ends)
+      use(std::max(begin, done), std::max(end, done), token);
+      done = std::max(end, done);
+    }
+    if (done < text.size()) use(done, text.size(), nullptr);
+  }
+
+ private:
+  struct Finder {
+    TokenTrie trie;  // the ids are places in tokens_
+    bool any = false;
+    bool begins[256] = {};  // [byte]: tokens begin with it
+  };
+  static size_t next_candidate(const Finder& finder, std::string_view text, size_t at) {
+    while (at < text.size() && !finder.begins[static_cast<uint8_t>(text[at])]) ++at;
+    return at;
+  }
+  [[nodiscard]] const AddedToken* longest_at(const Finder& finder, std::string_view text, size_t at,
+                                             size_t& size) const;
+  static bool inside_word(std::string_view text, size_t begin, size_t end);
+  static size_t before_space(std::string_view text, size_t at, size_t least);
+  static size_t behind_space(std::string_view text, size_t at);
+
+  std::vector<AddedToken> tokens_;
+  std::vector<std::string> patterns_;  // [token]: what is looked for
+  std::unordered_map<int32_t, size_t> place_of_id_;
+  Finder raw_, normalised_;
+};
+
+}  // namespace heed::text::huggingface

@@ -1,0 +1,61 @@
+#include "text/huggingface/load_folder.h"
+
+#include "text/huggingface/read_tokenizer.h"
+
+namespace heed::text {
+
+namespace {
+
+// A path as the folder and the name of a file in it.
+std::pair<huggingface::TokenizerFiles, std::string> folder_and_name(const std::filesystem::path& file) {
+  return {huggingface::TokenizerFiles(file.parent_path()), file.filename().string()};
+}
+
+}  // namespace
+
+namespace huggingface {
+
+std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder, Side side) {
+  TokenizerFiles files(folder);
+  if (files.has("tokenizer.json")) return read_tokenizer_json(files, "tokenizer.json");
+  if (files.has("source.spm") && files.has("target.spm") && files.has("vocab.json")) {
+    return read_marian(files, side, read_configuration(files));
+  }
+  if (files.has("vocab.txt")) return read_wordpiece(files, "vocab.txt", read_configuration(files));
+  if (files.has("vocab.json") && files.has("merges.txt")) {
+    return read_byte_level_bpe(files, "vocab.json", "merges.txt", read_configuration(files));
+  }
+  if (files.has("sentencepiece.bpe.model")) return read_xlm_roberta(files, "sentencepiece.bpe.model");
+  if (files.has("spiece.model")) return read_plain_sentencepiece(files, "spiece.model", read_configuration(files));
+  return nullptr;
+}
+
+}  // namespace huggingface
+
+std::shared_ptr<const Tokenizer> load_tokenizer_json(const std::filesystem::path& file) {
+  auto [files, name] = folder_and_name(file);
+  return huggingface::read_tokenizer_json(files, name);
+}
+
+std::shared_ptr<const Tokenizer> load_wordpiece(const std::filesystem::path& vocabulary,
+                                                const WordPieceOptions& options) {
+  auto [files, name] = folder_and_name(vocabulary);
+  huggingface::Configuration configuration;
+  configuration.lowercase = options.lowercase;
+  configuration.strip_accents = options.strip_accents;
+  configuration.split_chinese = options.split_chinese;
+  return huggingface::read_wordpiece(files, name, configuration);
+}
+
+std::shared_ptr<const Tokenizer> load_byte_level_bpe(const std::filesystem::path& vocabulary,
+                                                     const std::filesystem::path& merges,
+                                                     const ByteLevelBpeOptions& options) {
+  require(vocabulary.parent_path() == merges.parent_path(), "load_tokenizer",
+          "a vocabulary and its merges in one folder; found two folders");
+  auto [files, name] = folder_and_name(vocabulary);
+  huggingface::Configuration configuration;
+  configuration.add_prefix_space = options.add_prefix_space;
+  return huggingface::read_byte_level_bpe(files, name, merges.filename().string(), configuration);
+}
+
+}  // namespace heed::text

@@ -1,0 +1,183 @@
+#include "text/huggingface/read_tokenizer.h"
+
+#include <algorithm>
+
+#include "base/files.h"
+#include "text/huggingface/read_parts.h"
+
+namespace heed::text::huggingface {
+
+namespace {
+
+using io::JsonValue;
+using Kind = io::JsonValue::Kind;
+
+constexpr int64_t kMostBytesOfFile = int64_t{1} << 28;
+constexpr std::string_view kRead = "load_tokenizer";
+
+std::vector<AddedToken> read_added_tokens(const Fields& f, const TokenTable& tokens) {
+  std::vector<AddedToken> made;
+  if (f.find("added_tokens") == nullptr) return made;
+  for (const Fields& token : f.objects("added_tokens")) {
+    AddedToken added{.content = token.text("content"),
+                     .id = static_cast<int32_t>(token.whole("id", 0, (1 << 24) - 1)),
+                     .single_word = token.flag("single_word"),
+                     .lstrip = token.flag("lstrip"),
+                     .rstrip = token.flag("rstrip"),
+                     .normalized = token.flag("normalized"),
+                     .special = token.flag("special")};
+    if (added.content.empty()) token.refuse("content", "a token; found an empty text");
+    const int32_t known = tokens.find(added.content);
+    if (known >= 0 && known != added.id) token.refuse("id", "the id of the vocabulary, ", known, "; found ", added.id);
+    if (known < 0 && tokens.has(added.id)) {
+      token.refuse("id", "an id that no other token has; found ", added.id, ", which is ",
+                   files::quoted(tokens.text(added.id)));
+    }
+    made.push_back(std::move(added));
+  }
+  const auto check_unique = [&](const auto& of, std::string_view key) {
+    auto sorted = made;
+    std::sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return of(a) < of(b); });
+    for (size_t i = 1; i < sorted.size(); ++i) {
+      if (of(sorted[i - 1]) == of(sorted[i])) {
+        f.refuse("added_tokens", "each ", key, " once; found ", files::quoted(sorted[i].content), " twice");
+      }
+    }
+  };
+  check_unique([](const AddedToken& token) { return token.id; }, "id");
+  check_unique([](const AddedToken& token) { return token.content; }, "content");
+  return made;
+}
+
+Truncation read_truncation(const Fields& f) {
+  Truncation made;
+  (void)f.whole("max_length", 0, INT64_MAX);
+  (void)f.whole_or("stride", 0, INT64_MAX, 0);
+  constexpr Truncation::Strategy kAll[] = {Truncation::Strategy::longest_first, Truncation::Strategy::only_first,
+                                           Truncation::Strategy::only_second};
+  made.strategy = kAll[f.one_of("strategy", {"LongestFirst", "OnlyFirst", "OnlySecond"})];
+  if (f.find("direction") != nullptr) made.from_left = f.one_of("direction", {"Right", "Left"}) == 1;
+  return made;
+}
+
+void check_ids(const PostProcessor& processor, int64_t vocabulary, const Fields& f) {
+  for (const auto* pieces : {&processor.single, &processor.pair}) {
+    for (const TemplatePiece& piece : *pieces) {
+      for (const int32_t id : piece.ids) {
+        if (id >= vocabulary) f.refuse("post_processor", "ids below ", vocabulary, "; found ", id);
+      }
+    }
+  }
+}
+
+// "x", {"content": "x"} or nothing.
+std::optional<std::string> read_name(const Fields& f, std::string_view key) {
+  const JsonValue* const found = f.find(key);
+  if (found == nullptr) return std::nullopt;
+  if (found->is(Kind::object)) return f.object(key).text("content");
+  return f.text(key);
+}
+
+}  // namespace
+
+bool TokenizerFiles::has(std::string_view name) const {
+  std::error_code ignored;
+  return std::filesystem::exists(folder_ / name, ignored);
+}
+
+std::string TokenizerFiles::quoted(std::string_view name) const { return files::quoted(folder_ / name); }
+
+const std::string& TokenizerFiles::read(std::string_view name) {
+  const auto found = bytes_.find(name);
+  if (found != bytes_.end()) return found->second;
+  return bytes_.emplace(name, files::read_all(folder_ / name, kMostBytesOfFile, kRead)).first->second;
+}
+
+const io::JsonValue& TokenizerFiles::read_json(std::string_view name) {
+  const auto found = documents_.find(name);
+  if (found != documents_.end()) return found->second;
+  return documents_.emplace(name, io::parse_json_document(read(name), quoted(name), kRead)).first->second;
+}
+
+std::vector<KeptFile> TokenizerFiles::kept() const {
+  std::vector<KeptFile> made;
+  for (const auto& [name, bytes] : bytes_) made.push_back({name, bytes});
+  return made;
+}
+
+Configuration read_configuration(TokenizerFiles& files) {
+  Configuration made;
+  for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"}) {
+    if (!files.has(name)) continue;
+    const Fields f(files.read_json(name), files.quoted(name), "");
+    const auto take = [&](std::optional<std::string>& value, std::string_view key, std::string_view other) {
+      if (!value) value = read_name(f, key);
+      if (!value && !other.empty()) value = read_name(f, other);
+    };
+    take(made.padding, "pad_token", "");
+    take(made.begin, "bos_token", "cls_token");
+    take(made.end, "eos_token", "sep_token");
+    take(made.unknown, "unk_token", "");
+    if (name != std::string_view("tokenizer_config.json")) continue;
+    made.tokenizer_class = f.text_or("tokenizer_class", "");
+    made.lowercase = f.flag_or("do_lower_case", true);
+    made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
+    made.add_prefix_space = f.flag_or("add_prefix_space", false);
+    if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
+  }
+  return made;
+}
+
+void set_special_ids(TokenizerParts& parts, const Configuration& configuration) {
+  const auto id_of = [&](const std::optional<std::string>& token) {
+    if (!token) return -1;
+    for (const AddedToken& added : parts.added_tokens) {
+      if (added.content == *token) return added.id;
+    }
+    return parts.model->tokens().find(*token);
+  };
+  SpecialIds& special = parts.special;
+  const auto& pieces = parts.post_processor.single;
+  if (const int32_t id = id_of(configuration.padding); id >= 0) special.padding = id;
+  special.begin = id_of(configuration.begin);
+  special.end = id_of(configuration.end);
+  special.unknown = id_of(configuration.unknown);
+  if (special.begin < 0 && !pieces.empty() && !pieces.front().ids.empty()) special.begin = pieces.front().ids.front();
+  if (special.end < 0 && !pieces.empty() && !pieces.back().ids.empty()) special.end = pieces.back().ids.back();
+  if (special.unknown < 0) special.unknown = parts.model->unknown();
+}
+
+std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name) {
+  const Fields f(files.read_json(name), files.quoted(name), "");
+  if (f.find("version") != nullptr && f.text("version") != "1.0") {
+    f.refuse("version", "1.0; found ", files::quoted(f.text("version")));
+  }
+  TokenizerParts parts;
+  if (const auto normalizer = f.object_if_any("normalizer")) parts.normalizer = read_normalizer(*normalizer);
+  const Fields model = f.object("model");
+  ModelReading reading = begin_model(model);
+  parts.added_tokens = read_added_tokens(f, reading.tokens);
+  int64_t vocabulary = reading.tokens.size();
+  for (const AddedToken& token : parts.added_tokens) vocabulary = std::max<int64_t>(vocabulary, token.id + 1);
+  bool as_bytes = false;
+  if (const auto pre_tokenizer = f.object_if_any("pre_tokenizer")) {
+    PreTokenizerReading read = read_pre_tokenizer(*pre_tokenizer, reading.may_read_bytes);
+    parts.pre_tokenizers = std::move(read.parts);
+    as_bytes = read.leaves_bytes;
+  }
+  parts.model = finish_model(model, std::move(reading), as_bytes);
+  if (const auto processor = f.object_if_any("post_processor")) {
+    parts.post_processor = read_post_processor(*processor);
+    check_ids(parts.post_processor, vocabulary, f);
+  }
+  if (const auto decoder = f.object_if_any("decoder")) parts.decoders = read_decoder(*decoder);
+  if (const auto truncation = f.object_if_any("truncation")) parts.truncation = read_truncation(*truncation);
+  if (const auto padding = f.object_if_any("padding")) {
+    parts.special.padding = static_cast<int32_t>(padding->whole("pad_id", 0, vocabulary - 1));
+  }
+  set_special_ids(parts, read_configuration(files));
+  parts.files = files.kept();
+  return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
+}
+
+}  // namespace heed::text::huggingface
