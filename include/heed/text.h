@@ -52,8 +52,8 @@ struct Span {
 // Text as a model reads it. All vectors have one entry for each token.
 struct Tokens {
   Ids ids;
-  Ids segments;                  // token type ids: 0 for the text and 1 for its pair, unless the tokenizer says otherwise
-  std::vector<Span> spans;       // the bytes of the text, or of the pair, that the token stands for
+  Ids segments;             // token type ids: 0 for the text and 1 for its pair, unless the tokenizer says otherwise
+  std::vector<Span> spans;  // the bytes of the text, or of the pair, that the token stands for
   std::vector<uint8_t> special;  // 1: the tokenizer added it around the text, and its span is empty
   int64_t left_out = 0;          // tokens that did not fit the limit
 };

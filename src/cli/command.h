@@ -42,6 +42,7 @@ void add_attend_command(Options& options);
 void add_inspect_command(Options& options);
 void add_average_command(Options& options);
 void add_serve_command(Options& options);
+void add_tokenize_command(Options& options);
 void add_info_command(Options& options);
 void add_bench_command(Options& options);
 void add_plot_command(Options& options);

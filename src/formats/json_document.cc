@@ -11,7 +11,8 @@ namespace {
 
 constexpr size_t kDeepest = 32;
 
-// nlohmann's parser calls these functions in the order of the text. It keeps its own stack, so depth costs no recursion.
+// nlohmann's parser calls these functions in the order of the text. It keeps its own stack, so depth costs no
+// recursion.
 class DocumentBuilder {
  public:
   explicit DocumentBuilder(JsonValue& root) : root_(root) {}

@@ -11,7 +11,7 @@ namespace heed::cli::test {
 namespace {
 
 const std::vector<std::string> kCommands = {"train", "translate", "generate", "evaluate", "attend", "inspect",
-                                            "serve", "average",   "info",     "bench",    "plot"};
+                                            "serve", "average",   "tokenize", "info",     "bench",  "plot"};
 
 // One line, beginning with the program's name and the command's.
 void expect_one_line(const Result& r, int status, const std::string& part) {

@@ -20,7 +20,8 @@ AlignedText AlignedText::slice(size_t begin, size_t end) const {
   AlignedText part(text_.substr(begin, end - begin), start_ + static_cast<uint32_t>(begin), tracked_);
   if (origins_.empty()) return part;
   part.start_ = origins_[begin].begin;
-  part.origins_.assign(origins_.begin() + static_cast<ptrdiff_t>(begin), origins_.begin() + static_cast<ptrdiff_t>(end));
+  part.origins_.assign(origins_.begin() + static_cast<ptrdiff_t>(begin),
+                       origins_.begin() + static_cast<ptrdiff_t>(end));
   return part;
 }
 

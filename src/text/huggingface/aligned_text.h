@@ -38,9 +38,7 @@ class AlignedText {
     return character_around(at);
   }
   // What bytes begin to end - 1 stand for; there is at least one.
-  [[nodiscard]] Span span(size_t begin, size_t end) const {
-    return {origin(begin).begin, origin(end - 1).end};
-  }
+  [[nodiscard]] Span span(size_t begin, size_t end) const { return {origin(begin).begin, origin(end - 1).end}; }
   // A copy of bytes begin to end - 1.
   [[nodiscard]] AlignedText slice(size_t begin, size_t end) const;
 
@@ -91,9 +89,7 @@ class Rewriter {
     new_text_ += bytes;
     if (text_.tracked_) new_origins_.insert(new_origins_.end(), bytes.size(), origin);
   }
-  [[nodiscard]] Origin before() const {
-    return at_ > part_ ? text_.origin(at_ - 1) : Origin{part_start_, part_start_};
-  }
+  [[nodiscard]] Origin before() const { return at_ > part_ ? text_.origin(at_ - 1) : Origin{part_start_, part_start_}; }
 
   AlignedText& text_;
   std::string new_text_;

@@ -1,7 +1,7 @@
 // The normalizer "Precompiled": SentencePiece's map from characters to their replacements.
 //
-// The map is a double-array trie (Darts-clone): 32-bit units, bits 0-7 and 31 the label, bit 8 "has a value", bits 10-30
-// the offset, bit 9 "offset times 256". Values are places in a block of strings that end with NUL.
+// The map is a double-array trie (Darts-clone): 32-bit units, bits 0-7 and 31 the label, bit 8 "has a value", bits
+// 10-30 the offset, bit 9 "offset times 256". Values are places in a block of strings that end with NUL.
 //
 // PyPI's `tokenizers` asks the map for each grapheme cluster of at most 5 bytes, and for the characters of the others,
 // and takes the shortest key that the cluster begins with. This file does the same.
@@ -14,6 +14,10 @@
 namespace heed::text::huggingface {
 
 namespace {
+
+// Marks of Unicode 16 and 17, which utf8proc does not know: they belong to the character before, as U+0300 does.
+constexpr int32_t kExtender = 0x300;
+bool is_young_extender(int32_t c) { return c == 0x897 || (c >= 0x1acf && c <= 0x1add) || (c >= 0x1ae0 && c <= 0x1aeb); }
 
 class CharacterMap : public Normalizer {
  public:
@@ -125,7 +129,8 @@ class CharacterMap : public Normalizer {
     size_t at = begin + c.size;
     utf8proc_int32_t state = 0;
     while (at < text.size()) {
-      const Character next = character_at(text, at);
+      Character next = character_at(text, at);
+      if (is_young_extender(next.code_point)) next.code_point = kExtender;
       if (utf8proc_grapheme_break_stateful(c.code_point, next.code_point, &state)) break;
       at += next.size;
       c = next;

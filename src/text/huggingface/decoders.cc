@@ -41,7 +41,7 @@ std::string with_replaced(std::string_view text, std::string_view pattern, std::
 // The spaces that English does not have.
 std::string cleaned_up(std::string text) {
   constexpr std::pair<const char*, const char*> kReplacements[] = {
-      {" .", "."},     {" ?", "?"},     {" !", "!"},           {" ,", ","},   {" ' ", "'"},  {" n't", "n't"},
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (const auto& [from, to] : kReplacements) text = with_replaced(text, from, to);
   return text;
@@ -182,10 +182,9 @@ DecoderPointer strip_decoder(std::string character, int64_t start, int64_t stop)
 }
 
 DecoderPointer replace_decoder(std::string pattern, std::string content) {
-  return decoder_of(
-      [pattern = std::move(pattern), content = std::move(content)](std::vector<std::string>& tokens) {
-        for (std::string& token : tokens) token = with_replaced(token, pattern, content);
-      });
+  return decoder_of([pattern = std::move(pattern), content = std::move(content)](std::vector<std::string>& tokens) {
+    for (std::string& token : tokens) token = with_replaced(token, pattern, content);
+  });
 }
 
 DecoderPointer replace_decoder(std::unique_ptr<const Regex> pattern, std::string content) {

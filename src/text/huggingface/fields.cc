@@ -49,7 +49,9 @@ std::string Fields::text_or(std::string_view key, std::string otherwise) const {
   return find(key) == nullptr ? otherwise : text(key);
 }
 
-bool Fields::flag_or(std::string_view key, bool otherwise) const { return find(key) == nullptr ? otherwise : flag(key); }
+bool Fields::flag_or(std::string_view key, bool otherwise) const {
+  return find(key) == nullptr ? otherwise : flag(key);
+}
 
 int64_t Fields::whole(std::string_view key, int64_t least, int64_t most) const {
   const int64_t value = get(key, Kind::integer).integer;

@@ -55,10 +55,11 @@ using ModelPointer = std::unique_ptr<const Model>;
 
 struct WordPieceModelOptions {
   std::string unknown = "[UNK]";
-  std::string prefix = "##";  // of tokens that go on with a word
+  std::string prefix = "##";   // of tokens that go on with a word
   int64_t longest_word = 100;  // characters; longer words are unknown
 };
-[[nodiscard]] ModelPointer wordpiece_model(TokenTable tokens, const WordPieceModelOptions& options, const std::string& name);
+[[nodiscard]] ModelPointer wordpiece_model(TokenTable tokens, const WordPieceModelOptions& options,
+                                           const std::string& name);
 
 [[nodiscard]] ModelPointer wordlevel_model(TokenTable tokens, const std::string& unknown, const std::string& name);
 

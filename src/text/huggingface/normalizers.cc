@@ -224,8 +224,7 @@ NormalizerPointer strip_normalizer(bool left, bool right) {
 }
 
 NormalizerPointer strip_accents_normalizer() {
-  return normalizer_of(
-      [](AlignedText& text) { map_characters(text, [](int32_t c) { return is_mark(c) ? -1 : c; }); });
+  return normalizer_of([](AlignedText& text) { map_characters(text, [](int32_t c) { return is_mark(c) ? -1 : c; }); });
 }
 
 NormalizerPointer replace_normalizer(std::string pattern, std::string content) {

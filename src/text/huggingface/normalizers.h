@@ -20,9 +20,9 @@ class Normalizer {
 using NormalizerPointer = std::unique_ptr<const Normalizer>;
 
 struct BertNormalizerOptions {
-  bool clean_text = true;                     // drop control characters, and write all white space as a space
-  bool handle_chinese_chars = true;           // a space before and behind each ideograph
-  std::optional<bool> strip_accents = {};     // as lowercase, where it is not given
+  bool clean_text = true;                  // drop control characters, and write all white space as a space
+  bool handle_chinese_chars = true;        // a space before and behind each ideograph
+  std::optional<bool> strip_accents = {};  // as lowercase, where it is not given
   bool lowercase = true;
 };
 

@@ -7,8 +7,7 @@ namespace heed::text::huggingface {
 
 namespace {
 
-constexpr std::string_view kGpt2 =
-    R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
+constexpr std::string_view kGpt2 = R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
 // A pre-tokenizer that is one function.
 template <class Function>
@@ -20,8 +19,6 @@ class FunctionPreTokenizer : public PreTokenizer {
  private:
   Function function_;
 };
-
-
 
 template <class Function>
 PreTokenizerPointer pre_tokenizer_of(Function function) {
@@ -62,9 +59,7 @@ void cut_words(Parts& parts) {
     size_t run = part.begin;
     for (size_t at = part.begin; at < part.end;) {
       const Character c = character_at(text, at);
-      const Kind now = is_word(c.code_point)         ? Kind::word
-                       : is_whitespace(c.code_point) ? Kind::space
-                                                     : Kind::other;
+      const Kind now = is_word(c.code_point) ? Kind::word : is_whitespace(c.code_point) ? Kind::space : Kind::other;
       if (now != kind) {
         if (kind != Kind::space) collector.add(run, at, false);
         run = at;

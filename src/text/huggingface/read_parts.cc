@@ -109,9 +109,8 @@ PreTokenizerPointer read_one_pre_tokenizer(const Fields& f, bool leaves_bytes) {
                                        .use_regex = f.flag_or("use_regex", true),
                                        .as_bytes = leaves_bytes});
     case 2:
-      return metaspace_pre_tokenizer({.replacement = f.character("replacement"),
-                                      .prepend = read_prepend(f),
-                                      .split = f.flag_or("split", true)});
+      return metaspace_pre_tokenizer(
+          {.replacement = f.character("replacement"), .prepend = read_prepend(f), .split = f.flag_or("split", true)});
     case 3: {
       Pattern pattern = read_pattern(f);
       return split_pre_tokenizer({.expression = std::move(pattern.expression),
@@ -119,8 +118,7 @@ PreTokenizerPointer read_one_pre_tokenizer(const Fields& f, bool leaves_bytes) {
                                   .delimiters = read_delimiters(f, "behavior"),
                                   .invert = f.flag("invert")});
     }
-    case 4:
-      return digits_pre_tokenizer(f.flag("individual_digits") ? Delimiters::isolated : Delimiters::contiguous);
+    case 4: return digits_pre_tokenizer(f.flag("individual_digits") ? Delimiters::isolated : Delimiters::contiguous);
     case 5:
       return punctuation_pre_tokenizer(f.find("behavior") == nullptr ? Delimiters::isolated
                                                                      : read_delimiters(f, "behavior"));
@@ -169,8 +167,7 @@ DecoderPointer read_one_decoder(const Fields& f) {
     case 3: return bpe_decoder(f.text("suffix"));
     case 4: return byte_fallback_decoder();
     case 5: return fuse_decoder();
-    case 6:
-      return strip_decoder(f.character("content"), f.whole("start", 0, INT32_MAX), f.whole("stop", 0, INT32_MAX));
+    case 6: return strip_decoder(f.character("content"), f.whole("start", 0, INT32_MAX), f.whole("stop", 0, INT32_MAX));
     default: {
       Pattern pattern = read_pattern(f);
       if (pattern.expression) return replace_decoder(std::move(pattern.expression), f.text("content"));
@@ -236,8 +233,8 @@ PostProcessor read_post_processor(const Fields& fields) {
   PostProcessor made;
   bool has_template = false;
   for (const Fields& f : parts_of(fields, "processors")) {
-    const size_t type = f.one_of("type", {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel",
-                                          "Sequence"});
+    const size_t type =
+        f.one_of("type", {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel", "Sequence"});
     if ((type == 2 || type == 3) && f.flag_or("trim_offsets", true)) {
       made.trims.push_back({.add_prefix_space = f.flag_or("add_prefix_space", true)});
     }

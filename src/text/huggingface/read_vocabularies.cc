@@ -55,8 +55,8 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   using Piece = TemplatePiece::Kind;
   TokenizerParts parts;
   parts.added_tokens = special_tokens_of(table, {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"});
-  parts.post_processor.single = {special_piece(table, "[CLS]", 0, file), {.kind = Piece::text},
-                                 special_piece(table, "[SEP]", 0, file)};
+  parts.post_processor.single = {
+      special_piece(table, "[CLS]", 0, file), {.kind = Piece::text}, special_piece(table, "[SEP]", 0, file)};
   parts.post_processor.pair = parts.post_processor.single;
   parts.post_processor.pair.push_back({.kind = Piece::pair, .segment = 1});
   parts.post_processor.pair.push_back(special_piece(table, "[SEP]", 1, file));

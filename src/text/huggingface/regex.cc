@@ -57,9 +57,9 @@ Regex::Regex(std::string_view expression, const std::string& name)
   const std::string translated = translate_expression(expression, name);
   int error = 0;
   PCRE2_SIZE place = 0;
-  compiled_->code = pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
-                                  PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place,
-                                  nullptr);
+  compiled_->code =
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
   require(compiled_->code != nullptr, "load_tokenizer", name_, ": a regular expression; found ", message_of(error));
   compiled_->is_native = pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE) == 0;  // else matching is slower
 }

@@ -82,7 +82,8 @@ class TokenTrie::Builder {
       unit = links_[unit].next;
     }
     // The first free units have been tried long enough: the array would not fill, and each node would try them again.
-    for (int i = 0; i < kAttempts / 2 && attempts == kAttempts && labels_.size() > 1 && first_ != kNone; ++i) take(first_);
+    for (int i = 0; i < kAttempts / 2 && attempts == kAttempts && labels_.size() > 1 && first_ != kNone; ++i)
+      take(first_);
     const auto base = static_cast<uint32_t>(units_.size());
     grow();
     return base;

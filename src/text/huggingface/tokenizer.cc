@@ -140,7 +140,8 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(TokenizerParts parts)
   const TokenTable& table = parts_.model->tokens();
   vocabulary_ = table.size();
   for (const AddedToken& token : added_.all()) vocabulary_ = std::max<int64_t>(vocabulary_, token.id + 1);
-  for (const PreTokenizerPointer& part : parts_.pre_tokenizers) needs_origins_ = needs_origins_ || part->needs_origins();
+  for (const PreTokenizerPointer& part : parts_.pre_tokenizers)
+    needs_origins_ = needs_origins_ || part->needs_origins();
   if (parts_.post_processor.trims.empty()) return;
   spaces_.resize(static_cast<size_t>(vocabulary_));
   for (int32_t id = 0; id < table.size(); ++id) spaces_[static_cast<size_t>(id)] = spaces_of(table.text(id));

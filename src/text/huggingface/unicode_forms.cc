@@ -1,7 +1,8 @@
 // Decomposition, canonical order and composition (Unicode Standard Annex 15), over runs of characters that can change.
 //
-// Each character carries its change as Rewriter::put() takes it: the first of a decomposition is 0 and the others 1, and
-// a composition is the sum of its two parts less 1. The changes stay with their characters where these are reordered.
+// Each character carries its change as Rewriter::put() takes it: the first of a decomposition is 0 and the others 1,
+// and a composition is the sum of its two parts less 1. The changes stay with their characters where these are
+// reordered.
 #include "text/huggingface/unicode_forms.h"
 
 #include <utf8proc.h>

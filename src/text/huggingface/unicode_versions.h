@@ -19,7 +19,7 @@ namespace heed::text::huggingface {
 [[nodiscard]] int32_t lower_case(int32_t c);             // of U+0130: U+0069, without the U+0307 that follows it
 
 // Compared with PCRE2 10.42, which knows Unicode 14: the characters that a property has gained, as the inside of a
-// class "\x{..}-\x{..}". For L, N, P, M, S, Lu, Ll, Lt, Lm, Lo, Nd; nothing for others.
+// class "\x{..}-\x{..}". For general categories; nothing for scripts and other properties.
 [[nodiscard]] std::string gained_by_property(std::string_view property);
 
 }  // namespace heed::text::huggingface

@@ -1,4 +1,5 @@
-// Unigram (Kudo 2018): the cut of a text whose tokens have the largest product of probabilities, by Viterbi's algorithm.
+// Unigram (Kudo 2018): the cut of a text whose tokens have the largest product of probabilities, by Viterbi's
+// algorithm.
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -95,7 +96,8 @@ class Unigram : public Model {
     const int32_t whole = tokens().find(text);
     if (whole < 0 && o_.byte_fallback &&
         std::all_of(text.begin(), text.end(), [&](char c) { return byte_fallback_[static_cast<uint8_t>(c)] >= 0; })) {
-      for (size_t i = text.size(); i-- > 0;) cuts.push_back({byte_fallback_[static_cast<uint8_t>(text[i])], first, last});
+      for (size_t i = text.size(); i-- > 0;)
+        cuts.push_back({byte_fallback_[static_cast<uint8_t>(text[i])], first, last});
       return;
     }
     cuts.push_back({whole >= 0 ? whole : o_.unknown, first, last});

@@ -1,0 +1,120 @@
+// heed tokenize: the tokens of each line, as a tokenizer gives them.
+#include <fmt/core.h>
+
+#include <filesystem>
+
+#include "cli/command.h"
+#include "cli/input_lines.h"
+#include "cli/json.h"
+#include "formats/json.h"
+#include "heed/error.h"
+#include "heed/text.h"
+
+namespace heed::cli {
+namespace {
+
+struct TokenizeCommand {
+  std::string tokenizer, input;
+  std::optional<std::string> text;
+  text::Side side = text::Side::source;
+  bool pieces = false, plain = false, parse_special = false, pair_by_tab = false, json_input = false;
+  int64_t limit = 0;
+};
+
+std::shared_ptr<const text::Tokenizer> load(const TokenizeCommand& o) {
+  std::error_code ignored;
+  if (std::filesystem::is_directory(o.tokenizer, ignored)) return text::Tokenizer::load(o.tokenizer, o.side);
+  return text::load_tokenizer_json(o.tokenizer);
+}
+
+// A line that is a JSON text: "a\nb".
+std::string text_of_json(const std::string& line, int64_t number) {
+  const io::ParsedJson parsed = io::parse_json(line);
+  require(parsed.problem.empty(), "tokenize", "line ", number, ": ", parsed.problem);
+  require(parsed.value.is_string(), "tokenize", "line ", number, ": a text in JSON; found another value");
+  return parsed.value.get<std::string>();
+}
+
+std::string as_json(const text::Tokenizer& tokenizer, const text::Tokens& tokens) {
+  std::vector<std::string> pieces;
+  std::vector<std::vector<int64_t>> spans;
+  std::vector<int> special(tokens.special.begin(), tokens.special.end());
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    pieces.push_back(tokenizer.piece(tokens.ids[i]));
+    spans.push_back({tokens.spans[i].begin, tokens.spans[i].end});
+  }
+  JsonObject object;
+  object.add("ids", tokens.ids).add("tokens", pieces).add("spans", spans).add("segments", tokens.segments);
+  return object.add("special", special).add("left_out", tokens.left_out).text();
+}
+
+std::string as_line(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const text::Tokens& tokens) {
+  std::string line;
+  for (const int32_t id : tokens.ids) {
+    if (!line.empty()) line += ' ';
+    line += o.pieces ? one_line(tokenizer.piece(id)) : std::to_string(id);
+  }
+  return line;
+}
+
+std::string tokenized(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const std::string& line,
+                      const Context& context) {
+  text::TokensOptions options{.add_special = !o.plain, .limit = o.limit, .parse_special = o.parse_special};
+  std::string_view text = line;
+  if (const size_t tab = line.find('\t'); o.pair_by_tab && tab != std::string::npos) {
+    options.pair = text.substr(tab + 1);
+    text = text.substr(0, tab);
+  }
+  const text::Tokens tokens = tokenizer.tokens(text, options);
+  return context.json ? as_json(tokenizer, tokens) : as_line(o, tokenizer, tokens);
+}
+
+int run_tokenize(const TokenizeCommand& o, Context& context) {
+  if (o.text && !o.input.empty()) throw UsageError("a text or --input can be given; found both");
+  const auto tokenizer = load(o);
+  if (o.text) {
+    print_line(tokenized(o, *tokenizer, *o.text, context));
+    return kSuccess;
+  }
+  InputLines input(o.input);
+  if (input.is_terminal()) message(context, "Reading text from standard input, one text a line; Ctrl-D ends it.");
+  int64_t number = 0;
+  while (!input.ended()) {
+    constexpr size_t kMostLines = 1000;
+    const std::vector<std::string> lines = input.next(kMostLines);
+    if (lines.empty()) break;
+    for (const std::string& line : lines) {
+      ++number;
+      print_line(tokenized(o, *tokenizer, o.json_input ? text_of_json(line, number) : line, context));
+    }
+    if (input.is_terminal()) flush_output();
+  }
+  return stop_requested() ? interrupted_status() : static_cast<int>(kSuccess);
+}
+
+}  // namespace
+
+void add_tokenize_command(Options& options) {
+  auto o = std::make_shared<TokenizeCommand>();
+  options.add("TOKENIZER", o->tokenizer, "Folder with a tokenizer, or a tokenizer.json").takes("PATH").required();
+  options.add("TEXT", o->text, "The text to cut; without it, the lines of standard input");
+  options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
+  options.choose("--side", o->side, {{"source", text::Side::source}, {"target", text::Side::target}},
+                 "Which tokenizer of a folder that has two");
+  options.flag("--pieces", o->pieces, "Write the tokens instead of their ids");
+  options.flag("--plain", o->plain, "Without the special tokens around the text");
+  options.flag("--parse-special", o->parse_special, "Special tokens that are written in the text are special");
+  options.flag("--pair-by-tab", o->pair_by_tab, "What stands behind a tab is a second text");
+  options.flag("--json-input", o->json_input, "Each line is a text in JSON, which may have line ends in it");
+  options.add("--limit", o->limit, "Most tokens for a line, special ones included; 0 is no limit").range(0);
+  options.footer(
+      "With --json, each line is an object with ids, tokens, the bytes of the text that\n"
+      "each token stands for, segments, and which tokens were added around the text.\n"
+      "Examples:\n"
+      "  heed tokenize demo/en-zh 'Where is the station?' --pieces\n"
+      "  heed tokenize models/minilm/tokenizer.json --json < lines.txt\n");
+  options.has_json();
+  options.on_run([o](Context& c) { return run_tokenize(*o, c); });
+}
+
+}  // namespace heed::cli

@@ -1,0 +1,46 @@
+// heed tokenize as a person meets it.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace heed::cli::test {
+namespace {
+
+const std::string kTokenizer = (fs::path(HEED_SOURCE_DIR) / "tests/data/tokenizers/bert.json").string();
+
+TEST(Tokenize, ATextInTheCommand) {
+  const Result r = run({"tokenize", kTokenizer, "The house", "--pieces"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out.substr(0, 10), "[CLS] the ");
+  EXPECT_EQ(r.out.substr(r.out.size() - 6), "[SEP]\n");
+  EXPECT_EQ(run({"tokenize", kTokenizer, "The"}).out.substr(0, 2), "2 ");
+  const auto json = nlohmann::json::parse(run({"tokenize", kTokenizer, "  The", "--json"}).out);
+  EXPECT_EQ(json["tokens"], nlohmann::json({"[CLS]", "the", "[SEP]"}));
+  EXPECT_EQ(json["spans"], nlohmann::json({{0, 0}, {2, 5}, {0, 0}}));
+  EXPECT_EQ(json["special"], nlohmann::json({1, 0, 1}));
+}
+
+TEST(Tokenize, LinesOfTheInput) {
+  const Result r = run({"tokenize", kTokenizer, "--pieces", "--plain"}, {.input = "the\n\nthe the\n"});
+  EXPECT_EQ(r.out, "the\n\nthe the\n");
+  EXPECT_EQ(run({"tokenize", kTokenizer, "--pieces", "--plain", "--json-input"}, {.input = "\"the\\nthe\"\n"}).out,
+            "the the\n");
+  EXPECT_EQ(run({"tokenize", kTokenizer, "--pieces", "--pair-by-tab"}, {.input = "the\tthe\n"}).out,
+            "[CLS] the [SEP] the [SEP]\n");
+  EXPECT_EQ(run({"tokenize", kTokenizer, "--pieces", "--limit", "3"}, {.input = "the the the\n"}).out,
+            "[CLS] the [SEP]\n");
+}
+
+TEST(Tokenize, SaysWhatIsWrong) {
+  EXPECT_EQ(run({"tokenize", kTokenizer, "--json-input"}, {.input = "the\n"}).status, 1);
+  EXPECT_EQ(run({"tokenize", kTokenizer, "a", "--input", "b"}).status, 2);
+  const Folder folder;
+  const Result r = run({"tokenize", folder.write("tokenizer.json", "{}"), "a"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("model: an object; found nothing"), std::string::npos) << r.err;
+}
+
+}  // namespace
+}  // namespace heed::cli::test

@@ -1,0 +1,251 @@
+// Tokenizers of Hugging Face against what PyPI's `tokenizers` makes of the same texts (tools/golden_tokenizers.py).
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+
+#include "base/data.h"
+#include "base/scratch.h"
+#include "heed/text.h"
+
+namespace heed::text {
+namespace {
+
+using nlohmann::json;
+using test::contents_of;
+using test::expect_error;
+using test::Scratch;
+
+const json& golden() {
+  static const json document = json::parse(contents_of(test::test_data("tokenizers/golden.json")));
+  return document;
+}
+
+// Spans in characters, as golden.json has them.
+std::vector<int64_t> in_characters(const std::string& text, const std::vector<Span>& spans) {
+  std::vector<int64_t> before(text.size() + 1);  // characters that begin before a byte
+  for (size_t i = 0; i < text.size(); ++i) before[i + 1] = before[i] + ((text[i] & 0xc0) != 0x80 ? 1 : 0);
+  std::vector<int64_t> made;
+  for (const Span& span : spans) {
+    for (const int64_t byte : {span.begin, span.end}) made.push_back(before[static_cast<size_t>(byte)]);
+  }
+  return made;
+}
+
+class Golden : public testing::TestWithParam<const char*> {
+ protected:
+  std::string name_ = GetParam();
+  std::shared_ptr<const Tokenizer> tokenizer_ = load_tokenizer_json(test::test_data("tokenizers/" + name_ + ".json"));
+};
+
+TEST_P(Golden, IdsSpansAndTextAreEqual) {
+  const auto& texts = golden()["texts"];
+  const auto& results = golden()["results"][name_];
+  ASSERT_EQ(results.size(), 2 * texts.size() + 1);
+  for (size_t i = 0; i < 2 * texts.size(); ++i) {
+    const auto text = texts[i % texts.size()].get<std::string>();
+    const Tokens tokens = tokenizer_->tokens(text, {.parse_special = i < texts.size()});
+    EXPECT_EQ(tokens.ids, results[i][0].get<Ids>()) << name_ << ": " << text;
+    EXPECT_EQ(in_characters(text, tokens.spans), results[i][1].get<std::vector<int64_t>>()) << name_ << ": " << text;
+    EXPECT_EQ(tokenizer_->decode(tokens.ids), results[i][2].get<std::string>()) << name_ << ": " << text;
+    EXPECT_EQ(tokens.segments.size(), tokens.ids.size());
+    EXPECT_EQ(tokens.special.size(), tokens.ids.size());
+    Ids inner;
+    const Tokens plain = tokenizer_->tokens(text);
+    for (size_t t = 0; t < plain.ids.size(); ++t) {
+      if (plain.special[t] == 0) inner.push_back(plain.ids[t]);
+    }
+    EXPECT_EQ(tokenizer_->encode(text), inner) << name_ << ": " << text;
+  }
+}
+
+TEST_P(Golden, PairsAreEqual) {
+  const auto& pair = golden()["results"][name_].back();
+  const Tokens tokens = tokenizer_->tokens("the first one", {.pair = "and the second one"});
+  EXPECT_EQ(tokens.ids, pair[0].get<Ids>());
+  EXPECT_EQ(tokens.segments, pair[1].get<Ids>());
+  EXPECT_EQ(tokens.special, pair[2].get<std::vector<uint8_t>>());
+}
+
+TEST_P(Golden, TheirFilesAreWrittenBack) {
+  const Scratch folder;
+  const std::string bytes = contents_of(test::test_data("tokenizers/" + name_ + ".json"));
+  (void)folder.file("tokenizer.json", bytes);
+  const std::string configuration = R"({"pad_token": {"content": "<pad>"}, "eos_token": "</s>"})";
+  (void)folder.file("tokenizer_config.json", configuration);
+  const Scratch copy;
+  (void)copy.file("source.vocab", "of another tokenizer");
+  Tokenizer::load(folder.path(), Side::source)->save(copy.path(), Side::source);
+  EXPECT_EQ(contents_of(copy / "tokenizer.json"), bytes);
+  EXPECT_EQ(contents_of(copy / "tokenizer_config.json"), configuration);
+  EXPECT_EQ(copy.count(), 2);
+  const auto again = Tokenizer::load(copy.path(), Side::target);
+  EXPECT_EQ(again->encode("the house"), tokenizer_->encode("the house"));
+}
+
+TEST_P(Golden, TimeIsLinear) {
+  // A quadratic text of a megabyte would take hours.
+  for (const std::string unit : {" ", "a", "\n", "\u0301", "\u4f60", "ab ", "[CLS", "\u2581", "<|", "1", " \n", "'"}) {
+    std::string text;
+    while (text.size() < 1 << 20) text += unit;
+    const auto begin = std::chrono::steady_clock::now();
+    const Tokens tokens = tokenizer_->tokens(text);
+    const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    EXPECT_LT(seconds, 10) << name_ << ": " << unit;
+    EXPECT_LE(tokens.ids.size(), text.size() + 3) << name_ << ": " << unit;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(HuggingFace, Golden,
+                         testing::Values("bert", "accents", "roberta", "llama3", "llama", "xlmr", "gemma", "affixes",
+                                         "words"));
+
+void expect_reference_ids(const Tokenizer& tokenizer, const char* key) {
+  const auto reference = json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
+  for (const auto& entry : reference["cases"]) {
+    const auto text = entry["text"].get<std::string>();
+    EXPECT_EQ(tokenizer.tokens(text).ids, entry[key].get<Ids>()) << key << ": " << text;
+  }
+}
+
+TEST(HuggingFace, GivesTheReferenceIdsOfVocabularies) {
+  expect_reference_ids(*load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt")),
+                       "minilm_wordpiece_with_cls_sep");
+  const auto gpt2 =
+      load_byte_level_bpe(test::test_data("tokenizers/gpt2_vocab.json"), test::test_data("tokenizers/gpt2_merges.txt"));
+  expect_reference_ids(*gpt2, "gpt2");
+  const auto reference = json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
+  for (const auto& entry : reference["cases"]) {
+    const auto text = entry["text"].get<std::string>();
+    EXPECT_EQ(gpt2->decode(gpt2->encode(text)), text);
+  }
+  EXPECT_EQ(gpt2->special().end, 50256);
+  EXPECT_EQ(gpt2->special().padding, -1);
+  EXPECT_EQ(gpt2->vocabulary(), 50257);
+}
+
+TEST(HuggingFace, FindsSpecialIds) {
+  const auto bert = load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt"));
+  EXPECT_EQ(bert->special().begin, 101);
+  EXPECT_EQ(bert->special().end, 102);
+  EXPECT_EQ(bert->special().padding, 0);
+  EXPECT_EQ(bert->special().unknown, 100);
+  EXPECT_EQ(bert->id_of("[MASK]"), 103);
+  EXPECT_EQ(bert->id_of("[NONE]"), std::nullopt);
+  EXPECT_EQ(bert->piece(103), "[MASK]");
+  EXPECT_EQ(bert->kind(), "wordpiece");
+  expect_error([&] { (void)bert->decode(Ids{30522}); }, "ids from 0 to 30521");
+  expect_error([&] { (void)bert->tokens("a\xff"); }, "byte 1 of 2");
+}
+
+TEST(HuggingFace, KeepsALimit) {
+  const auto bert = load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt"));
+  const Tokens whole = bert->tokens("one two three", {.pair = "four five six seven"});
+  EXPECT_EQ(whole.ids.size(), 10u);
+  const Tokens cut = bert->tokens("one two three", {.pair = "four five six seven", .limit = 8});
+  EXPECT_EQ(cut.ids.size(), 8u);
+  EXPECT_EQ(cut.left_out, 2);
+  EXPECT_EQ(bert->tokens("one two", {.limit = 3}).ids, (Ids{101, 2028, 102}));
+  expect_error([&] { (void)bert->tokens("one", {.limit = 1}); }, "at least the 2 added tokens; found 1");
+}
+
+TEST(HuggingFace, RefusesWhatIsDamaged) {
+  const Scratch folder;
+  const json good = json::parse(contents_of(test::test_data("tokenizers/xlmr.json")));
+  const auto refuses = [&](const char* pointer, const json& value, const std::string& message) {
+    json bad = good;
+    bad[json::json_pointer(pointer)] = value;
+    (void)folder.file("tokenizer.json", bad.dump());
+    expect_error([&] { (void)load_tokenizer_json(folder / "tokenizer.json"); }, message);
+    expect_error([&] { (void)load_tokenizer_json(folder / "tokenizer.json"); }, "tokenizer.json");
+  };
+  refuses("/model", nullptr, "model: an object; found null");
+  refuses("/model/type", "Other", "WordPiece, BPE, Unigram or WordLevel; found \"Other\"");
+  refuses("/model/vocab", 3, "model.vocab: an array; found a whole number");
+  refuses("/model/vocab/0", {"a"}, "a token and its score");
+  refuses("/model/unk_id", 100000, "a whole number from 0 to");
+  refuses("/normalizer/normalizers/0/type", "Other", "normalizer.normalizers[0].type: BertNormalizer, NFC");
+  refuses("/normalizer/normalizers/0/precompiled_charsmap", "AAA", "base64 in groups of 4");
+  refuses("/normalizer/normalizers/0/precompiled_charsmap", "AAAA", "a character map");
+  refuses("/normalizer/normalizers/0/precompiled_charsmap", "////////", "with its trie inside");
+  refuses("/normalizer/normalizers/1/pattern/Regex", "(", "a regular expression; found");
+  refuses("/normalizer/normalizers/1/pattern/Regex", "[a&&b]", "intersections");
+  refuses("/pre_tokenizer/type", "UnicodeScripts", "BertPreTokenizer, ByteLevel");
+  refuses("/pre_tokenizer/replacement", "ab", "one character; found \"ab\"");
+  refuses("/pre_tokenizer/prepend_scheme", "sometimes", "first, never or always");
+  refuses("/post_processor/special_tokens/<s>/ids", {-1}, "ids; found something else");
+  refuses("/post_processor/special_tokens/<s>/ids", {1000000}, "post_processor: ids below");
+  refuses("/decoder/type", "CTC", "WordPiece, ByteLevel");
+  refuses("/added_tokens/0/id", -1, "added_tokens[0].id: a whole number from 0");
+  refuses("/added_tokens/0/id", 7, "the id of the vocabulary, 0; found 7");
+  refuses("/added_tokens/0/special", "yes", "added_tokens[0].special: true or false; found a text");
+  refuses("/truncation", {{"max_length", 5}, {"strategy", "Middle"}, {"stride", 0}}, "LongestFirst, OnlyFirst");
+  refuses("/padding", {{"pad_id", -4}}, "padding.pad_id");
+  refuses("/version", "2.0", "1.0; found \"2.0\"");
+  json nested = {{"type", "NFC"}};
+  for (int i = 0; i < 12; ++i) nested = {{"type", "Sequence"}, {"normalizers", {nested}}};
+  refuses("/normalizer", nested, "sequences at most 8 deep");
+  (void)folder.file("tokenizer.json", "[]");
+  expect_error([&] { (void)load_tokenizer_json(folder / "tokenizer.json"); }, "an object; found an array");
+}
+
+// Each prefix of a file, and each file with a byte that is another one: an Error or a tokenizer.
+TEST(HuggingFace, SurvivesDamagedFiles) {
+  const Scratch folder;
+  for (const char* const name : {"bert", "llama3", "xlmr"}) {
+    const std::string bytes = contents_of(test::test_data(std::string("tokenizers/") + name + ".json"));
+    uint64_t state = 88172645463325252u;
+    for (int i = 0; i < 150; ++i) {
+      state ^= state << 13, state ^= state >> 7, state ^= state << 17;
+      std::string damaged = bytes;
+      if (i % 3 == 0) {
+        damaged.resize(state % damaged.size());
+      } else {
+        damaged[state % damaged.size()] = static_cast<char>(state >> 40);
+      }
+      (void)folder.file("tokenizer.json", damaged);
+      try {
+        const auto tokenizer = load_tokenizer_json(folder / "tokenizer.json");
+        for (const auto& text : golden()["texts"]) {
+          (void)tokenizer->decode(tokenizer->tokens(text.get<std::string>(), {.parse_special = true}).ids);
+        }
+      } catch (const Error& error) {
+        EXPECT_NE(std::string(error.what()).size(), 0u);
+      }
+    }
+  }
+}
+
+TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
+  const Scratch folder;
+  const std::string model = contents_of(test::test_data("tokenizers/sp_test_model.model"));
+  const auto plain = load_sentencepiece(test::test_data("tokenizers/sp_test_model.model"));
+  (void)folder.file("source.spm", model);
+  (void)folder.file("target.spm", model);
+  json vocabulary = {{"</s>", 0}, {"<unk>", 1}, {">>fra<<", 2}};
+  for (int32_t id = 3; id < plain->vocabulary(); ++id) vocabulary[plain->piece(id)] = id;
+  vocabulary["<pad>"] = plain->vocabulary();
+  (void)folder.file("vocab.json", vocabulary.dump());
+  const auto marian = Tokenizer::load(folder.path(), Side::source);
+  Ids expected = plain->encode("I saw a girl");
+  expected.push_back(0);
+  EXPECT_EQ(marian->tokens("I saw a girl").ids, expected);
+  expected.insert(expected.begin(), 2);
+  EXPECT_EQ(marian->tokens(">>fra<<I saw a girl").ids, expected);
+  EXPECT_EQ(marian->decode(expected), plain->decode(plain->encode("I saw a girl")).insert(0, ">>fra<< "));
+  EXPECT_EQ(marian->special().padding, plain->vocabulary());
+  EXPECT_EQ(marian->special().begin, -1);
+
+  const Scratch other;
+  (void)other.file("sentencepiece.bpe.model", model);
+  const auto roberta = Tokenizer::load(other.path(), Side::source);
+  Ids moved = {0};
+  for (const int32_t id : plain->encode("I saw a girl")) moved.push_back(id + 1);
+  moved.push_back(2);
+  EXPECT_EQ(roberta->tokens("I saw a girl").ids, moved);
+  EXPECT_EQ(roberta->decode(moved), "I saw a girl");
+  EXPECT_EQ(roberta->id_of("<mask>"), plain->vocabulary() + 1);
+}
+
+}  // namespace
+}  // namespace heed::text
