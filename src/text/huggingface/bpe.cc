@@ -2,6 +2,7 @@
 // merged until there is none.
 #include <algorithm>
 #include <array>
+#include <unordered_set>
 
 #include "base/files.h"
 #include "heed/error.h"
@@ -65,6 +66,44 @@ class Bpe : public Model {
         return;
       }
     }
+    if (parts_at_meta_spaces_ && word.size() > WordCache::kLongest) return cut_in_parts(word, cuts, workspace);
+    cut_whole(word, cuts, workspace);
+  }
+
+ private:
+  using Symbol = Workspace::Symbol;
+  using Merge = Workspace::Merge;
+
+  static constexpr std::string_view kMetaSpace = "\u2581";
+
+  // Where no token has the character before a "▁" and that one side by side, nothing is ever merged over the gap
+  // between them. So models that take a whole text as one word may cut it there, and know many of the parts already.
+  void cut_in_parts(std::string_view text, std::vector<Cut>& cuts, Workspace& workspace) const {
+    for (size_t begin = 0; begin < text.size();) {
+      size_t end = begin + character_size(text, begin);
+      for (; end < text.size(); end = std::min(text.find(kMetaSpace, end + 1), text.size())) {
+        if (!text.substr(end).starts_with(kMetaSpace)) continue;
+        size_t before = end - 1;
+        while ((static_cast<uint8_t>(text[before]) & 0xc0) == 0x80) --before;
+        if (!before_meta_space_.contains(character_at(text, before).code_point)) break;
+      }
+      const std::string_view part = text.substr(begin, end - begin);
+      const size_t first = cuts.size();
+      const bool is_short = part.size() <= WordCache::kLongest;
+      const uint64_t hash = is_short ? WordCache::hash_of(part) : 0;
+      if (!is_short || !workspace.cache.find(part, hash, cuts)) {
+        cut_whole(part, cuts, workspace);
+        if (is_short) workspace.cache.keep(part, hash, cuts.data() + first, cuts.size() - first);
+      }
+      for (size_t i = first; i < cuts.size(); ++i) {
+        cuts[i].begin += static_cast<uint32_t>(begin);
+        cuts[i].end += static_cast<uint32_t>(begin);
+      }
+      begin = end;
+    }
+  }
+
+  void cut_whole(std::string_view word, std::vector<Cut>& cuts, Workspace& workspace) const {
     auto& symbols = workspace.symbols;
     symbols.clear();
     if (o_.as_bytes) {
@@ -84,10 +123,6 @@ class Bpe : public Model {
       begin += symbol.size;
     }
   }
-
- private:
-  using Symbol = Workspace::Symbol;
-  using Merge = Workspace::Merge;
 
   static constexpr auto kFallback = [] {
     std::array<std::array<char, 6>, 256> texts{};
@@ -113,7 +148,17 @@ class Bpe : public Model {
               ": a second token with the prefix of continuing ones; found ", files::quoted(right));
       whole.assign(left).append(right, o_.prefix.size());
       merges_.put(first, second, {static_cast<int32_t>(rank), known(whole)});
+      for (size_t at = whole.find(kMetaSpace, 1); at != std::string::npos; at = whole.find(kMetaSpace, at + 1)) {
+        size_t before = at - 1;
+        while (before > 0 && (static_cast<uint8_t>(whole[before]) & 0xc0) == 0x80) --before;
+        before_meta_space_.insert(character_at(whole, before).code_point);
+      }
     }
+    // Without a token for what is unknown, the bytes of a word's tokens would count otherwise.
+    const bool knows_all =
+        unknown_ >= 0 || (o_.byte_fallback && *std::min_element(byte_fallback_.begin(), byte_fallback_.end()) >= 0);
+    parts_at_meta_spaces_ = knows_all && !o_.as_bytes && !o_.ignore_merges && o_.prefix.empty() && o_.suffix.empty() &&
+                            tokens().find(kMetaSpace) >= 0;
   }
 
   void begin_with_characters(std::string_view word, std::vector<Symbol>& symbols) const {
@@ -231,6 +276,8 @@ class Bpe : public Model {
   MergeTable merges_;
   std::array<int32_t, 256> bytes_{};          // the token of each byte's character
   std::array<int32_t, 256> byte_fallback_{};  // "<0x41>"
+  bool parts_at_meta_spaces_ = false;
+  std::unordered_set<int32_t> before_meta_space_;  // characters that a token has before a "▁"
   std::vector<std::pair<std::string, int32_t>> whole_texts_;
   TokenTrie whole_words_;  // of their bytes
 };
