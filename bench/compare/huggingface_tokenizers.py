@@ -2,9 +2,9 @@
 """heed's tokenizers beside PyPI's `tokenizers`: the same ids and spans on random texts, and the time on one thread.
 
     python3 -m venv venv && venv/bin/pip install tokenizers==0.23.3
-    venv/bin/python bench/compare/tokenizers.py build/release/bin/heed tests/data/tokenizers/*.json --count 100000
+    venv/bin/python bench/compare/huggingface_tokenizers.py build/release/bin/heed tests/data/tokenizers/*.json --count 100000
 
-Prints for each tokenizer.json how many texts are equal (ids, spans in bytes and decoded special masks), the hash of all
+Prints for each tokenizer.json how many texts are equal (ids, spans in bytes, segments and special masks), the hash of all
 ids, and megabytes a second of both. heed's time is that of the program over a file, less that over an empty one; it
 writes ids as text meanwhile. With --families, the time of texts of up to --largest MiB that are awkward for an
 algorithm that is not linear.
@@ -72,7 +72,7 @@ def run_heed(heed, file, lines, *options):
         command = [heed, "tokenize", str(file), "--input", texts.name, "--threads", "1", "--quiet", *options]
         began = time.perf_counter()
         made = subprocess.run(command, check=True, capture_output=True)
-        return made.stdout.decode().splitlines(), time.perf_counter() - began
+        return made.stdout.decode().split("\n")[:-1], time.perf_counter() - began
 
 
 def in_bytes(text, spans):
