@@ -1,7 +1,7 @@
 // The one exception type of heed, and the two functions that throw it.
 //
 // Every message reads `[function] what was expected; what was found`. The library never prints, aborts or exits:
-// whatever goes wrong, in a call or in a file, arrives as a heed::Error.
+// whatever goes wrong, in a call or in a file, arrives as a heed::Error. A message is one line of UTF-8.
 //
 //   require(heads % kv_heads == 0, "attention", "a multiple of ", kv_heads, " query heads; found ", heads);
 #pragma once
@@ -49,6 +49,10 @@ void append(std::string& out, const T& value) {
 }
 // clang-format on
 
+// Replaces control characters (a line break among them) and what is not UTF-8 by "?". Names and texts of files get into
+// messages, and messages into terminals, logs and Python.
+void make_plain(std::string& text);
+
 }  // namespace detail
 
 // Throws Error("[function] parts...").
@@ -58,6 +62,7 @@ template <class... Parts>
   message += function;
   message += "] ";
   (detail::append(message, parts), ...);
+  detail::make_plain(message);
   throw Error(message);
 }
 

@@ -1,10 +1,9 @@
 // CTranslate2's model.bin, little-endian:
 //
-//   u32 version (2 to 6); text spec; u32 revision; u32 count; count variables; from version 3 on u32 count; count aliases
-//   variable: text name; u8 rank; rank u32 extents; type; elements
-//   type:     version 2 and 3: u8 bytes of an element, u32 elements; later: u8 type, u32 bytes
-//   alias:    text name; text of the variable that it is
-//   text:     u16 bytes; bytes, the last of them 0
+//   u32 version (2 to 6); text spec; u32 revision; u32 count; count variables; from version 3 on u32 count; count
+//   aliases variable: text name; u8 rank; rank u32 extents; type; elements type:     version 2 and 3: u8 bytes of an
+//   element, u32 elements; later: u8 type, u32 bytes alias:    text name; text of the variable that it is text:     u16
+//   bytes; bytes, the last of them 0
 //
 // Weights of 8 bits have a variable NAME_scale, one f32 a row: the weight is the number times 1 / scale, as CTranslate2
 // computes it. The order is that of `_serialize` in its python/ctranslate2/specs/model_spec.py.
@@ -89,8 +88,8 @@ class Ctranslate2Reader {
     const int64_t bytes = checked_bytes(extents, element);
     reader_.require(bytes >= 0, variable + " of fewer than 2^63 bytes; its extents are larger");
     const int64_t stated = version_ >= 4 ? int64_t{reader_.u32()} : int64_t{reader_.u32()} * element;
-    reader_.require(stated == bytes, variable + " with " + std::to_string(bytes) + " bytes, as its extents say; found " +
-                                         std::to_string(stated));
+    reader_.require(stated == bytes, variable + " with " + std::to_string(bytes) +
+                                         " bytes, as its extents say; found " + std::to_string(stated));
     const std::string_view data = reader_.bytes(bytes);
     reader_.require(result_.tensors.emplace(name, tensor(stored, Shape(extents), data, variable)).second,
                     "every variable once; " + variable + " comes twice");
@@ -98,8 +97,9 @@ class Ctranslate2Reader {
 
   Tensor tensor(StoredType stored, const Shape& shape, std::string_view data, const std::string& variable) const {
     if (stored == StoredType::i16) {
-      reader_.require(shape.rank() == 0, variable + " in f32, f16, bf16 or 8 bits; found quantised weights of 16 bits. "
-                                                    "Convert the model again, with another quantization");
+      reader_.require(shape.rank() == 0, variable +
+                                             " in f32, f16, bf16 or 8 bits; found quantised weights of 16 bits. "
+                                             "Convert the model again, with another quantization");
       int16_t value;
       std::memcpy(&value, data.data(), sizeof value);
       const int32_t wide = value;

@@ -41,8 +41,8 @@ bool is_name_part(std::string_view part) {
            c == '-';
   };
   return !part.empty() && part.size() <= 96 && std::ranges::all_of(part, allowed) && part.front() != '.' &&
-         part.front() != '-' && part.back() != '.' && part.back() != '-' &&
-         part.find("..") == std::string_view::npos && part.find("--") == std::string_view::npos;
+         part.front() != '-' && part.back() != '.' && part.back() != '-' && part.find("..") == std::string_view::npos &&
+         part.find("--") == std::string_view::npos;
 }
 
 // "ORG/NAME" or "NAME": no more than one slash.

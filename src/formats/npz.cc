@@ -155,10 +155,10 @@ class Archive {
   }
 
   // Sizes and places that do not fit 32 bits stand in an extra field, in this order, only those that do not fit.
-  static void read_zip64(files::Reader extra, Member& member) {
+  void read_zip64(files::Reader extra, Member& member) const {
     while (extra.remaining() >= 4) {
       const int id = extra.u16();
-      files::Reader field(extra.bytes(extra.u16()), "a zip64 field", "read_npz");
+      files::Reader field(extra.bytes(extra.u16()), name_ + ", a zip64 field", "read_npz");
       if (id != 1) continue;
       if (member.unpacked == k32) member.unpacked = field.i63("a size");
       if (member.packed == k32) member.packed = field.i63("a size");

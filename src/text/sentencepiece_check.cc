@@ -82,7 +82,7 @@ void check_character_map(std::string_view map, const std::string& name) {
 }  // namespace
 
 bool check_sentencepiece(std::string_view model, const std::string& name) {
-  constexpr uint64_t kUserDefined = 4;  // of ModelProto.SentencePiece.Type
+  constexpr uint64_t kUserDefined = 4, kMostType = 6;  // of ModelProto.SentencePiece.Type
   files::Reader reader(model, name, kLoad);
   int64_t pieces = 0;
   bool user_defined = false;
@@ -94,6 +94,10 @@ bool check_sentencepiece(std::string_view model, const std::string& name) {
       ++pieces;
       while (inner.remaining() > 0) {
         const Field part = next_field(inner);
+        if (part.number == 3 && part.wire == 0) {
+          reader.require(part.value >= 1 && part.value <= kMostType,
+                         "pieces of type 1 to 6; piece " + std::to_string(pieces - 1) + " has another");
+        }
         user_defined = user_defined || (part.number == 3 && part.wire == 0 && part.value == kUserDefined);
         if (part.number == 2 && part.wire == 5) {
           reader.require(std::isfinite(std::bit_cast<float>(static_cast<uint32_t>(part.value))),

@@ -62,15 +62,19 @@ ParsedState parse_state(const fs::path& file) {
   const Json json = io::parse_json(files::read_all(file, kMaxStateBytes, "checkpoint")).value;
   if (!json.is_object() || !json.contains("state") || !json.contains("crc32")) wrong("no such JSON");
   const Json& inner = json["state"];
+  if (!inner.is_object()) wrong("no table \"state\"");
   if (json["crc32"] != files::crc32(io::json_text(inner))) wrong("another checksum");
   ParsedState parsed;
   try {
     if (inner.at("format") != 1) wrong("format " + io::json_text(inner.at("format")));
-    const auto count = [&](const char* key) {
-      const auto value = inner.at(key).get<int64_t>();
-      if (value < -1 || value > kMaxCount) wrong(std::string(key) + " " + std::to_string(value));
-      return value;
+    const auto whole = [&](const char* key, int64_t low, int64_t high) {
+      const Json& value = inner.at(key);
+      const bool fits = value.is_number_unsigned() ? value.get<uint64_t>() <= static_cast<uint64_t>(high)
+                                                   : value.is_number_integer() && value.get<int64_t>() >= low;
+      if (!fits) wrong(std::string(key) + " " + io::json_text(value));
+      return value.get<int64_t>();
     };
+    const auto count = [&](const char* key) { return whole(key, -1, kMaxCount); };
     TrainingState& s = parsed.state;
     s.update = count("update");
     s.epoch = count("epoch");
@@ -82,7 +86,7 @@ ParsedState parse_state(const fs::path& file) {
     s.loss_sum = inner.at("loss_sum").get<double>();
     s.loss_tokens = count("loss_tokens");
     s.seconds = inner.at("seconds").get<double>();
-    s.data_checksum = inner.at("data_checksum").get<uint32_t>();
+    s.data_checksum = static_cast<uint32_t>(whole("data_checksum", 0, UINT32_MAX));
     s.scheduled = inner.at("scheduled").get<bool>();
     s.recipe = inner.at("recipe").get<std::string>();
     parsed.files = inner.at("files");
@@ -95,7 +99,8 @@ ParsedState parse_state(const fs::path& file) {
 void check_files(const fs::path& folder, const Json& expected) {
   for (const char* name : kFiles) {
     const std::string found = to_string(files::checksum(folder / name));
-    const std::string wanted = expected.is_object() ? expected.value(name, "") : "";
+    const bool stated = expected.is_object() && expected.contains(name) && expected[name].is_string();
+    const std::string wanted = stated ? expected[name].get<std::string>() : "";
     require(found == wanted, "checkpoint", files::quoted(folder / name), ": checksum ", wanted, "; found ", found);
   }
 }

@@ -13,6 +13,35 @@ namespace {
 using io::Json;
 constexpr int64_t kMaxRecipeBytes = 1 << 20;
 
+// toml++ frees tables inside of tables by recursion, and a name with dots is a table in a table for each dot: a line of
+// 100,000 of them would use up the stack.
+void require_shallow(std::string_view text, const std::string& file) {
+  constexpr int kMostDots = 16;
+  int64_t line = 1;
+  int dots = 0;
+  char quote = '\0';
+  bool escaped = false, comment = false;
+  for (const char c : text) {
+    if (c == '\n') {
+      ++line;
+      dots = 0;
+      quote = '\0';
+      escaped = comment = false;
+    } else if (comment) {
+      continue;
+    } else if (quote != '\0') {
+      if (c == quote && !escaped) quote = '\0';
+      escaped = quote == '"' && c == '\\' && !escaped;
+    } else if (c == '"' || c == '\'') {
+      quote = c;
+    } else if (c == '#') {
+      comment = true;
+    } else if (c == '.' && ++dots > kMostDots) {
+      fail("read_recipe", file, ", line ", line, ": names with at most ", kMostDots, " dots; found more");
+    }
+  }
+}
+
 Json from_toml(const toml::node& node, const std::string& key, RecipeSource& source) {
   source.lines[key] = node.source().begin.line;
   if (const auto* table = node.as_table()) {
@@ -50,6 +79,7 @@ RecipeSource read_source(const std::filesystem::path& file) {
     return source;
   }
   require(file.extension() == ".toml", "read_recipe", "a file named .toml or .json; found ", source.file);
+  require_shallow(text, source.file);
   try {
     source.values = from_toml(toml::parse(text, source.file), "", source);
   } catch (const toml::parse_error& error) {

@@ -162,7 +162,9 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   sums_at_ = index_at_ + padded(entries * kEntry);
   const int64_t expected = sums_at_ + padded(chunks * kEntry) + kFooter;
   file_.require(size == expected, std::to_string(expected) + " bytes for its counts; found " + std::to_string(size));
-  file_.require(counts_.side[0].tokens + counts_.side[1].tokens == counts_.tokens && counts_.left_out <= counts_.lines,
+  file_.require(counts_.side[0].tokens <= counts_.tokens &&
+                    counts_.side[1].tokens == counts_.tokens - counts_.side[0].tokens &&
+                    counts_.left_out <= counts_.lines,
                 "counts that fit together; found others");
   const std::string_view sums = all.substr(static_cast<size_t>(sums_at_), static_cast<size_t>(chunks * kEntry));
   file_.require(files::crc32(sums) == sums_crc, "checksums of the ids with the CRC-32 that is stated; found another");

@@ -21,7 +21,8 @@ using heed::fuzz::Path;
 class Folder {
  public:
   Folder() {
-    std::string name = (Path(::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp") / "heed-fuzz-XXXXXX").string();
+    std::string name =
+        (Path(::access("/dev/shm", W_OK | X_OK) == 0 ? "/dev/shm" : "/tmp") / "heed-fuzz-XXXXXX").string();
     if (::mkdtemp(name.data()) == nullptr) throw std::runtime_error("no scratch folder");
     path_ = name;
   }

@@ -1,5 +1,5 @@
 #include "fuzz/target.h"
 #include "heed/train.h"
 
-HEED_FUZZ_TARGET(recipe_json, .file = "recipe.json",
-                 .read = [](const Path& file) { (void)heed::train::read_recipe(file); })
+HEED_FUZZ_TARGET(
+    recipe_json, .file = "recipe.json", .read = [](const Path& file) { (void)heed::train::read_recipe(file); })

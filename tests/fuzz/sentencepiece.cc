@@ -2,7 +2,8 @@
 #include "fuzz/target.h"
 #include "heed/text.h"
 
-HEED_FUZZ_TARGET(sentencepiece, .file = "source.model", .read = [](const Path& file) {
-  const auto tokenizer = heed::text::load_sentencepiece(file);
-  (void)tokenizer->decode(tokenizer->encode("The \xef\xac\x81rst caf\xc3\xa9 \xe4\xb8\xad."));
-})
+HEED_FUZZ_TARGET(
+    sentencepiece, .file = "source.model", .read = [](const Path& file) {
+      const auto tokenizer = heed::text::load_sentencepiece(file);
+      (void)tokenizer->decode(tokenizer->encode("The \xef\xac\x81rst caf\xc3\xa9 \xe4\xb8\xad."));
+    })

@@ -3,7 +3,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <stdexcept>
+
+#include "heed/text.h"
 
 namespace heed::fuzz {
 
@@ -23,8 +26,10 @@ void write_input(const Target& target, const Path& folder, std::string_view cont
 }
 
 bool names_the_file(const Target& target, std::string_view message) {
-  return message.starts_with('[') && message.find(target.named != nullptr ? target.named : target.file) != std::string_view::npos &&
-         message.find_first_of("\n\r\x1b") == std::string_view::npos;
+  return message.starts_with('[') &&
+         message.find(target.named != nullptr ? target.named : target.file) != std::string_view::npos &&
+         std::ranges::none_of(message, [](char c) { return static_cast<unsigned char>(c) < 0x20; }) &&
+         text::valid_utf8_prefix(message) == message.size();
 }
 
 }  // namespace heed::fuzz

@@ -39,8 +39,8 @@ void write_input(const Target& target, const Path& folder, std::string_view cont
 
 }  // namespace heed::fuzz
 
-#define HEED_FUZZ_TARGET(id, ...)                                                        \
-  namespace {                                                                            \
-  using heed::fuzz::Path;                                                                \
+#define HEED_FUZZ_TARGET(id, ...)                                                             \
+  namespace {                                                                                 \
+  using heed::fuzz::Path;                                                                     \
   const heed::fuzz::Registered registered_##id(heed::fuzz::Target{.name = #id, __VA_ARGS__}); \
   }

@@ -29,7 +29,8 @@ std::string sealed(std::string_view contents) {
     const size_t sums = index + padded(static_cast<int64_t>(index_bytes)), sums_bytes = tokens > 0 ? 4 : 0;
     if (sums + sums_bytes <= footer) {
       const std::string_view all = file;
-      if (sums_bytes > 0) put(file, sums, heed::files::crc32(all.substr(kHeaderBytes, static_cast<size_t>(tokens) * 2)));
+      if (sums_bytes > 0)
+        put(file, sums, heed::files::crc32(all.substr(kHeaderBytes, static_cast<size_t>(tokens) * 2)));
       put(file, footer + 72, heed::files::crc32(all.substr(index, index_bytes)));
       put(file, footer + 76, heed::files::crc32(all.substr(sums, sums_bytes)));
     }

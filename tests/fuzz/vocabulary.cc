@@ -2,7 +2,8 @@
 #include "heed/text.h"
 #include "text/tokenizers.h"
 
-HEED_FUZZ_TARGET(vocabulary, .file = "source.vocab", .read = [](const Path& file) {
-  const auto tokenizer = heed::text::load_vocabulary(file);
-  (void)tokenizer->decode(tokenizer->encode("a caf\xc3\xa9 \xe4\xb8\xad."));
-})
+HEED_FUZZ_TARGET(
+    vocabulary, .file = "source.vocab", .read = [](const Path& file) {
+      const auto tokenizer = heed::text::load_vocabulary(file);
+      (void)tokenizer->decode(tokenizer->encode("a caf\xc3\xa9 \xe4\xb8\xad."));
+    })
