@@ -8,6 +8,7 @@
 #   make sanitize  the whole suite under AddressSanitizer and UndefinedBehaviorSanitizer
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make kills     kill random processes of trainings 200 times; all must end with the same bits (KILLS=20 for fewer)
+#   make fuzz      libFuzzer on every parser, FUZZ_SECONDS=60 each, after the malformed files of the tests; with clang's sanitizers
 #   make portable  build without any special kernel and run the tests of that path
 #   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
@@ -23,7 +24,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench compare soak kills sanitize portable neon format tidy packages build-packages clean
+.PHONY: all demo test examples results bench compare soak kills sanitize fuzz portable neon format tidy packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -89,6 +90,14 @@ sanitize: packages
 	$(CONFIGURE) -B build/sanitize -DHEED_SANITIZE=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=ON >/dev/null
 	cmake --build build/sanitize -j $(JOBS)
 	cd build/sanitize && ASAN_OPTIONS=detect_leaks=1:strict_string_checks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 $(CTEST)
+
+FUZZ_SECONDS ?= 60
+fuzz:
+	@tools/install_packages.sh fuzz
+	@cmake -S tests/fuzz -G Ninja -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ >/dev/null
+	cmake --build build/fuzz -j $(JOBS)
+	build/fuzz/malformed_test
+	tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS) $(TARGETS)
 
 portable: packages
 	$(CONFIGURE) -B build/portable -DHEED_PORTABLE_ONLY=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=OFF >/dev/null

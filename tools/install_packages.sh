@@ -3,6 +3,7 @@
 #   tools/install_packages.sh          everything, tests included
 #   tools/install_packages.sh build    what the library and the program need
 #   tools/install_packages.sh tidy     these and what `make tidy` needs
+#   tools/install_packages.sh fuzz     these and what `make fuzz` needs
 set -eu
 
 build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev
@@ -10,10 +11,12 @@ build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev lib
 tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev chromium fonts-noto-cjk
        openmpi-bin libopenmpi-dev"
 tidy="clang-tidy libomp-dev"  # (omp.h as clang reads it)
+fuzz="clang libclang-rt-dev libgtest-dev"
 
 case ${1:-all} in
   build) wanted=$build ;;
   tidy) wanted="$build $tidy" ;;
+  fuzz) wanted="$build $fuzz" ;;
   *) wanted="$build $tests" ;;
 esac
 

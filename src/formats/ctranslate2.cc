@@ -1,12 +1,14 @@
 // CTranslate2's model.bin, little-endian:
 //
-//   u32 version (2 to 6); text spec; u32 revision; u32 count; count variables; from version 3 on u32 count; count
-//   aliases variable: text name; u8 rank; rank u32 extents; type; elements type:     version 2 and 3: u8 bytes of an
-//   element, u32 elements; later: u8 type, u32 bytes alias:    text name; text of the variable that it is text:     u16
-//   bytes; bytes, the last of them 0
+//   file      u32 version (2 to 6); text spec; u32 revision; u32 count, variables;
+//             from version 3 on u32 count, aliases
+//   variable  text name; u8 rank; rank u32 extents; type; elements
+//   type      version 2 and 3: u8 bytes of an element, u32 elements; later: u8 type, u32 bytes
+//   alias     text name; text of the variable that it is
+//   text      u16 bytes; bytes, the last of them 0
 //
 // Weights of 8 bits have a variable NAME_scale, one f32 a row: the weight is the number times 1 / scale, as CTranslate2
-// computes it. The order is that of `_serialize` in its python/ctranslate2/specs/model_spec.py.
+// computes it. The order is that in which CTranslate2's module specs.model_spec writes it.
 #include <cmath>
 #include <cstring>
 #include <optional>

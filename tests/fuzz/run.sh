@@ -1,0 +1,34 @@
+#!/bin/sh
+# Runs every fuzzer that has been built for so many seconds, and prints what each did. Fails where one found something.
+#   tests/fuzz/run.sh BUILD SECONDS [TARGET...]
+# Inputs that reached new code are kept in BUILD/corpus, findings in BUILD/findings: the next run goes on from there.
+set -eu
+
+here=$(dirname "$0")
+build=$1
+seconds=$2
+shift 2
+if [ $# -eq 0 ]; then
+  for file in "$here"/*.cc; do
+    name=$(basename "$file" .cc)
+    case $name in target | driver | one_thread) ;; *) set -- "$@" "$name" ;; esac
+  done
+fi
+
+mkdir -p "$build/corpus" "$build/findings" "$build/logs"
+"$build/write_seeds" "$build/corpus"
+failed=""
+printf '%-16s %14s %9s  %s\n' target executions seconds findings
+for name in "$@"; do
+  log="$build/logs/$name.log"
+  status=0
+  # No allocation may be larger than 1 GiB and some: what an .npz of a few bytes may unpack to.
+  ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1 UBSAN_OPTIONS=print_stacktrace=1 \
+    "$build/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=1536 -max_len=4096 \
+    -print_final_stats=1 -verbosity=1 -artifact_prefix="$build/findings/$name-" "$build/corpus/$name" >"$log" 2>&1 || status=$?
+  runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
+  spent=$(sed -n 's/^Done [0-9]* runs in \([0-9]*\) second.*/\1/p' "$log")
+  [ "$status" -eq 0 ] && found=none || { found="see $log"; failed="$failed $name"; }
+  printf '%-16s %14s %9s  %s\n' "$name" "${runs:--}" "${spent:--}" "$found"
+done
+[ -z "$failed" ] || { echo "Fuzzers that found something:$failed" >&2; exit 1; }
