@@ -199,13 +199,13 @@ int64_t fewest_pieces(const sentencepiece::util::Status& status) {
 
 // SentencePiece may throw anything derived from std::exception; heed throws Error.
 template <class F>
-auto guarded(const char* function, F&& f) {
+auto guarded(const char* function, const std::string& expected, F&& f) {
   try {
     return f();
   } catch (const Error&) {
     throw;
   } catch (const std::exception& error) {
-    fail(function, "SentencePiece to do its work; ", error.what());
+    fail(function, expected, "; ", error.what());
   }
 }
 
@@ -237,7 +237,7 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
     order.resize(kMaxLines);
     std::sort(order.begin(), order.end());
   }
-  return guarded(kFunction, [&]() -> std::shared_ptr<const Tokenizer> {
+  return guarded(kFunction, "SentencePiece to do its work", [&]() -> std::shared_ptr<const Tokenizer> {
     silence();
     const Trainer train{lines, order, options};
     std::string model;
@@ -255,9 +255,10 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
 
 std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
   std::string bytes = files::read_all(model, kMaxModel, "load_sentencepiece");
-  return guarded("load_sentencepiece", [&]() -> std::shared_ptr<const Tokenizer> {
-    return std::make_shared<SentencePieceTokenizer>(std::move(bytes), files::quoted(model));
-  });
+  return guarded("load_sentencepiece", files::quoted(model) + ": a SentencePiece model",
+                 [&]() -> std::shared_ptr<const Tokenizer> {
+                   return std::make_shared<SentencePieceTokenizer>(std::move(bytes), files::quoted(model));
+                 });
 }
 
 }  // namespace heed::text

@@ -59,6 +59,7 @@ void add_sentencepiece(Cases& cases) {
   bad("two unknown pieces", kSpecial + piece("<unk2>", 0, 2), "SentencePiece model");
   bad("a piece twice", good + piece("a", -2), "SentencePiece model");
   bad("an empty piece", good + piece("", -2), "SentencePiece model");
+  bad("a piece that begins with NUL", good + piece(std::string_view("\0b", 2), -2), "SentencePiece model; ");
   bad("type 99", good + piece("b", -2, 99), "piece 6 has another");
   bad("score NaN", good + piece("b", __builtin_nanf("")), "piece 6 has another");
   bad("score infinite", good + piece("b", -__builtin_inff()), "piece 6 has another");
