@@ -61,7 +61,7 @@ class HeaderScanner {
  private:
   void check(bool ok, std::string_view what) const {
     if (!ok)
-      fail(function_, name_, ": an .npy header with ", what, "; found ",
+      fail(function_, name_, ", byte ", at_, " of the dictionary: an .npy header with ", what, "; found ",
            files::quoted(std::string(text_.substr(0, 200))));
   }
   void skip_spaces() {

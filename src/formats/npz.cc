@@ -79,7 +79,7 @@ class Archive {
 
   Directory find_directory() {
     const int64_t tail = std::min(input_.size(), kEndSize + k16);
-    input_.require(tail >= kEndSize, "an .npz file, which is a zip archive; it is too short");
+    input_.require(tail >= kEndSize, "an .npz file, which is a zip archive; found " + std::to_string(tail) + " bytes");
     files::Reader reader = part(input_.size() - tail, tail);
     // The last signature whose comment reaches the end of the file.
     for (int64_t at = tail - kEndSize; at >= 0; --at) {
@@ -95,10 +95,11 @@ class Archive {
       if (directory.count == k16 || directory.size == k32 || directory.begin == k32) {
         return find_directory64(input_.size() - tail + at);
       }
-      input_.require(disk == 0 && directory_disk == 0 && here == directory.count, "a zip archive in one part");
+      reader.require(disk == 0 && directory_disk == 0 && here == directory.count, "a zip archive in one part");
       return checked(directory, input_.size() - tail + at);
     }
-    input_.fail("an .npz file, which is a zip archive; it has no zip directory");
+    input_.fail("an .npz file, which is a zip archive; its last " + std::to_string(tail) +
+                " bytes have no end of a zip directory");
   }
 
   Directory find_directory64(int64_t end) {
@@ -118,7 +119,9 @@ class Archive {
   Directory checked(Directory directory, int64_t end) {
     input_.require(directory.begin <= end && directory.size <= end - directory.begin &&
                        directory.size <= kMaxDirectory && directory.count <= directory.size / kCentralSize,
-                   "a zip directory inside the file, with room for its members");
+                   "a zip directory before byte " + std::to_string(end) + ", with room for its members; found " +
+                       std::to_string(directory.size) + " bytes from byte " + std::to_string(directory.begin) +
+                       " for " + std::to_string(directory.count) + " members");
     return directory;
   }
 

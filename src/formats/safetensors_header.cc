@@ -119,7 +119,7 @@ class Events : public nlohmann::json_sax<nlohmann::json> {
     if (!ok) input_.fail("in the safetensors header " + what + within());
   }
   [[nodiscard]] std::string within() const {
-    return key_.empty() ? "" : " (at key " + files::quoted(key_.substr(0, 100)) + ")";
+    return key_.empty() ? " (at byte 8, where it begins)" : " (at key " + files::quoted(key_.substr(0, 100)) + ")";
   }
 
   const files::MappedFile& input_;

@@ -134,12 +134,13 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   const int64_t size = file_.size();
   file_.require(size >= kHeader + kFooter, "a token file; found " + std::to_string(size) + " bytes");
   const std::string_view header = all.substr(0, kHeader), footer = all.substr(static_cast<size_t>(size - kFooter));
-  file_.require(header.starts_with(kMagic), "a token file; found another kind of file");
+  file_.require(header.starts_with(kMagic), "a token file; found another kind of file at byte 0");
   const uint32_t version = load_u32(header.data() + 8), order = load_u32(header.data() + 12);
   file_.require(order == kByteOrder, "a token file of a little-endian machine; found another byte order");
   file_.require(version == kVersion,
-                "version " + std::to_string(kVersion) + " of token files; found " + std::to_string(version));
-  file_.require(header == header_of(kind), "the tokens of this text and these tokenizers; found others");
+                "version " + std::to_string(kVersion) + " of token files at byte 8; found " + std::to_string(version));
+  file_.require(header == header_of(kind),
+                "the tokens of this text and these tokenizers, as bytes 16 to 63 say; found others");
   const std::string_view summed = footer.substr(0, kFooter - sizeof(uint32_t));
   file_.require(files::crc32(summed, files::crc32(header)) == load_u32(footer.data() + summed.size()),
                 "a footer with the CRC-32 that it states; it is damaged");
@@ -154,7 +155,8 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   const uint32_t index_crc = reader.u32(), sums_crc = reader.u32();
 
   // No product below overflows: both counts are at most the size of the file.
-  file_.require(counts_.tokens <= size && counts_.sentences <= size, "as many ids as fit the file; found more");
+  file_.require(counts_.tokens <= size && counts_.sentences <= size,
+                "as many ids as fit the file's " + std::to_string(size) + " bytes; found more");
   const int64_t entries = kind_.sides > 0 ? counts_.sentences * kind_.sides + 1 : 0;
   const int64_t chunks = chunks_of(counts_.tokens, kind_.id_bytes);
   constexpr auto kEntry = static_cast<int64_t>(sizeof(uint32_t));
@@ -165,7 +167,7 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   file_.require(counts_.side[0].tokens <= counts_.tokens &&
                     counts_.side[1].tokens == counts_.tokens - counts_.side[0].tokens &&
                     counts_.left_out <= counts_.lines,
-                "counts that fit together; found others");
+                "counts that fit together, from byte " + std::to_string(size - kFooter) + " on; found others");
   const std::string_view sums = all.substr(static_cast<size_t>(sums_at_), static_cast<size_t>(chunks * kEntry));
   file_.require(files::crc32(sums) == sums_crc, "checksums of the ids with the CRC-32 that is stated; found another");
   if (kind_.sides > 0) check_index(index_crc);
@@ -187,7 +189,8 @@ void TokenFile::check_index(uint32_t crc) const {
     found = files::crc32(bytes.substr(static_cast<size_t>(at), static_cast<size_t>(kChunk)), found);
   }
   file_.require(found == crc, "an index with the CRC-32 that is stated; found another");
-  file_.require(index(0) == 0 && index(entries - 1) == counts_.tokens, "an index of all ids; found another");
+  file_.require(index(0) == 0 && index(entries - 1) == counts_.tokens,
+                "an index of all ids from byte " + std::to_string(index_at_) + " on; found another");
   int64_t longest = 0, longer_sides = 0;
   for (int64_t i = 0; i + 1 < entries; i += kind_.sides) {
     const int64_t at = i * static_cast<int64_t>(sizeof(uint32_t));
@@ -196,7 +199,8 @@ void TokenFile::check_index(uint32_t crc) const {
     for (int64_t s = i; s < i + kind_.sides; ++s) {
       if (index(s) >= index(s + 1)) {  // not require(): it would make a text for every entry
         file_.fail("sentences of one id or more, one after the other; entry " + std::to_string(s) +
-                   " of the index is not below the next");
+                   " of the index, at byte " + std::to_string(index_at_ + s * static_cast<int64_t>(sizeof(uint32_t))) +
+                   ", is not below the next");
       }
       longer = std::max(longer, int64_t{index(s + 1)} - int64_t{index(s)});
     }
@@ -204,7 +208,7 @@ void TokenFile::check_index(uint32_t crc) const {
     longer_sides += longer;
   }
   file_.require(longest == counts_.longest && longer_sides == counts_.longer_sides,
-                "an index that fits the counts; found another");
+                "an index from byte " + std::to_string(index_at_) + " on that fits the counts; found another");
 }
 
 void TokenFile::lengths(int64_t first, std::span<int64_t> lengths) const {
@@ -258,7 +262,8 @@ void TokenFile::check_chunk(int64_t chunk) const {
     uint32_t id = 0;
     std::memcpy(&id, ids.data() + at, static_cast<size_t>(kind_.id_bytes));
     if (id < kind_.vocabulary) continue;
-    file_.fail("ids below " + std::to_string(kind_.vocabulary) + "; found " + std::to_string(id));
+    file_.fail("ids below " + std::to_string(kind_.vocabulary) + "; found " + std::to_string(id) + " at byte " +
+               std::to_string(kHeader + begin + at));
   }
   checked_[static_cast<size_t>(chunk)] = true;
   file_.release();

@@ -103,15 +103,15 @@ void add_token_file(Cases& cases) {
   bad("empty", "", "found 0 bytes");
   bad("191 bytes", good.substr(0, 191), "found 191 bytes");
   bad("another kind of file", patched(good, 0, "x"), "another kind of file");
-  bad("version 2", patched(good, 8, "\2"), "found 2");
+  bad("version 2", patched(good, 8, "\2"), "at byte 8; found 2");
   bad("the other byte order", patched(good, 12, "\1\2\3\4"), "byte order");
   bad("ids of 4 bytes", patched(good, 16, "\4"), "found others");
   bad("one side", patched(good, 20, "\1"), "found others");
   bad("another part", patched(good, 24, "\1"), "found others");
   bad("another text", patched(good, 32, "\1"), "found others");
   bad("tokens negative", count(3, -1), "a count below 2^63");
-  bad("2^62 tokens", count(3, int64_t{1} << 62), "as many ids as fit the file");
-  bad("2^62 sentences", count(2, int64_t{1} << 62), "as many ids as fit the file");
+  bad("2^62 tokens", count(3, int64_t{1} << 62), "as many ids as fit the file's");
+  bad("2^62 sentences", count(2, int64_t{1} << 62), "as many ids as fit the file's");
   bad("more tokens", count(3, 50), "bytes for its counts");
   bad("fewer tokens", count(3, 1), "bytes for its counts");
   bad("more sentences", count(2, 9), "bytes for its counts");
