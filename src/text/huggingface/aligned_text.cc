@@ -57,6 +57,8 @@ void Rewriter::put(int32_t code_point, int64_t change) {
 }
 
 void Rewriter::finish() {
+  require(new_text_.size() <= INT32_MAX, "encode", "a text below 2 GiB when it is normalised; found ", new_text_.size(),
+          " bytes");
   text_.text_ = std::move(new_text_);
   text_.origins_ = std::move(new_origins_);
 }

@@ -53,6 +53,10 @@ class HuggingFaceTokenizer::Encoding {
     if (!workspace_) workspace_ = std::make_unique<Workspace>();
   }
   ~Encoding() {
+    constexpr size_t kMostKept = 1 << 20;  // what a very long text needed is given back
+    if (workspace_->symbols.capacity() + workspace_->merges.capacity() + workspace_->steps.capacity() > kMostKept) {
+      return;
+    }
     const std::lock_guard lock(t_.mutex_);
     t_.idle_.push_back(std::move(workspace_));
   }
