@@ -137,8 +137,8 @@ TokenFile::TokenFile(const std::filesystem::path& file, const TokenFileKind& kin
   file_.require(header.starts_with(kMagic), "a token file; found another kind of file at byte 0");
   const uint32_t version = load_u32(header.data() + 8), order = load_u32(header.data() + 12);
   file_.require(order == kByteOrder, "a token file of a little-endian machine; found another byte order");
-  file_.require(version == kVersion,
-                "version " + std::to_string(kVersion) + " of token files at byte 8; found " + std::to_string(version));
+  file_.require(version == kVersion, "version " + std::to_string(kVersion) + " of token files; found " +
+                                         std::to_string(version) + " at byte 8");
   file_.require(header == header_of(kind),
                 "the tokens of this text and these tokenizers, as bytes 16 to 63 say; found others");
   const std::string_view summed = footer.substr(0, kFooter - sizeof(uint32_t));
@@ -208,7 +208,7 @@ void TokenFile::check_index(uint32_t crc) const {
     longer_sides += longer;
   }
   file_.require(longest == counts_.longest && longer_sides == counts_.longer_sides,
-                "an index from byte " + std::to_string(index_at_) + " on that fits the counts; found another");
+                "an index that fits the counts, from byte " + std::to_string(index_at_) + " on; found another");
 }
 
 void TokenFile::lengths(int64_t first, std::span<int64_t> lengths) const {

@@ -103,7 +103,7 @@ void add_token_file(Cases& cases) {
   bad("empty", "", "found 0 bytes");
   bad("191 bytes", good.substr(0, 191), "found 191 bytes");
   bad("another kind of file", patched(good, 0, "x"), "another kind of file");
-  bad("version 2", patched(good, 8, "\2"), "at byte 8; found 2");
+  bad("version 2", patched(good, 8, "\2"), "found 2 at byte 8");
   bad("the other byte order", patched(good, 12, "\1\2\3\4"), "byte order");
   bad("ids of 4 bytes", patched(good, 16, "\4"), "found others");
   bad("one side", patched(good, 20, "\1"), "found others");
