@@ -4,6 +4,7 @@
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <span>
 #include <vector>
@@ -39,9 +40,18 @@ struct BeamStep {
     double least = 0;   // the smallest sum of an extension that went on instead
   };
   int64_t source = 0;
-  int64_t length = 0;        // tokens before this step
+  int64_t length = 0;             // tokens before this step
   std::vector<Node> chosen = {};  // extensions that go on, and ends among the best `beam`, the best first
   std::vector<Dropped> dropped = {};
+};
+
+// When a search for a source ends before its limit, once `beam` hypotheses are finished: each says what the best living
+// one must not exceed.
+enum class StopWhen {
+  best,      // with its present length, the best finished one
+  worst,     // with its present length, the worst of the finished ones (early_stopping false in transformers)
+  possible,  // with its longest length, the worst of the finished ones ("never" in transformers)
+  full       // nothing: `beam` finished ones are enough (early_stopping true in transformers)
 };
 
 struct BeamOptions {
@@ -55,7 +65,11 @@ struct BeamOptions {
   // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
   double length_factor = 2.0;
   int64_t length_extra = 20;
-  Ids prefix = {};                       // forced first tokens
+  StopWhen stop_when = StopWhen::best;
+  Ids prefix = {};           // forced first tokens
+  int32_t last_id = -1;      // the forced last token of an output that reaches its limit, the end as a rule; -1: none
+  bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
+  int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may
   std::vector<int32_t> suppressed = {};  // never chosen
   // Asked before each step. Once it says true the search ends, and sources that are not done have no hypotheses.
   std::function<bool()> stop = {};
@@ -64,14 +78,18 @@ struct BeamOptions {
 };
 
 // One decoder of `sources * beam` rows, grouped by source; every row starts with begin_id. limits: the longest output
-// of each source; a hypothesis that reaches it is returned unfinished. A source is done once `beam` hypotheses are
-// finished and no unfinished one has a better score than the best of them. Returns at most n_best hypotheses a source,
+// of each source; a hypothesis that reaches it is returned unfinished. options.stop_when says when a source is done.
+// Returns at most n_best hypotheses a source,
 // best first. Equal sums of log probabilities are ordered by beam row, then by token id. Log probabilities are the
 // model's: suppressed and forced tokens do not change them.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,
                                                                const BeamOptions& options);
+
+// What a folder of Hugging Face says of its search: generation_config.json, or config.json in older folders. Settings
+// that heed's search does not have are refused by name.
+[[nodiscard]] BeamOptions search_settings(const std::filesystem::path& folder);
 
 struct SamplingOptions {
   double temperature = 1.0;  // 0: greedy

@@ -3,8 +3,7 @@
 // Each step extends every living hypothesis by every token and keeps the best 2 * beam extensions of a source, ordered
 // by their summed log probability, equal ones by beam row and then by token id. Of these, the ones among the first
 // `beam` that end are finished; the first `beam` that do not end live on. A source is done when `beam` hypotheses are
-// finished and none alive has, at its present length, a better score than the best of them; or at its length limit,
-// where what lives is taken as it is.
+// finished and none alive may become better (StopWhen), or at its length limit, where what lives is taken as it is.
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -71,12 +70,16 @@ class Beam {
     }
     for (const int32_t id : options.prefix)
       require(id >= 0 && id < vocabulary_, kName, "prefix ids below ", vocabulary_, "; found ", id);
+    require(options.last_id >= -1 && options.last_id < vocabulary_, kName, "a last id below ", vocabulary_, "; found ",
+            options.last_id);
+    require(options.no_repeat_ngram >= 0, kName, "no_repeat_ngram of 0 or more; found ", options.no_repeat_ngram);
     blocked_no_end_ = blocked_;
     blocked_no_end_[static_cast<size_t>(end_id)] = 1;
     candidates_ = std::min(2 * options.beam, vocabulary_);
   }
 
   std::vector<std::vector<Hypothesis>> run(int32_t begin_id, std::span<const int64_t> limits) {
+    begin_id_ = begin_id;
     searches_.resize(static_cast<size_t>(sources_));
     for (int64_t s = 0; s < sources_; ++s) {
       Search& search = searches_[static_cast<size_t>(s)];
@@ -120,8 +123,39 @@ class Beam {
     return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, options_.length_penalty);
   }
 
-  int32_t forced(int64_t length) const {
-    return length < static_cast<int64_t>(options_.prefix.size()) ? options_.prefix[static_cast<size_t>(length)] : -1;
+  [[nodiscard]] bool in_prefix(int64_t length) const { return length < static_cast<int64_t>(options_.prefix.size()); }
+  // The token that must come now, or -1.
+  [[nodiscard]] int32_t forced(const Search& search, int64_t length) const {
+    if (in_prefix(length)) return options_.prefix[static_cast<size_t>(length)];
+    return length + 1 == search.limit ? options_.last_id : -1;
+  }
+
+  // `blocked`, and besides every token that would complete n tokens that the hypothesis has already.
+  void block_repeats(const Search& search, const Row& row, std::vector<uint8_t>& blocked) const {
+    const auto n = static_cast<size_t>(options_.no_repeat_ngram);
+    std::vector<int32_t> ids;
+    for (int64_t at = row.node; at >= 0; at = search.nodes[static_cast<size_t>(at)].parent)
+      ids.push_back(search.nodes[static_cast<size_t>(at)].id);
+    ids.push_back(begin_id_);
+    std::reverse(ids.begin(), ids.end());
+    if (ids.size() + 1 < n) return;
+    const auto last = ids.end() - static_cast<std::ptrdiff_t>(n - 1);
+    for (auto first = ids.begin(); first + static_cast<std::ptrdiff_t>(n) <= ids.end(); ++first)
+      if (std::equal(last, ids.end(), first))
+        blocked[static_cast<size_t>(first[static_cast<std::ptrdiff_t>(n - 1)])] = 1;
+  }
+
+  // Whether no living hypothesis may become better than those that are finished. `best`: the largest sum.
+  [[nodiscard]] bool settled(const Search& search, double best, int64_t length) const {
+    if (static_cast<int64_t>(search.finished.size()) < options_.beam) return false;
+    const double worst = search.finished.back().score;
+    switch (options_.stop_when) {
+      case StopWhen::best: return score(best, length) <= search.finished.front().score;
+      case StopWhen::worst: return score(best, length) <= worst;
+      case StopWhen::possible: return score(best, options_.length_penalty > 0 ? search.limit : length) <= worst;
+      case StopWhen::full: return true;
+    }
+    return true;
   }
 
   // The best extensions of each row, from its logits.
@@ -129,28 +163,33 @@ class Beam {
     const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
     const int64_t rows = static_cast<int64_t>(active.size()) * options_.beam;
     extensions_.resize(static_cast<size_t>(rows * candidates_));
-    const int32_t forced_id = forced(length);
-    const std::vector<uint8_t>& blocked = length < options_.min_length ? blocked_no_end_ : blocked_;
+    const std::vector<uint8_t>& blocked_now = length < options_.min_length ? blocked_no_end_ : blocked_;
     parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
       std::vector<Entry> entries(static_cast<size_t>(candidates_));
       for (int64_t r = begin; r < end; ++r) {
         Extension* out = extensions_.data() + r * candidates_;
         std::fill(out, out + candidates_, Extension{});
         const int64_t beam_row = r % options_.beam;
-        const Row& row = searches_[static_cast<size_t>(active[static_cast<size_t>(r / options_.beam)])]
-                             .rows[static_cast<size_t>(beam_row)];
+        const Search& search = searches_[static_cast<size_t>(active[static_cast<size_t>(r / options_.beam)])];
+        const Row& row = search.rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
         const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
         const double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
+        const int32_t forced_id = forced(search, length);
         int64_t found = 1;
         if (forced_id >= 0) {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
-        } else {
+        } else if (options_.no_repeat_ngram > 0) {
+          std::vector<uint8_t> blocked = blocked_now;
+          block_repeats(search, row, blocked);
           found = top_entries(x, blocked, candidates_, entries.data());
+        } else {
+          found = top_entries(x, blocked_now, candidates_, entries.data());
         }
         for (int64_t k = 0; k < found; ++k) {
           const Entry& entry = entries[static_cast<size_t>(k)];
-          const double log_prob = static_cast<double>(entry.logit) - logsumexp;
+          const bool free = forced_id >= 0 && options_.forced_free;
+          const double log_prob = free ? 0 : static_cast<double>(entry.logit) - logsumexp;
           out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row)};
         }
       }
@@ -170,7 +209,7 @@ class Beam {
     std::partial_sort(best.begin(), best.begin() + kept, best.end(), better);
 
     std::vector<Row> rows(static_cast<size_t>(beam));
-    const bool may_end = forced(length) < 0;
+    const bool may_end = !in_prefix(length);
     int64_t living = 0;
     search.step = {.source = source, .length = length};
     double least = 0;
@@ -209,8 +248,7 @@ class Beam {
     if (living == 0 && search.finished.empty()) return close(search, length);
     search.rows = std::move(rows);
     if (length + 1 >= search.limit) return close(search, length + 1);
-    const bool full = static_cast<int64_t>(search.finished.size()) >= beam;
-    search.done = living == 0 || (full && score(search.rows[0].sum, length + 1) <= search.finished[0].score);
+    search.done = living == 0 || settled(search, search.rows[0].sum, length + 1);
   }
 
   // Living rows of which no extension was chosen. best: all extensions of the source.
@@ -281,7 +319,7 @@ class Beam {
 
   models::Decoder& decoder_;
   int64_t sources_;
-  int32_t end_id_;
+  int32_t begin_id_ = -1, end_id_;
   const BeamOptions& options_;
   int64_t vocabulary_;
   int64_t candidates_ = 0;  // a row

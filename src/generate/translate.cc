@@ -49,8 +49,9 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
 
   BeamOptions search = options.search;
   require(search.beam >= 1, kName, "a beam of 1 or more; found ", search.beam);
-  for (const int64_t id : {config.padding_id, config.begin_id})  // no text has these inside
-    if (id >= 0 && id < config.target_vocabulary && id != config.end_id)
+  // No text has these inside; but a model that others trained goes by the settings in its folder alone.
+  for (const int64_t id : {config.padding_id, config.begin_id})
+    if (model.origin() == nullptr && id >= 0 && id < config.target_vocabulary && id != config.end_id)
       search.suppressed.push_back(static_cast<int32_t>(id));
 
   const auto limit_of = [&](size_t source_length) {
