@@ -76,6 +76,9 @@ struct TranslatorOptions {
   KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
   // Texts that are translated before the first one is delivered. Few are soon done; many share batches.
   int64_t first_group = 16;
+  // Of models that know several languages: their tokens, as the vocabulary spells them ("fra_Latn", "fr_XX", "fr").
+  // Empty: what the folder says.
+  std::string source_language = {}, target_language = {};
   TextOptions text = {};
   std::function<void(int64_t done)> progress = {};  // texts translated so far, some of them not yet delivered
 };
@@ -83,8 +86,10 @@ struct TranslatorOptions {
 // An encoder-decoder that reads one language and writes another.
 class Translator {
  public:
-  // A folder that `heed train` or models::save() and Tokenizer::save() have written. Throws Error where it holds
-  // another kind of model, or tokenizers that do not fit.
+  // A folder that `heed train` or models::save() and Tokenizer::save() have written, or one of Hugging Face, whose
+  // generation_config.json then holds: tokens that may not or must occur, and, where options.search leaves them at
+  // their defaults, the length penalty and when a search stops. Throws Error where it holds another kind of model, or
+  // tokenizers that do not fit.
   [[nodiscard]] static Translator load(const std::filesystem::path& folder);
 
   // One text: its n_best translations, the best first. An empty text has one empty translation.
@@ -109,16 +114,30 @@ class Translator {
   // Who attends to whom while the model writes the target of `source`. Throws Error for an empty source.
   [[nodiscard]] inspect::Record record(std::string_view source, const RecordOptions& options = {}) const;
 
-  // The ids that the encoder reads: the text's tokens and the end id, as in training. An empty text has no ids.
+  // The ids that the encoder reads: the text's tokens and the end id, as in training, or what the tokenizer puts around
+  // a text. An empty text has no ids.
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TextOptions& options = {}) const;
+  // The search as this model needs it, whatever is asked.
+  [[nodiscard]] generate::BeamOptions search(const TranslatorOptions& options) const;
   [[nodiscard]] const models::Transformer& model() const { return *model_; }
   [[nodiscard]] const text::Tokenizer& source_tokenizer() const { return *source_; }
   [[nodiscard]] const text::Tokenizer& target_tokenizer() const { return *target_; }
 
  private:
+  // The special tokens around a source text.
+  struct Around {
+    text::Ids before, after;
+  };
+
   Translator() = default;
+  [[nodiscard]] Around around(const TranslatorOptions& options) const;
+  [[nodiscard]] text::Ids read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
+                               const char* function) const;
+
   std::shared_ptr<const models::Transformer> model_;
   std::shared_ptr<const text::Tokenizer> source_, target_;
+  Around around_;
+  std::optional<generate::BeamOptions> settings_;  // of the folder, if it is one of Hugging Face
 };
 
 struct Generation {

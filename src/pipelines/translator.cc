@@ -3,6 +3,7 @@
 #include <exception>
 
 #include "heed/error.h"
+#include "heed/io.h"
 #include "heed/pipelines.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
@@ -17,14 +18,17 @@ using pipelines::Ids;
 // tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one group.
 constexpr int64_t kLargestGroup = 2560;
 
-// What the encoder reads: the text and the end id, as in training. An empty text stays empty.
-Ids encode_source(const Translator& translator, std::string_view text, int64_t place, const TextOptions& options,
-                  const char* function) {
-  const text::Tokenizer& tokenizer = translator.source_tokenizer();
-  const int64_t longest = translator.model().config().max_length - 1;
-  Ids ids = pipelines::encode_text(tokenizer, text, place, longest, options, function);
-  if (!ids.empty()) ids.push_back(tokenizer.special().end);
-  return ids;
+// Whoever names a language names a token of its vocabulary; M2M100 writes "fr" as "__fr__".
+std::optional<int32_t> language_id(const text::Tokenizer& tokenizer, const std::string& language) {
+  if (const auto id = tokenizer.id_of(language)) return id;
+  return tokenizer.id_of("__" + language + "__");
+}
+
+int32_t known_language(const text::Tokenizer& tokenizer, const std::string& language) {
+  const std::optional<int32_t> id = language_id(tokenizer, language);
+  require(id.has_value(), "translate", "a language as the model's vocabulary spells it (fra_Latn, fr_XX or fr, say); found \"",
+          language, "\"");
+  return *id;
 }
 
 Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenizer& tokenizer) {
@@ -37,18 +41,84 @@ Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenize
 
 }  // namespace
 
-Translator Translator::load(const std::filesystem::path& folder) {
+Translator Translator::load(const std::filesystem::path& name) {
   constexpr const char* kName = "Translator::load";
+  const std::filesystem::path folder = io::find_model_folder(name.string());
   Translator result;
   result.model_ = pipelines::load_model<models::Transformer>(folder, kName, models::Architecture::encoder_decoder);
   const models::Config& config = result.model_->config();
   result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary);
   result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, config.target_vocabulary);
+  if (result.model_->origin() == nullptr) {
+    result.around_.after = {result.source_->special().end};
+    return result;
+  }
+  result.settings_ = generate::search_settings(folder);
+  const text::Tokens one = result.source_->tokens("a");  // what stands before and behind it stands around every text
+  bool behind = false;
+  for (size_t i = 0; i < one.ids.size(); ++i) {
+    if (one.special[i] == 0) {
+      behind = true;
+    } else {
+      (behind ? result.around_.after : result.around_.before).push_back(one.ids[i]);
+    }
+  }
   return result;
 }
 
+Translator::Around Translator::around(const TranslatorOptions& options) const {
+  Around result = around_;
+  if (!options.source_language.empty()) {
+    const int32_t language = known_language(*source_, options.source_language);
+    // mBART's first models name the language behind the end, the others in front of the text.
+    if (result.before.empty() && result.after.size() == 2) {
+      result.after[1] = language;
+    } else {
+      result.before = {language};
+    }
+  }
+  // Marian's models of several target languages are told by a token of the source.
+  if (!options.target_language.empty() && !language_id(*target_, options.target_language)) {
+    if (const auto id = source_->id_of(">>" + options.target_language + "<<")) {
+      result.before.insert(result.before.begin(), *id);
+    }
+  }
+  return result;
+}
+
+Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
+                     const char* function) const {
+  const auto added = static_cast<int64_t>(around.before.size() + around.after.size());
+  Ids ids = pipelines::encode_text(*source_, text, place, model_->config().max_length - added, options, function);
+  if (ids.empty()) return ids;
+  ids.insert(ids.begin(), around.before.begin(), around.before.end());
+  ids.insert(ids.end(), around.after.begin(), around.after.end());
+  return ids;
+}
+
+generate::BeamOptions Translator::search(const TranslatorOptions& options) const {
+  generate::BeamOptions search = options.search;
+  if (settings_) {
+    const generate::BeamOptions& own = *settings_;
+    if (search.prefix.empty()) search.prefix = own.prefix;
+    search.last_id = own.last_id;
+    search.forced_free = own.forced_free;
+    search.suppressed.insert(search.suppressed.end(), own.suppressed.begin(), own.suppressed.end());
+    if (search.no_repeat_ngram == 0) search.no_repeat_ngram = own.no_repeat_ngram;
+    search.min_length = std::max(search.min_length, own.min_length);
+    if (search.length_penalty == 1.0) search.length_penalty = own.length_penalty;
+    if (search.stop_when == generate::StopWhen::best && own.beam > 1) search.stop_when = own.stop_when;
+    if (search.stop_when == generate::StopWhen::best) search.stop_when = generate::StopWhen::worst;
+    if (search.beam == 1) search.stop_when = generate::StopWhen::full;
+  }
+  if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
+    search.prefix = {known_language(*target_, options.target_language)};
+  }
+  return search;
+}
+
 std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions& options) const {
-  return encode_source(*this, text, 0, options, "Translator::encode");
+  return read(text, 0, options, around_, "Translator::encode");
 }
 
 int64_t Translator::largest_group(const TranslatorOptions& options) {
@@ -58,8 +128,9 @@ int64_t Translator::largest_group(const TranslatorOptions& options) {
 int64_t Translator::translate(std::span<const std::string> texts, const TranslatorOptions& options,
                               const std::function<void(int64_t, std::vector<Translation>)>& deliver) const {
   const auto count = static_cast<int64_t>(texts.size());
+  const Around around = this->around(options);
   const generate::TranslateOptions search{
-      .search = options.search, .batch_tokens = options.batch_tokens, .cache = options.cache};
+      .search = this->search(options), .batch_tokens = options.batch_tokens, .cache = options.cache};
   require(options.first_group >= 1, "translate", "a first group of 1 text or more; found ", options.first_group);
   const int64_t largest = std::max(options.first_group, largest_group(options));
   int64_t group = options.first_group;
@@ -68,7 +139,7 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
     std::exception_ptr bad_text;  // what stands before it is translated first
     try {
       for (int64_t i = begin; i < std::min(count, begin + group); ++i)
-        sources.push_back(encode_source(*this, texts[static_cast<size_t>(i)], i, options.text, "translate"));
+        sources.push_back(read(texts[static_cast<size_t>(i)], i, options.text, around, "translate"));
     } catch (const Error&) {
       bad_text = std::current_exception();
     }
@@ -104,29 +175,28 @@ std::vector<Translation> Translator::translate(std::string_view text, const Tran
 inspect::Record Translator::record(std::string_view source, const RecordOptions& options) const {
   constexpr const char* kName = "Translator::record";
   const models::Config& config = model_->config();
-  const Ids read = encode_source(*this, source, 0, options.text, kName);
-  require(!read.empty(), kName, "a text of at least one token; found an empty one");
+  const Ids heard = read(source, 0, options.text, around_, kName);
+  require(!heard.empty(), kName, "a text of at least one token; found an empty one");
   Ids said;
   if (options.target) {
     TextOptions target = options.text;
     target.name = [&](int64_t) { return options.text.name ? options.text.name(1) : std::string("the target"); };
     said = pipelines::encode_text(*target_, *options.target, 1, config.max_length - 1, target, kName);
   } else {
-    said = generate::translate(*model_, std::span(&read, 1), {.search = options.search}).at(0).at(0).ids;
+    said = generate::translate(*model_, std::span(&heard, 1), {.search = search({.search = options.search})}).at(0).at(0).ids;
   }
   inspect::Record record;
   record.source = source;
   record.output = options.target ? *options.target : target_->decode(said);
-  const text::SpecialIds special = target_->special();
-  Ids seen = {special.begin};
+  Ids seen = {static_cast<int32_t>(config.begin_id)};
   seen.insert(seen.end(), said.begin(), said.end());
-  said.push_back(special.end);
-  record.source_tokens = pipelines::pieces_of(*source_, read);
+  said.push_back(static_cast<int32_t>(config.end_id));
+  record.source_tokens = pipelines::pieces_of(*source_, heard);
   record.target_tokens = pipelines::pieces_of(*target_, seen);
   record.output_tokens = pipelines::pieces_of(*target_, said);
-  pipelines::announce_size(config, static_cast<int64_t>(read.size()), static_cast<int64_t>(seen.size()), options);
+  pipelines::announce_size(config, static_cast<int64_t>(heard.size()), static_cast<int64_t>(seen.size()), options);
   pipelines::observe(record, [&] {
-    (void)model_->forward(pipelines::as_row(read), pipelines::length_of(read), pipelines::as_row(seen));
+    (void)model_->forward(pipelines::as_row(heard), pipelines::length_of(heard), pipelines::as_row(seen));
   });
   return record;
 }
