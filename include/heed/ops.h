@@ -12,8 +12,10 @@
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "heed/export.h"
@@ -96,6 +98,32 @@ struct LinearResult {
 };
 // x (..., In), weight (Out, In), bias (Out) or undefined -> activation(x weight^T + bias).
 [[nodiscard]] LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
+                                  const LinearOptions& options = {});
+
+// A linear layer's weight in the order in which products read it: packed once for all of them. Immutable, shared by
+// threads.
+class PackedWeight {
+ public:
+  explicit PackedWeight(const Tensor& weight, WeightFormat format = WeightFormat::f32);  // (Out, In) f32
+  PackedWeight(const Tensor& numbers, const Tensor& scales);  // int8: (Out, In) i8, each row times its scale (Out)
+  ~PackedWeight();
+  PackedWeight(const PackedWeight&) = delete;
+  PackedWeight& operator=(const PackedWeight&) = delete;
+
+  [[nodiscard]] Tensor unpack() const;                           // (Out, In) f32; of int8 the rounded numbers
+  [[nodiscard]] std::pair<Tensor, Tensor> int8_numbers() const;  // and scales, of a weight in int8
+  [[nodiscard]] const Shape& shape() const { return shape_; }
+  [[nodiscard]] WeightFormat format() const;
+  [[nodiscard]] int64_t nbytes() const;
+
+ private:
+  friend LinearResult linear(const Tensor&, const PackedWeight&, const Tensor&, const LinearOptions&);
+  struct Contents;
+  Shape shape_;
+  std::unique_ptr<const Contents> contents_;
+};
+// The same with a packed weight: in f32 the same bits.
+[[nodiscard]] LinearResult linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias,
                                   const LinearOptions& options = {});
 
 struct LinearBackwardOptions {

@@ -1,4 +1,4 @@
-// Matrix products of tensors, and the linear layer with its gradient.
+// Matrix products of tensors, and the gradient of the linear layer.
 #include <algorithm>
 
 #include "base/threads.h"
@@ -146,36 +146,6 @@ Tensor matmul(const Tensor& a, const Tensor& b, const MatmulOptions& options) {
   Tensor out = Tensor::empty(shape);
   matmul_into(out, a, b, options);
   return out;
-}
-
-LinearResult linear(const Tensor& x_tensor, const Tensor& weight, const Tensor& bias, const LinearOptions& options) {
-  const Tensor x = dense(x_tensor, "linear", "x");
-  require_f32(weight, "linear", "weight");
-  require(weight.rank() == 2, "linear", "weight of shape (Out, In); found ", weight.shape());
-  const auto [rows, columns] = rows_of(x, "linear", "x");
-  require(columns == weight.size(1), "linear", "x with a last axis of ", weight.size(1), "; found ", x.shape());
-  Tensor bias_dense;
-  if (bias.defined()) {
-    bias_dense = dense(bias, "linear", "bias");
-    require_shape(bias_dense, {weight.size(0)}, "linear", "bias");
-  }
-  Shape shape = x.shape();
-  shape[shape.rank() - 1] = weight.size(0);
-  LinearResult result{Tensor::empty(shape), {}};
-  const bool keep = options.save && options.activation != Activation::none && options.activation != Activation::relu;
-  if (keep) result.saved = Tensor::empty(shape);
-  kernels::Gemm g;
-  g.m = rows, g.n = weight.size(0), g.k = columns;
-  g.a = x.data<float>(), g.a_row = columns;
-  g.b = weight.data<float>(), g.b_row = weight.stride(1), g.b_column = weight.stride(0);
-  g.c = result.output.data<float>(), g.c_row = g.n;
-  g.bias = bias_dense.defined() ? bias_dense.data<float>() : nullptr;
-  g.activation = options.activation;
-  g.saved = keep ? result.saved.data<float>() : nullptr;
-  g.bf16 = current_precision == Precision::bf16;
-  kernels::gemm(g);
-  if (options.save && options.activation == Activation::relu) result.saved = result.output;
-  return result;
 }
 
 Tensor linear_backward(const Tensor& d_output, const Tensor& x_tensor, const Tensor& weight,

@@ -62,6 +62,21 @@ struct EmulatedTiles {
       std::memcpy(registers()->tile[kC][m], c, 64);
     }
   }
+  // tdpbssd.
+  template <int kC, int kA, int kB>
+  static void dot_int8() {
+    for (size_t m = 0; m < 16; ++m) {
+      int32_t c[16];
+      std::memcpy(c, registers()->tile[kC][m], 64);
+      for (size_t n = 0; n < 16; ++n) {
+        for (size_t k = 0; k < 64; ++k) {
+          c[n] += static_cast<int8_t>(registers()->tile[kA][m][k]) *
+                  static_cast<int8_t>(registers()->tile[kB][k / 4][4 * n + k % 4]);
+        }
+      }
+      std::memcpy(registers()->tile[kC][m], c, 64);
+    }
+  }
 };
 
 }  // namespace heed::testing

@@ -7,9 +7,32 @@
 
 #include <cstdint>
 
+#include "base/memory.h"
 #include "heed/ops_options.h"
+#include "kernels/gemm/int8.h"
 
 namespace heed::kernels {
+
+// A B that many products share, packed once in the order in which the tile of one instruction set reads it: blocks of
+// `depth` steps of k, in each the panels of at most `panel` vectors of columns.
+class PackedB {
+ public:
+  // b[p * b_row + j * b_column], k x n, for the instruction set that is in use.
+  PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n);
+  void unpack(float* b, int64_t b_row, int64_t b_column) const;
+
+  struct Layout {
+    int64_t k = 0, n = 0, lanes = 0, panel = 0, depth = 0;
+    friend bool operator==(const Layout&, const Layout&) = default;
+  };
+  [[nodiscard]] const Layout& layout() const { return layout_; }
+  [[nodiscard]] const float* data() const { return data_.data(); }
+  [[nodiscard]] int64_t nbytes() const { return data_.size() * static_cast<int64_t>(sizeof(float)); }
+
+ private:
+  Layout layout_;
+  Buffer<float> data_;
+};
 
 struct Gemm {
   int64_t m = 0, n = 0, k = 0;
@@ -17,6 +40,9 @@ struct Gemm {
   int64_t a_row = 0, a_column = 1;
   const float* b = nullptr;  // b[p * b_row + j * b_column]
   int64_t b_row = 0, b_column = 1;
+  const PackedB* packed = nullptr;  // in place of b
+  // Likewise in place of b: the rows of A (a_column = 1) are rounded to int8 as well. Not with accumulate.
+  const PackedInt8* int8 = nullptr;
   float* c = nullptr;  // c[i * c_row + j]; no overlap with a or b
   int64_t c_row = 0;
   bool accumulate = false;      // the chain starts from c instead of 0

@@ -198,15 +198,17 @@ HWY_NOINLINE void rows_by_transposed(const Gemm& g, int64_t j0) {
 }
 #endif
 
-// Up to two tiles of rows. Each panel of B is packed in cache and used at once; threads share the panels.
+// Up to two tiles of rows. Each panel of B is packed in cache and used at once, where `packed` does not hold all of
+// them; threads share the panels.
 template <class Step>
-void product_by_packed_panels(const Gemm& g, bool transposed) {
+void product_by_packed_panels(const Gemm& g, bool transposed, const float* packed) {
   const Panels panels(g.n, Step::kVectors);
   const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
   const int64_t grain = std::max<int64_t>(1, kGrainNumbers / (Step::kVectors * kLanes * std::max<int64_t>(1, g.k)));
   parallel_for(panels.count, grain, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Step::Scope scope;
-    const Buffer<float> scratch(2 * Step::kRows * kDepthStride + kBlockDepth * Step::kVectors * kLanes);
+    const Buffer<float> scratch(2 * Step::kRows * kDepthStride +
+                                (packed == nullptr ? kBlockDepth * Step::kVectors * kLanes : 0));
     float* const a = scratch.data();
     float* const b = a + 2 * Step::kRows * kDepthStride;  // enough for either layout of A
     for (int64_t p0 = 0; p0 == 0 || p0 < steps; p0 += most) {
@@ -215,8 +217,9 @@ void product_by_packed_panels(const Gemm& g, bool transposed) {
       Step::pack_a(g, 0, g.m, p0, depth, transposed, a);
       for (int64_t panel = begin; panel < end; ++panel) {
         const int64_t first = panels.first(panel), vectors = panels.first(panel + 1) - first;
-        Step::pack_b(g, p0, depth, first * kLanes, vectors, b);
-        multiply_block<Step>(transposed, g, slice, {0, g.m, a, panels, panel, panel + 1, b}, {});
+        const float* panel_of_b = packed == nullptr ? b : packed + (p0 * panels.vectors + depth * first) * kLanes;
+        if (packed == nullptr) Step::pack_b(g, p0, depth, first * kLanes, vectors, b);
+        multiply_block<Step>(transposed, g, slice, {0, g.m, a, panels, panel, panel + 1, panel_of_b}, {});
       }
     }
   });
@@ -244,27 +247,34 @@ void decode_product(const Gemm& g, bool transposed) {
     if (g.saved != nullptr) rest.saved += done;
   }
 #endif
-  if (rest.n > 0) product_by_packed_panels<Step>(rest, transposed);
+  if (rest.n > 0) product_by_packed_panels<Step>(rest, transposed, nullptr);
 }
 
-// All of B is packed once; threads share the rows (and, where there are few, the columns).
+// All of B, packed. Threads share the panels.
 template <class Step>
-void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
+void pack_all(const Gemm& g, float* packed) {
   const Panels panels(g.n, Step::kVectors);
   const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
   const int64_t blocks = std::max<int64_t>(1, (steps + most - 1) / most);
   const int64_t width = panels.vectors * kLanes;
-  const Buffer<float> packed(std::max<int64_t>(1, steps * width));
   parallel_for(panels.count * blocks, std::max<int64_t>(1, kPackedGrain / (most * Step::kVectors * kLanes + 1)),
                [&](int64_t begin, int64_t end) {
                  for (int64_t item = begin; item < end; ++item) {
                    const int64_t block = item / panels.count, panel = item % panels.count;
                    const int64_t p0 = block * most, depth = std::min(most, steps - p0);
                    const int64_t from = panels.first(panel), vectors = panels.first(panel + 1) - from;
-                   Step::pack_b(g, p0, depth, from * kLanes, vectors,
-                                packed.data() + p0 * width + depth * from * kLanes);
+                   Step::pack_b(g, p0, depth, from * kLanes, vectors, packed + p0 * width + depth * from * kLanes);
                  }
                });
+}
+
+// All of B is packed; threads share the rows (and, where there are few, the columns).
+template <class Step>
+void rows_by_packed(const Gemm& g, bool transposed, bool first, bool last, const float* packed) {
+  const Panels panels(g.n, Step::kVectors);
+  const int64_t steps = steps_of<Step>(g.k), most = even_depth<Step>(steps);
+  const int64_t blocks = std::max<int64_t>(1, (steps + most - 1) / most);
+  const int64_t width = panels.vectors * kLanes;
   static_assert(kBlockRows % Step::kRows == 0);
   const int64_t tiles = (g.m + Step::kRows - 1) / Step::kRows;
   const int threads = num_threads();
@@ -290,7 +300,7 @@ void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
           const int64_t k_next = next_rows ? 0 : (p0 + most) * Step::kCount;
           const PackPrefetch prefetch(g, transposed, i_next, std::clamp<int64_t>(i_end - i_next, 0, kBlockRows), k_next,
                                       std::min(most * Step::kCount, g.k - k_next));
-          const float* const b = packed.data() + p0 * width + depth * panels.first(panel_begin) * kLanes;
+          const float* const b = packed + p0 * width + depth * panels.first(panel_begin) * kLanes;
           multiply_block<Step>(transposed, g, slice, {i, rows, scratch.data(), panels, panel_begin, panel_end, b},
                                prefetch);
         }
@@ -298,6 +308,28 @@ void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
       begin = stop;
     }
   });
+}
+
+// All of B is packed for this one product.
+template <class Step>
+void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
+  const Buffer<float> packed(std::max<int64_t>(1, steps_of<Step>(g.k) * Panels(g.n, Step::kVectors).vectors * kLanes));
+  pack_all<Step>(g, packed.data());
+  rows_by_packed<Step>(g, transposed, first, last, packed.data());
+}
+
+// The order in which PackedB holds a B for this instruction set.
+inline PackedB::Layout packed_layout(int64_t k, int64_t n) {
+  return {.k = k, .n = n, .lanes = kLanes, .panel = F32Step::kVectors, .depth = even_depth<F32Step>(k)};
+}
+
+inline void run_packed_product(const Gemm& g) {
+  const bool transposed = g.a_column != 1 && g.a_row == 1;
+  if (g.m <= 2 * F32Step::kRows) {
+    product_by_packed_panels<F32Step>(g, transposed, g.packed->data());
+  } else {
+    rows_by_packed<F32Step>(g, transposed, true, true, g.packed->data());
+  }
 }
 
 template <class Step>

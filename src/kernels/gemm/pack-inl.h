@@ -17,6 +17,7 @@ namespace heed::HWY_NAMESPACE {
 namespace {
 
 using kernels::Gemm;
+using kernels::PackedB;
 
 // The register tile: kTileRows x (kTileVectors * kLanes) elements of C.
 #if HWY_TARGET == HWY_AVX3

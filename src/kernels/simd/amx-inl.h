@@ -52,6 +52,10 @@ struct AmxTiles {
   static HWY_INLINE void dot() {
     asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
   }
+  template <int kC, int kA, int kB>  // signed times signed numbers
+  static HWY_INLINE void dot_int8() {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  }
 };
 
 }  // namespace

@@ -1,0 +1,342 @@
+// C = A B with B in int8: rows of A are rounded likewise, sums are exact in 32-bit integers.
+//
+// c = float(sum) * (scale of the row * scale of the column), then bias and activation as in f32. The sums are exact in
+// every unit and the rest is one rounding an operation, so the bits are the same everywhere.
+#if defined(HEED_KERNELS_GEMM_INT8_INL_H_) == defined(HWY_TARGET_TOGGLE)
+#ifdef HEED_KERNELS_GEMM_INT8_INL_H_
+#undef HEED_KERNELS_GEMM_INT8_INL_H_
+#else
+#define HEED_KERNELS_GEMM_INT8_INL_H_
+#endif
+
+#include <algorithm>
+
+#include "kernels/gemm/loops-inl.h"
+#include "kernels/gemm/quantise-inl.h"
+#include "kernels/simd/amx-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+using kernels::Int8Unit;
+using kernels::PackedInt8;
+
+// A tile: rows x strips of 16 columns.
+struct Int8Tile {
+  int64_t steps;  // of four numbers of k
+  const uint8_t* a;
+  int64_t a_row;  // bytes
+  const int8_t* b;
+  int64_t strip;  // bytes
+  int32_t* sums;  // rows x (16 * strips)
+};
+
+// A unit of int8 products:
+//   kRows, kStrips       of the largest tile
+//   kFlip                what quantise_row exclusive-ors to A
+//   Scope                open while tiles are computed
+//   tile(rows, strips)   the function for that many
+using Int8TileFunction = void (*)(const Int8Tile&);
+
+struct PortableInt8 {
+  static constexpr int64_t kRows = 4, kStrips = 1;
+  static constexpr uint8_t kFlip = 0;
+  struct Scope {};
+
+  template <int kCount>
+  static void multiply(const Int8Tile& t) {
+    for (int64_t i = 0; i < kCount; ++i) {
+      int32_t* const sums = t.sums + i * 16;
+      std::fill_n(sums, 16, 0);
+      for (int64_t p = 0; p < t.steps; ++p) {
+        for (int64_t j = 0; j < 16; ++j) {
+          for (int64_t q = 0; q < 4; ++q) {
+            sums[j] += static_cast<int8_t>(t.a[i * t.a_row + 4 * p + q]) * t.b[p * 64 + 4 * j + q];
+          }
+        }
+      }
+    }
+  }
+  static Int8TileFunction tile(int64_t rows, int64_t /*strips*/) {
+    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>, multiply<4>};
+    return kTiles[rows - 1];
+  }
+};
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+// Four numbers as 16-bit ones: two products at a time have room in 32 bits.
+#if HWY_TARGET == HWY_AVX3
+struct WideInt8Lanes {
+  using V = __m512i;
+  static constexpr int kColumns = 8;
+  static HWY_INLINE V zero() { return _mm512_setzero_si512(); }
+  static HWY_INLINE V widen(const int8_t* b) {
+    return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
+  }
+  static HWY_INLINE V broadcast(int64_t four) { return _mm512_set1_epi64(four); }
+  static HWY_INLINE V add_products(V sum, V a, V b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
+  static HWY_INLINE void store(V v, int32_t* to) { _mm512_storeu_si512(to, v); }
+};
+#else
+struct WideInt8Lanes {
+  using V = __m256i;
+  static constexpr int kColumns = 4;
+  static HWY_INLINE V zero() { return _mm256_setzero_si256(); }
+  static HWY_INLINE V widen(const int8_t* b) {
+    return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b)));
+  }
+  static HWY_INLINE V broadcast(int64_t four) { return _mm256_set1_epi64x(four); }
+  static HWY_INLINE V add_products(V sum, V a, V b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
+  static HWY_INLINE void store(V v, int32_t* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v); }
+};
+#endif
+
+struct WideInt8 {
+  using Lanes = WideInt8Lanes;
+  static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 3, kStrips = 1;
+  static constexpr uint8_t kFlip = 0;
+  struct Scope {};
+
+  template <int kCount>
+  static HWY_NOINLINE void multiply(const Int8Tile& t) {
+    constexpr int kVectors = 16 / Lanes::kColumns;
+    Lanes::V sum[kCount][kVectors];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) sum[i][v] = Lanes::zero();
+    }
+    for (int64_t p = 0; p < t.steps; ++p) {
+      int64_t four[kCount];
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i) {
+        int32_t bytes;
+        std::memcpy(&bytes, t.a + i * t.a_row + 4 * p, sizeof bytes);
+        four[i] = _mm_cvtsi128_si64(_mm_cvtepi8_epi16(_mm_cvtsi32_si128(bytes)));
+      }
+#pragma GCC unroll 4
+      for (int v = 0; v < kVectors; ++v) {
+        const Lanes::V b = Lanes::widen(t.b + p * 64 + v * 4 * Lanes::kColumns);
+#pragma GCC unroll 8
+        for (int i = 0; i < kCount; ++i) sum[i][v] = Lanes::add_products(sum[i][v], Lanes::broadcast(four[i]), b);
+      }
+    }
+    HWY_ALIGN int32_t halves[2 * Lanes::kColumns];
+    for (int i = 0; i < kCount; ++i) {
+      for (int v = 0; v < kVectors; ++v) {
+        Lanes::store(sum[i][v], halves);
+        for (int j = 0; j < Lanes::kColumns; ++j) {
+          t.sums[i * 16 + v * Lanes::kColumns + j] = halves[2 * j] + halves[2 * j + 1];
+        }
+      }
+    }
+  }
+  static Int8TileFunction tile(int64_t rows, int64_t /*strips*/) {
+#if HWY_TARGET == HWY_AVX3
+    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>, multiply<4>,
+                                           multiply<5>, multiply<6>, multiply<7>, multiply<8>};
+#else
+    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>};
+#endif
+    return kTiles[rows - 1];
+  }
+};
+#endif
+
+#if HWY_TARGET == HWY_AVX3
+// vpdpbusd multiplies unsigned by signed numbers: A is 128 larger, and 128 times the column's sum is taken away.
+struct VnniInt8 {
+  static constexpr int64_t kRows = 8, kStrips = 3;
+  static constexpr uint8_t kFlip = 0x80;
+  struct Scope {};
+
+  static HWY_INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
+    asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
+    return sum;
+  }
+  template <int kCount, int kWide>
+  static HWY_NOINLINE void multiply(const Int8Tile& t) {
+    __m512i sum[kCount][kWide];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kWide; ++v) sum[i][v] = _mm512_setzero_si512();
+    }
+    const int8_t* b = t.b;
+    const uint8_t* a = t.a;
+    for (int64_t p = 0; p < t.steps; ++p, b += 64, a += 4) {
+      __m512i column[kWide];
+#pragma GCC unroll 4
+      for (int v = 0; v < kWide; ++v) column[v] = _mm512_loadu_si512(b + v * t.strip);
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i) {
+        int32_t bytes;
+        std::memcpy(&bytes, a + i * t.a_row, sizeof bytes);
+        const __m512i x = _mm512_set1_epi32(bytes);
+#pragma GCC unroll 4
+        for (int v = 0; v < kWide; ++v) sum[i][v] = dot(sum[i][v], x, column[v]);
+      }
+    }
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kWide; ++v) _mm512_storeu_si512(t.sums + (i * kWide + v) * 16, sum[i][v]);
+    }
+  }
+  template <int kWide>
+  static Int8TileFunction wide(int64_t rows) {
+    constexpr Int8TileFunction kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>,
+                                           multiply<4, kWide>, multiply<5, kWide>, multiply<6, kWide>,
+                                           multiply<7, kWide>, multiply<8, kWide>};
+    return kTiles[rows - 1];
+  }
+  static Int8TileFunction tile(int64_t rows, int64_t strips) {
+    return strips == 1 ? wide<1>(rows) : strips == 2 ? wide<2>(rows) : wide<3>(rows);
+  }
+};
+
+// 32 rows and two strips in four tiles. Rows beyond A's are computed from whatever stands there, and not used.
+template <class Tiles>
+struct AmxInt8 {
+  static constexpr int64_t kRows = 32, kStrips = 2;
+  static constexpr uint8_t kFlip = 0;
+  using Scope = typename Tiles::Scope;
+
+  template <int kTall, int kWide>
+  static HWY_NOINLINE void multiply(const Int8Tile& t) {
+    Tiles::template clear<0>();
+    if constexpr (kWide > 1) Tiles::template clear<1>();
+    if constexpr (kTall > 1) Tiles::template clear<2>();
+    if constexpr (kTall > 1 && kWide > 1) Tiles::template clear<3>();
+    for (int64_t p = 0; p < t.steps; p += 16) {
+      Tiles::template load<4>(t.a + 4 * p, t.a_row);
+      Tiles::template load<6>(t.b + 64 * p, 64);
+      Tiles::template dot_int8<0, 4, 6>();
+      if constexpr (kWide > 1) {
+        Tiles::template load<7>(t.b + t.strip + 64 * p, 64);
+        Tiles::template dot_int8<1, 4, 7>();
+      }
+      if constexpr (kTall > 1) {
+        Tiles::template load<5>(t.a + 16 * t.a_row + 4 * p, t.a_row);
+        Tiles::template dot_int8<2, 5, 6>();
+      }
+      if constexpr (kTall > 1 && kWide > 1) Tiles::template dot_int8<3, 5, 7>();
+    }
+    constexpr int64_t kRow = 16 * kWide;
+    Tiles::template store<0>(t.sums, kRow * 4);
+    if constexpr (kWide > 1) Tiles::template store<1>(t.sums + 16, kRow * 4);
+    if constexpr (kTall > 1) Tiles::template store<2>(t.sums + 16 * kRow, kRow * 4);
+    if constexpr (kTall > 1 && kWide > 1) Tiles::template store<3>(t.sums + 16 * kRow + 16, kRow * 4);
+  }
+  static Int8TileFunction tile(int64_t rows, int64_t strips) {
+    if (strips > 1) return rows > 16 ? multiply<2, 2> : multiply<1, 2>;
+    return rows > 16 ? multiply<2, 1> : multiply<1, 1>;
+  }
+};
+#endif
+
+// Sums of a tile to C. row_scales: of the tile's rows.
+template <bool kFlipped, bool kRelu>
+HWY_NOINLINE void scale_int8_tile(const Gemm& g, const float* bias, int64_t i0, int64_t rows, int64_t strip0,
+                                  int64_t strips, const int32_t* sums, const float* row_scales) {
+  const I d;
+  const PackedInt8& b = *g.int8;
+  for (int64_t v = 0; v < strips; ++v) {
+    const int64_t j0 = (strip0 + v) * 16, columns = std::min<int64_t>(16, g.n - j0);
+    for (int64_t j = 0; j < columns; j += kLanes) {
+      const int64_t lanes = std::min(kLanes, columns - j);
+      const FV scales = hn::LoadU(kF, b.scales() + j0 + j);
+      const FV added = bias != nullptr ? load_first(bias + j0 + j, lanes) : hn::Zero(kF);
+      const auto shift = hn::ShiftLeft<7>(hn::LoadU(d, b.sums() + j0 + j));
+      for (int64_t i = 0; i < rows; ++i) {
+        auto sum = hn::LoadU(d, sums + (i * strips + v) * 16 + j);
+        if constexpr (kFlipped) sum = hn::Sub(sum, shift);
+        FV value = hn::Mul(hn::ConvertTo(kF, sum), hn::Mul(hn::Set(kF, row_scales[i]), scales));
+        if (bias != nullptr) value = hn::Add(value, added);
+        if constexpr (kRelu) value = ReluFunction::value(kF, value);
+        float* const to = g.c + (i0 + i) * g.c_row + j0 + j;
+        if (lanes == kLanes) {
+          hn::StoreU(value, kF, to);
+        } else {
+          store_first(value, to, lanes);
+        }
+      }
+    }
+  }
+}
+
+// Sums to C, then bias and activation: at once, but where the values between the two are kept or the activation is
+// long.
+template <bool kFlipped>
+HWY_INLINE void finish_int8_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t strip0, int64_t strips,
+                                 const int32_t* sums, const float* row_scales) {
+  const bool relu = g.activation == Activation::relu;
+  if (g.saved == nullptr && relu) {
+    scale_int8_tile<kFlipped, true>(g, g.bias, i0, rows, strip0, strips, sums, row_scales);
+  } else if (g.saved == nullptr && g.activation == Activation::none) {
+    scale_int8_tile<kFlipped, false>(g, g.bias, i0, rows, strip0, strips, sums, row_scales);
+  } else {
+    scale_int8_tile<kFlipped, false>(g, nullptr, i0, rows, strip0, strips, sums, row_scales);
+    finish_tile(g, i0, rows, strip0 * 16, std::min(strips * 16, g.n - strip0 * 16));
+  }
+}
+
+template <class Unit>
+void int8_product(const Gemm& g) {
+  constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
+  static_assert(kInt8BlockRows % Unit::kRows == 0 || Unit::kRows == 3);
+  const PackedInt8& b = *g.int8;
+  const int64_t width = b.padded_k(), strips = b.strips();
+  const int64_t rows_in_tiles = (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows;
+  const Buffer<uint8_t> a(rows_in_tiles * width);
+  const Buffer<float> scales(g.m);
+  parallel_for(g.m, 1 + 32768 / width, [&](int64_t begin, int64_t end) {
+    for (int64_t i = begin; i < end; ++i) {
+      uint8_t* const row = a.data() + i * width;
+      scales[i] = quantise_row(g.a + i * g.a_row, g.k, Unit::kFlip, row);
+      std::memset(row + g.k, 0, static_cast<size_t>(width - g.k));  // B has zeros there
+    }
+  });
+  const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
+  const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
+  const int threads = num_threads();
+  const int64_t parts = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
+  const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts + 1;
+  parallel_for(blocks * parts, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
+    [[maybe_unused]] const typename Unit::Scope scope;
+    HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
+    for (int64_t task = begin; task < end; ++task) {
+      const int64_t i_begin = task / parts * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
+      const int64_t part = task % parts;
+      for (int64_t group = groups * part / parts; group < groups * (part + 1) / parts; ++group) {
+        const int64_t first = strips * group / groups, count = strips * (group + 1) / groups - first;
+        for (int64_t i = i_begin; i < i_end; i += Unit::kRows) {
+          const int64_t rows = std::min(Unit::kRows, i_end - i);
+          Unit::tile(rows, count)({width / 4, a.data() + i * width, width, b.strip(first), width * 16, sums});
+          finish_int8_tile<Unit::kFlip != 0>(g, i, rows, first, count, sums, scales.data() + i);
+        }
+      }
+    }
+  });
+}
+
+void run_int8_product(const Gemm& g, Int8Unit unit) {
+  switch (unit) {
+#if HWY_TARGET == HWY_AVX3
+    case Int8Unit::vnni: return int8_product<VnniInt8>(g);
+    case Int8Unit::amx: return int8_product<AmxInt8<AmxTiles>>(g);
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    case Int8Unit::avx512:
+    case Int8Unit::avx2: return int8_product<WideInt8>(g);
+#endif
+    default: return int8_product<PortableInt8>(g);
+  }
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#endif  // include guard

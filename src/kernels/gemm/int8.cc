@@ -1,0 +1,123 @@
+// The packed int8 operand, and which units this processor has.
+#include "kernels/gemm/int8.h"
+
+#include <algorithm>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/threads.h"
+#include "heed/cpu.h"
+#include "kernels/gemm/quantise.h"
+
+namespace heed::kernels {
+namespace {
+
+struct Int8Instructions {
+  bool vnni = false, amx = false;
+};
+
+// Intel's manual, volume 2, CPUID leaf 7. Whether the system keeps tiles for the process, active_isa() knows.
+Int8Instructions int8_instructions() {
+  Int8Instructions found;
+#if defined(__x86_64__)
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  if (__get_cpuid_count(7, 0, &a, &b, &c, &d) != 0) {
+    found.vnni = (c >> 11 & 1u) != 0;
+    found.amx = (d >> 25 & 1u) != 0;
+  }
+#endif
+  return found;
+}
+
+constexpr Int8Unit kInt8Units[] = {Int8Unit::portable, Int8Unit::avx2, Int8Unit::avx512, Int8Unit::vnni, Int8Unit::amx};
+
+bool can_use(Int8Unit unit) {
+  static const Int8Instructions machine = int8_instructions();
+  const Isa isa = active_isa();
+  switch (unit) {
+    case Int8Unit::portable: return isa == Isa::portable;
+    case Int8Unit::avx2: return isa == Isa::avx2;
+    case Int8Unit::avx512: return isa >= Isa::avx512;
+    case Int8Unit::vnni: return isa >= Isa::avx512 && machine.vnni;
+    case Int8Unit::amx: return isa == Isa::amx && machine.amx;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::vector<Int8Unit> int8_units() {
+  std::vector<Int8Unit> units;
+  for (const Int8Unit unit : kInt8Units) {
+    if (can_use(unit)) units.push_back(unit);
+  }
+  return units;
+}
+
+Int8Unit fastest_int8_unit() {
+  Int8Unit fastest = Int8Unit::portable;
+  for (const Int8Unit unit : kInt8Units) {
+    if (can_use(unit)) fastest = unit;
+  }
+  return fastest;
+}
+
+PackedInt8::PackedInt8(int64_t k, int64_t n)
+    : k_(k),
+      n_(n),
+      data_(strips() * kColumns * padded_k()),
+      scales_(static_cast<size_t>(strips() * kColumns), 0.0f),
+      sums_(static_cast<size_t>(strips() * kColumns), 0) {
+  std::memset(data_.data(), 0, static_cast<size_t>(data_.size()));
+}
+
+int64_t PackedInt8::place(int64_t p, int64_t j) const {
+  return j / kColumns * kColumns * padded_k() + p / 4 * 4 * kColumns + j % kColumns * 4 + p % 4;
+}
+
+void PackedInt8::put(int64_t column, const int8_t* numbers, float scale) {
+  int32_t sum = 0;
+  int8_t* const to = data_.data() + place(0, column);
+  for (int64_t p = 0; p < k_; ++p) sum += numbers[p];
+  int64_t p = 0;
+  for (; p + 4 <= k_; p += 4) std::memcpy(to + p * kColumns, numbers + p, 4);
+  for (; p < k_; ++p) data_[place(p, column)] = numbers[p];
+  scales_[static_cast<size_t>(column)] = scale;
+  sums_[static_cast<size_t>(column)] = sum;
+}
+
+PackedInt8::PackedInt8(const float* weight, int64_t k, int64_t n) : PackedInt8(k, n) {
+  parallel_for(n, 16, [&](int64_t begin, int64_t end) {
+    const Buffer<int8_t> row(k);
+    for (int64_t j = begin; j < end; ++j) {
+      const float scale = quantise(weight + j * k, k, row.data());
+      put(j, row.data(), scale);
+    }
+  });
+}
+
+PackedInt8::PackedInt8(const int8_t* numbers, const float* scales, int64_t k, int64_t n) : PackedInt8(k, n) {
+  for (int64_t j = 0; j < n; ++j) put(j, numbers + j * k, scales[j]);
+}
+
+void PackedInt8::numbers(int8_t* out) const {
+  for (int64_t j = 0; j < n_; ++j) {
+    for (int64_t p = 0; p < k_; ++p) out[j * k_ + p] = data_[place(p, j)];
+  }
+}
+
+void PackedInt8::unpack(float* weight) const {
+  for (int64_t j = 0; j < n_; ++j) {
+    const float scale = scales_[static_cast<size_t>(j)];
+    for (int64_t p = 0; p < k_; ++p) weight[j * k_ + p] = static_cast<float>(data_[place(p, j)]) * scale;
+  }
+}
+
+int64_t PackedInt8::nbytes() const {
+  return data_.size() + static_cast<int64_t>(scales_.size() * (sizeof(float) + sizeof(int32_t)));
+}
+
+}  // namespace heed::kernels

@@ -1,0 +1,54 @@
+// B of a product in whole numbers from -127 to 127, each column times a scale of its own.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "base/memory.h"
+
+namespace heed::kernels {
+
+// Packed once, in one order for all instruction sets: strips of 16 columns, in each four numbers of k side by side. k
+// is filled up to a multiple of 64 with zeros, so that a strip is a row of AMX tiles.
+class PackedInt8 {
+ public:
+  static constexpr int64_t kColumns = 16, kDepth = 64;
+  static constexpr int64_t kMostK = 65536;  // above it a sum of unsigned times signed numbers could leave 32 bits
+
+  // weight[j * k + p] of column j, rounded to the nearest multiple of its column's scale: largest magnitude / 127.
+  PackedInt8(const float* weight, int64_t k, int64_t n);
+  // numbers[j * k + p] times scales[j].
+  PackedInt8(const int8_t* numbers, const float* scales, int64_t k, int64_t n);
+
+  void numbers(int8_t* out) const;   // n x k
+  void unpack(float* weight) const;  // n x k
+
+  [[nodiscard]] int64_t k() const { return k_; }
+  [[nodiscard]] int64_t n() const { return n_; }
+  [[nodiscard]] int64_t padded_k() const { return (k_ + kDepth - 1) / kDepth * kDepth; }
+  [[nodiscard]] int64_t strips() const { return (n_ + kColumns - 1) / kColumns; }
+  [[nodiscard]] const int8_t* strip(int64_t i) const { return data_.data() + i * padded_k() * kColumns; }
+  [[nodiscard]] const float* scales() const { return scales_.data(); }  // strips * 16
+  [[nodiscard]] const int32_t* sums() const { return sums_.data(); }    // of each column's numbers
+  [[nodiscard]] int64_t nbytes() const;
+
+ private:
+  PackedInt8(int64_t k, int64_t n);
+  void put(int64_t column, const int8_t* numbers, float scale);
+  [[nodiscard]] int64_t place(int64_t p, int64_t j) const;
+
+  int64_t k_, n_;
+  Buffer<int8_t> data_;
+  std::vector<float> scales_;
+  std::vector<int32_t> sums_;
+};
+
+// What multiplies: the product's sums are exact in each, so its bits are the same.
+//   portable  one number at a time      avx2, avx512  pairs, widened to 16 bits (without the saturating instruction)
+//   vnni      four at a time            amx           tiles
+enum class Int8Unit { portable, avx2, avx512, vnni, amx };
+// Those that can be used with the instruction set in use, the fastest last; and that one.
+[[nodiscard]] std::vector<Int8Unit> int8_units();
+[[nodiscard]] Int8Unit fastest_int8_unit();
+
+}  // namespace heed::kernels

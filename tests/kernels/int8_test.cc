@@ -1,0 +1,186 @@
+// Products in int8 against whole numbers of 64 bits: every unit has the same bits.
+#include "kernels/gemm/gemm.h"
+
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "kernels/int8_test.cc"
+#include <hwy/foreach_target.h>
+#include <hwy/highway.h>
+
+#include "kernels/emulated_tiles.h"
+#include "kernels/gemm/int8-inl.h"
+
+HWY_BEFORE_NAMESPACE();
+namespace heed::HWY_NAMESPACE {
+namespace {
+
+void UnitProduct(const Gemm& g, kernels::Int8Unit unit) { run_int8_product(g, unit); }
+
+// In tiles of AMX, emulated; false where there are no vectors for the rest.
+bool TiledInt8([[maybe_unused]] const Gemm& g) {
+#if HWY_TARGET == HWY_AVX3
+  int8_product<AmxInt8<testing::EmulatedTiles>>(g);
+  return true;
+#else
+  return false;
+#endif
+}
+
+}  // namespace
+}  // namespace heed::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "kernels/gemm/quantise.h"
+#include "kernels/settings.h"
+
+namespace heed::kernels {
+namespace {
+
+HWY_EXPORT(UnitProduct);
+HWY_EXPORT(TiledInt8);
+
+using testing::random_floats;
+using testing::SettingsScope;
+
+struct Rounded {
+  std::vector<int64_t> numbers;
+  float scale = 0;
+
+  Rounded(const float* row, int64_t count) {
+    float largest = 0;
+    for (int64_t p = 0; p < count; ++p) largest = std::max(largest, std::fabs(row[p]));
+    const float factor = largest == 0 ? 0.0f : 127.0f / largest;
+    for (int64_t p = 0; p < count; ++p) numbers.push_back(static_cast<int64_t>(std::nearbyint(row[p] * factor)));
+    scale = largest / 127.0f;
+  }
+};
+
+struct Int8Case {
+  int64_t m, n, k;
+  std::vector<float> a, weight, bias;
+
+  Int8Case(int64_t rows, int64_t columns, int64_t depth)
+      : m(rows),
+        n(columns),
+        k(depth),
+        a(random_floats(static_cast<size_t>(m * k), 1)),
+        weight(random_floats(static_cast<size_t>(n * k), 2)),
+        bias(random_floats(static_cast<size_t>(n), 3)) {}
+
+  [[nodiscard]] std::vector<float> expected() const {
+    std::vector<Rounded> columns;
+    for (int64_t j = 0; j < n; ++j) columns.emplace_back(weight.data() + j * k, k);
+    std::vector<float> c;
+    for (int64_t i = 0; i < m; ++i) {
+      const Rounded row(a.data() + i * k, k);
+      for (int64_t j = 0; j < n; ++j) {
+        const Rounded& column = columns[static_cast<size_t>(j)];
+        int64_t sum = 0;
+        for (size_t p = 0; p < row.numbers.size(); ++p) sum += row.numbers[p] * column.numbers[p];
+        const float scale = row.scale * column.scale;
+        const float value = static_cast<float>(sum) * scale + bias[static_cast<size_t>(j)];
+        c.push_back(std::max(value, 0.0f));
+      }
+    }
+    return c;
+  }
+
+  template <class Product>
+  [[nodiscard]] std::vector<float> with(const PackedInt8& b, Product&& product) const {
+    std::vector<float> c(static_cast<size_t>(m * n), 99);
+    Gemm g;
+    g.m = m, g.n = n, g.k = k;
+    g.a = a.data(), g.a_row = k;
+    g.int8 = &b;
+    g.c = c.data(), g.c_row = n;
+    g.bias = bias.data();
+    g.activation = Activation::relu;
+    product(g);
+    return c;
+  }
+};
+
+TEST(Int8, EveryUnitHasTheSumsOfWholeNumbers) {
+  const SettingsScope scope;
+  for (const int64_t m : {1, 3, 8, 33, 70}) {
+    for (const int64_t n : {1, 16, 50, 100}) {
+      for (const int64_t k : {1, 64, 130}) {
+        const Int8Case c(m, n, k);
+        const PackedInt8 b(c.weight.data(), k, n);
+        const std::vector<float> expected = c.expected();
+        for (const Isa isa : available_isas()) {
+          set_isa(isa);
+          ASSERT_FALSE(int8_units().empty());
+          EXPECT_EQ(fastest_int8_unit(), int8_units().back());
+          for (const int threads : {1, 3}) {
+            set_num_threads(threads);
+            for (const Int8Unit unit : int8_units()) {
+              const auto found = c.with(b, [&](const Gemm& g) { HWY_DYNAMIC_DISPATCH(UnitProduct)(g, unit); });
+              EXPECT_EQ(found, expected) << to_string(isa) << ", unit " << static_cast<int>(unit) << ", " << m << " x "
+                                         << n << " x " << k;
+            }
+            EXPECT_EQ(c.with(b, [&](const Gemm& g) { gemm(g); }), expected);
+            bool tiled = false;
+            const auto in_tiles = c.with(b, [&](const Gemm& g) { tiled = HWY_DYNAMIC_DISPATCH(TiledInt8)(g); });
+            if (tiled) {
+              EXPECT_EQ(in_tiles, expected) << "tiles, " << m << " x " << n << " x " << k;
+            }
+          }
+        }
+      }
+    }
+  }
+}
+
+// The saturating instruction of AVX2 would give 32,767 for a pair of such products.
+TEST(Int8, LargestNumbersDoNotSaturate) {
+  testing::on_every_isa([] {
+    Int8Case c(4, 20, 512);
+    std::fill(c.a.begin(), c.a.end(), 1.0f);
+    std::fill(c.weight.begin(), c.weight.end(), 1.0f);
+    for (size_t i = 0; i < c.a.size(); i += 2) c.a[i] = -1;
+    for (size_t i = 0; i < c.weight.size(); i += 2) c.weight[i] = -1;
+    const PackedInt8 b(c.weight.data(), c.k, c.n);
+    EXPECT_EQ(c.with(b, [&](const Gemm& g) { gemm(g); }), c.expected());
+  });
+}
+
+TEST(Int8, RowsThatAreZeroOrNoNumbers) {
+  testing::on_every_isa([] {
+    std::vector<float> row(37, 0.0f);
+    std::vector<int8_t> numbers(row.size(), 7);
+    EXPECT_EQ(quantise(row.data(), 37, numbers.data()), 0.0f);
+    EXPECT_EQ(numbers, std::vector<int8_t>(row.size(), 0));
+    row[3] = 1e-42f;  // its inverse is infinite
+    EXPECT_TRUE(std::isfinite(quantise(row.data(), 37, numbers.data())));
+    for (const float bad : {std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+      row[35] = bad;
+      EXPECT_TRUE(std::isnan(quantise(row.data(), 37, numbers.data())));
+      EXPECT_EQ(numbers, std::vector<int8_t>(row.size(), 0));
+    }
+  });
+}
+
+TEST(Int8, NumbersAndScalesMakeTheSameWeight) {
+  const Int8Case c(5, 33, 70);
+  const PackedInt8 b(c.weight.data(), c.k, c.n);
+  std::vector<int8_t> numbers(c.weight.size());
+  b.numbers(numbers.data());
+  const PackedInt8 again(numbers.data(), b.scales(), c.k, c.n);
+  EXPECT_EQ(c.with(again, [&](const Gemm& g) { gemm(g); }), c.expected());
+  std::vector<float> unpacked(c.weight.size());
+  again.unpack(unpacked.data());
+  for (size_t i = 0; i < unpacked.size(); ++i) {
+    const float scale = b.scales()[i / static_cast<size_t>(c.k)];
+    EXPECT_LE(std::fabs(unpacked[i] - c.weight[i]), 0.501f * scale) << i;
+  }
+}
+
+}  // namespace
+}  // namespace heed::kernels
+#endif

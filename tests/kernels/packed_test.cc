@@ -1,0 +1,115 @@
+// Products with a packed B: one chain of fused multiply-adds an element, for any number of rows and instruction set.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+
+#include "kernels/gemm/gemm.h"
+#include "kernels/settings.h"
+
+namespace heed::kernels {
+namespace {
+
+using testing::random_floats;
+using testing::SettingsScope;
+
+struct Operands {
+  int64_t m, n, k;
+  std::vector<float> a, weight, bias;  // (m, k), (n, k), (n)
+
+  Operands(int64_t rows, int64_t columns, int64_t depth)
+      : m(rows),
+        n(columns),
+        k(depth),
+        a(random_floats(static_cast<size_t>(m * k), 1)),
+        weight(random_floats(static_cast<size_t>(n * k), 2)),
+        bias(random_floats(static_cast<size_t>(n), 3)) {}
+
+  [[nodiscard]] PackedB packed() const { return {weight.data(), 1, k, k, n}; }
+  [[nodiscard]] std::vector<float> product(const PackedB& b) const {
+    std::vector<float> c(static_cast<size_t>(m * n), 99);
+    Gemm g;
+    g.m = m, g.n = n, g.k = k;
+    g.a = a.data(), g.a_row = k;
+    g.packed = &b;
+    g.c = c.data(), g.c_row = n;
+    g.bias = bias.data();
+    gemm(g);
+    return c;
+  }
+  [[nodiscard]] std::vector<float> chains() const {
+    std::vector<float> c(static_cast<size_t>(m * n));
+    for (int64_t i = 0; i < m; ++i) {
+      for (int64_t j = 0; j < n; ++j) {
+        float sum = 0;
+        for (int64_t p = 0; p < k; ++p) {
+          sum = std::fma(a[static_cast<size_t>(i * k + p)], weight[static_cast<size_t>(j * k + p)], sum);
+        }
+        c[static_cast<size_t>(i * n + j)] = sum + bias[static_cast<size_t>(j)];
+      }
+    }
+    return c;
+  }
+};
+
+void expect_same_bits(const std::vector<float>& found, const std::vector<float>& expected, const std::string& where) {
+  for (size_t i = 0; i < expected.size(); ++i) {
+    ASSERT_EQ(std::memcmp(&found[i], &expected[i], sizeof(float)), 0)
+        << where << ", element " << i << ": " << found[i] << ", not " << expected[i];
+  }
+}
+
+TEST(PackedB, GivesTheChainsOfTheDefinition) {
+  const SettingsScope scope;
+  for (const int64_t m : {1, 2, 5, 8, 16, 17, 61, 200}) {
+    for (const int64_t n : {1, 16, 47, 65}) {
+      for (const int64_t k : {1, 30, 257}) {
+        const Operands o(m, n, k);
+        const std::vector<float> expected = o.chains();
+        for (const Isa isa : available_isas()) {
+          set_isa(isa);
+          const PackedB b = o.packed();
+          for (const int threads : {1, 3}) {
+            set_num_threads(threads);
+            expect_same_bits(o.product(b), expected,
+                             std::string(to_string(isa)) + " " + std::to_string(m) + " x " + std::to_string(n) + " x " +
+                                 std::to_string(k));
+          }
+        }
+      }
+    }
+  }
+}
+
+TEST(PackedB, DeepAndWideWeights) {
+  const Operands o(19, 300, 2100);
+  expect_same_bits(o.product(o.packed()), o.chains(), "19 x 300 x 2100");
+}
+
+TEST(PackedB, UnpacksWhatWasPacked) {
+  testing::on_every_isa([] {
+    for (const int64_t n : {1, 48, 51, 130}) {
+      const Operands o(1, n, 600);
+      std::vector<float> weight(o.weight.size());
+      o.packed().unpack(weight.data(), 1, o.k);
+      EXPECT_EQ(weight, o.weight) << n;
+    }
+  });
+}
+
+TEST(PackedB, WorksAfterAChangeOfTheInstructionSet) {
+  const SettingsScope scope;
+  const Operands o(20, 70, 300);
+  const std::vector<float> expected = o.chains();
+  for (const Isa packed_for : available_isas()) {
+    set_isa(packed_for);
+    const PackedB b = o.packed();
+    for (const Isa used_with : available_isas()) {
+      set_isa(used_with);
+      expect_same_bits(o.product(b), expected, std::string(to_string(packed_for)) + ", then others");
+    }
+  }
+}
+
+}  // namespace
+}  // namespace heed::kernels
