@@ -42,14 +42,26 @@ class Value {
   // this leaf. Always undefined for a value that is no leaf: its gradient is dropped as soon as it has been used.
   [[nodiscard]] const Tensor& grad() const;
   [[nodiscard]] bool requires_grad() const { return step_ != nullptr; }
-  [[nodiscard]] const Shape& shape() const { return data().shape(); }
-  [[nodiscard]] int64_t size(int axis) const { return data().size(axis); }
+  [[nodiscard]] bool same_leaf(const Value& other) const { return step_ != nullptr && step_ == other.step_; }
+  [[nodiscard]] const Shape& shape() const;
+  [[nodiscard]] int64_t size(int axis) const;
   [[nodiscard]] float item() const;  // of a one-element value
 
   // These three are for leaves that require a gradient. All copies of a leaf are the same leaf, and see the change.
   void set_data(const Tensor& data) const;  // exchanges the contents; same shape
   void zero_grad() const;                   // keeps the memory
   void set_grad(Tensor grad) const;         // contiguous; the next backward() adds into it; undefined: no gradient
+
+  // A leaf's weight in the order in which products read it, in place of its rows: for inference. linear() uses it;
+  // `rows` keeps the rows beside it, for a table that is also looked up in. data() brings the rows back and drops the
+  // packed weight, so that nobody changes one of two copies; set_data() drops it too.
+  struct PackOptions {
+    WeightFormat format = WeightFormat::f32;
+    bool rows = false;
+  };
+  void pack(const PackOptions& options) const;
+  void set_packed(std::shared_ptr<const ops::PackedWeight> packed) const;  // the same with a weight that is packed
+  [[nodiscard]] std::shared_ptr<const ops::PackedWeight> packed() const;   // null: it is not
 
   // Adds seed * d this / d leaf to the grad() of every leaf that requires one. This value must have one element. The
   // graph is freed on the way: what a function kept for its gradient is released as soon as it has been used.

@@ -209,7 +209,13 @@ class Bert : public Model {
 // dtypes of every tensor (f32; f16 and bf16 are converted to f32) against the configuration, that no weight is NaN or
 // infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
-[[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder);
+struct LoadOptions {
+  // For inference alone: the weights of linear layers are kept packed, which saves time, in place of their rows. A
+  // model that is trained or changed works as well; what is changed is unpacked first.
+  bool packed = false;
+  WeightFormat weights = WeightFormat::f32;  // of packed weights
+};
+[[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder, const LoadOptions& options = {});
 void load_weights(Model& model, const std::filesystem::path& safetensors);
 
 // Another tool's tensor names: where each of our parameters is found in a file.

@@ -33,6 +33,9 @@ class Module {
   [[nodiscard]] std::vector<Value> parameters() const;
   [[nodiscard]] int64_t parameter_count() const;
 
+  // Packs the weights of all linear layers below this module for inference (Value::pack).
+  virtual void pack(WeightFormat format) const;
+
   // This module's path below the root ("" for the root itself), known once the root is built.
   [[nodiscard]] const std::string& path() const { return path_; }
 
@@ -57,6 +60,20 @@ class Initializer {
   [[nodiscard]] Tensor uniform(const Shape& shape, float bound);           // in [-bound, bound)
   [[nodiscard]] Tensor xavier_uniform(int64_t out_size, int64_t in_size);  // Glorot and Bengio 2010; (Out, In)
 
+  // While it is alive, nothing is drawn in this thread: for a model whose weights are about to be loaded. They hold
+  // arbitrary numbers until then.
+  class Skipped {
+   public:
+    Skipped();
+    ~Skipped();
+    Skipped(const Skipped&) = delete;
+    Skipped& operator=(const Skipped&) = delete;
+    [[nodiscard]] static bool active();
+
+   private:
+    bool before_;
+  };
+
  private:
   uint64_t seed_;
   uint64_t count_ = 0;
@@ -67,6 +84,7 @@ class Linear : public Module {
  public:
   Linear(int64_t in_size, int64_t out_size, bool with_bias, Initializer& init);
   [[nodiscard]] Value operator()(const Value& x, Activation activation = Activation::none) const;
+  void pack(WeightFormat format) const override;
   Value weight;  // (Out, In)
   Value bias;    // (Out) or undefined
 };

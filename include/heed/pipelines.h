@@ -88,9 +88,9 @@ class Translator {
  public:
   // A folder that `heed train` or models::save() and Tokenizer::save() have written, or one of Hugging Face, whose
   // generation_config.json then holds: tokens that may not or must occur, and, where options.search leaves them at
-  // their defaults, the length penalty and when a search stops. Throws Error where it holds another kind of model, or
-  // tokenizers that do not fit.
-  [[nodiscard]] static Translator load(const std::filesystem::path& folder);
+  // their defaults, the length penalty and when a search stops. Its weights are packed in that format. Throws Error
+  // where it holds another kind of model, or tokenizers that do not fit.
+  [[nodiscard]] static Translator load(const std::filesystem::path& folder, WeightFormat weights = WeightFormat::f32);
 
   // One text: its n_best translations, the best first. An empty text has one empty translation.
   [[nodiscard]] std::vector<Translation> translate(std::string_view text, const TranslatorOptions& options = {}) const;
@@ -164,7 +164,8 @@ struct GeneratorOptions {
 // The same seed gives the same text.
 class Generator {
  public:
-  [[nodiscard]] static Generator load(const std::filesystem::path& folder);  // errors as of Translator
+  [[nodiscard]] static Generator load(const std::filesystem::path& folder,
+                                      WeightFormat weights = WeightFormat::f32);  // errors as of Translator
 
   // An empty prompt starts a text as the training's texts start. Prompts longer than the model's window keep their end.
   [[nodiscard]] Generation generate(std::string_view prompt, const GeneratorOptions& options = {}) const;
@@ -197,7 +198,8 @@ struct Encoding {
 //   const heed::Tensor vectors = encoder.embed(texts);  // (number of texts, E)
 class Encoder {
  public:
-  [[nodiscard]] static Encoder load(const std::filesystem::path& folder);  // errors as of Translator
+  [[nodiscard]] static Encoder load(const std::filesystem::path& folder,
+                                    WeightFormat weights = WeightFormat::f32);  // errors as of Translator
 
   [[nodiscard]] Encoding encode(std::string_view text, const EncoderOptions& options = {}) const;
   // The mean of each text's states: (number of texts, E). No row depends on the other texts.

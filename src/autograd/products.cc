@@ -28,25 +28,33 @@ Value matmul(const Value& a, const Value& b) {
 Value linear(const Value& x, const Value& weight, const Value& bias, Activation activation) {
   const bool recorded = recording({&x, &weight, &bias});
   const Tensor input = dense(x);
-  ops::LinearResult forward = ops::linear(input, weight.data(), bias.defined() ? bias.data() : Tensor(),
-                                          {.activation = activation, .save = recorded});
+  if (!recorded) {
+    if (const auto packed = weight.packed()) {
+      return Value(ops::linear(input, *packed, bias.defined() ? bias.data() : Tensor(),
+                               {.activation = activation, .save = false})
+                       .output);
+    }
+  }
+  const Tensor rows = tape::unpacked(weight);
+  ops::LinearResult forward =
+      ops::linear(input, rows, bias.defined() ? bias.data() : Tensor(), {.activation = activation, .save = recorded});
   if (!recorded) return Value(std::move(forward.output));
   // Captured one by one: LinearResult would keep the output alive as well.
-  return make(
-      std::move(forward.output), {&x, &weight, &bias},
-      [input, weight = weight.data(), saved = std::move(forward.saved), activation](const Tensor& d, Gradients& into) {
-        Tensor d_x = ops::linear_backward(d, input, weight,
-                                          {.activation = activation,
-                                           .saved = saved,
-                                           .d_weight = into.sum(1),
-                                           .d_bias = into.sum(2),
-                                           .want_input = into.wanted(0)});
-        if (into.wanted(0)) into.give(0, std::move(d_x));
-      });
+  return make(std::move(forward.output), {&x, &weight, &bias},
+              [input, weight = rows, saved = std::move(forward.saved), activation](const Tensor& d, Gradients& into) {
+                Tensor d_x = ops::linear_backward(d, input, weight,
+                                                  {.activation = activation,
+                                                   .saved = saved,
+                                                   .d_weight = into.sum(1),
+                                                   .d_bias = into.sum(2),
+                                                   .want_input = into.wanted(0)});
+                if (into.wanted(0)) into.give(0, std::move(d_x));
+              });
 }
 
 Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options) {
-  Tensor data = ops::embedding(ids, weight.data(), options);
+  const Tensor table = tape::rows_for_reading(weight);
+  Tensor data = ops::embedding(ids, table.defined() ? table : weight.data(), options);
   return make(std::move(data), {&weight}, [ids, options](const Tensor& d, Gradients& into) {
     ops::embedding_backward_into(into.sum(0), d, ids, options);
   });

@@ -45,6 +45,16 @@ Step::~Step() {
 
 Tensor dense(const Value& x) { return ops::contiguous(x.data()); }
 
+Tensor rows_for_reading(const Value& table) {
+  if (table.packed() == nullptr) return table.data();
+  return Graph::step(table)->data;
+}
+
+Tensor unpacked(const Value& weight) {
+  const auto packed = weight.packed();
+  return packed == nullptr ? weight.data() : packed->unpack();
+}
+
 namespace {
 
 // All steps below `root`, itself included, inputs' inputs first come first served: no recursion.
@@ -211,7 +221,49 @@ Value::Value(Tensor data, bool requires_grad) {
 
 const Tensor& Value::data() const {
   require(defined(), "value", "a defined value; found an undefined one");
-  return step_ != nullptr && step_->leaf ? step_->data : data_;
+  if (step_ == nullptr || !step_->leaf) return data_;
+  if (step_->is_packed.load(std::memory_order_acquire)) {
+    const std::scoped_lock lock(step_->packing);
+    if (step_->packed != nullptr) {
+      if (!step_->data.defined()) step_->data = step_->packed->unpack();
+      step_->packed = nullptr;
+      step_->is_packed.store(false, std::memory_order_release);
+    }
+  }
+  return step_->data;
+}
+
+const Shape& Value::shape() const { return step_ != nullptr && step_->leaf ? step_->shape : data().shape(); }
+
+int64_t Value::size(int axis) const {
+  if (step_ == nullptr || !step_->leaf) return data().size(axis);
+  const int rank = shape().rank(), positive = axis < 0 ? axis + rank : axis;
+  require(positive >= 0 && positive < rank, "size", "an axis of a value of rank ", rank, "; found ", axis);
+  return shape()[positive];
+}
+
+void Value::pack(const PackOptions& options) const {
+  require(step_ != nullptr && step_->leaf, "pack", "a leaf that requires a gradient; found another value");
+  const auto before = packed();
+  // A weight that is packed in int8 has no other numbers.
+  const bool kept = before != nullptr && (before->format() == options.format || before->format() == WeightFormat::int8);
+  if (!kept) set_packed(std::make_shared<const ops::PackedWeight>(data(), options.format));
+  if (options.rows && !step_->data.defined()) step_->data = packed()->unpack();
+}
+
+void Value::set_packed(std::shared_ptr<const ops::PackedWeight> packed) const {
+  require(step_ != nullptr && step_->leaf, "set_packed", "a leaf that requires a gradient; found another value");
+  require(packed != nullptr && packed->shape() == shape(), "set_packed", "a packed weight of shape ", shape());
+  const std::scoped_lock lock(step_->packing);
+  step_->packed = std::move(packed);
+  step_->data = {};
+  step_->is_packed.store(true, std::memory_order_release);
+}
+
+std::shared_ptr<const ops::PackedWeight> Value::packed() const {
+  if (step_ == nullptr || !step_->is_packed.load(std::memory_order_acquire)) return nullptr;
+  const std::scoped_lock lock(step_->packing);
+  return step_->packed;
 }
 
 const Tensor& Value::grad() const {
@@ -228,6 +280,9 @@ void Value::set_data(const Tensor& data) const {
   require(step_ != nullptr && step_->leaf, "set_data", "a leaf that requires a gradient; found another value");
   require(data.shape() == shape() && data.dtype() == DType::f32, "set_data", "f32 ", shape(), "; found ", data.dtype(),
           " ", data.shape());
+  const std::scoped_lock lock(step_->packing);
+  step_->packed = nullptr;
+  step_->is_packed.store(false, std::memory_order_release);
   step_->data = data.contiguous();
 }
 

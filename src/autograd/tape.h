@@ -5,10 +5,12 @@
 // requires a gradient no step is made, and a function on values allocates what the same function on tensors does.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
 #include <memory>
+#include <mutex>
 #include <utility>
 #include <vector>
 
@@ -41,7 +43,10 @@ struct Step {
   std::vector<std::shared_ptr<Step>> inputs;  // null where no gradient is required
   Backward backward;                          // empty for leaves, and once used
   bool leaf = false;
-  Tensor data;  // of a leaf
+  Tensor data;  // of a leaf; undefined while a packed weight is in its place
+  std::atomic<bool> is_packed = false;
+  std::mutex packing;                               // guards the change from packed to rows
+  std::shared_ptr<const ops::PackedWeight> packed;  // of a leaf, while is_packed
   bool used = false;
   bool visited = false;  // by the backward() that is running
   Slot slot;
@@ -114,6 +119,11 @@ template <class Backward>
 
 // The data of `x`, contiguous.
 [[nodiscard]] Tensor dense(const Value& x);
+
+// The rows of a table, for reading only: a packed weight beside them stays. Undefined: it has none.
+[[nodiscard]] Tensor rows_for_reading(const Value& table);
+// The rows of a weight that may be packed, which stays so.
+[[nodiscard]] Tensor unpacked(const Value& weight);
 
 // The dropout to apply now: the scope's next key, or rate 0 outside of a TrainingScope. Of attention over the parts of
 // a sequence all parts get one key, otherwise each gets one of its own.

@@ -3,6 +3,7 @@
 
 #include "formats/json.h"
 #include "heed/error.h"
+#include "heed/memory.h"
 #include "models/families/families.h"
 #include "models/weights.h"
 
@@ -27,8 +28,7 @@ void save(const Model& model, const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   require(!error, "save", "a folder at ", folder.string(), "; found: ", error.message());
   if (model.origin() != nullptr) return save_family(model, folder);
-  io::Tensors tensors;
-  for (const auto& [path, value] : model.named_parameters()) tensors[path] = value.data();
+  const io::Tensors tensors = tensors_of(model);
   io::write_safetensors(folder / "model.safetensors", tensors,
                         {{"format", kFormat}, {kChecksumKey, checksum(tensors)}});
   io::write_file_atomically(folder / "config.json", to_json(model.config()));
@@ -58,21 +58,36 @@ bool is_family(const io::ParsedJson& config) {
   return config.problem.empty() && config.value.is_object() && config.value.contains("model_type");
 }
 
-}  // namespace
-
-std::unique_ptr<Model> load(const std::filesystem::path& folder) {
-  const auto config_file = folder / "config.json", weights_file = folder / "model.safetensors";
-  require_model_folder(folder, "load");
-  const std::string text = io::read_file(config_file, kConfigLimit);
-  if (const io::ParsedJson parsed = io::parse_json(text); is_family(parsed)) {
-    return load_family(folder, parsed.value, text);
-  }
+std::unique_ptr<Model> load_own(const std::filesystem::path& folder, const std::string& config_json) {
   require_file(folder, "model.safetensors", "load");
-  const Config config = config_from_json(text, config_file.string());
+  const auto weights_file = folder / "model.safetensors";
+  const Config config = config_from_json(config_json, (folder / "config.json").string());
   const io::SafetensorsFile weights = io::read_safetensors(weights_file);
   check_plausible(config, weights.tensors, weights_file.string());
   std::unique_ptr<Model> model = create(config);
   take_weights(*model, weights, weights_file.string());
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> load(const std::filesystem::path& folder, const LoadOptions& options) {
+  require_model_folder(folder, "load");
+  require(options.packed || options.weights == WeightFormat::f32, "load",
+          "packed weights where their format is not f32; found weights that are not packed");
+  const std::string config = io::read_file(folder / "config.json", kConfigLimit);
+  std::unique_ptr<Model> model;
+  {
+    const nn::Initializer::Skipped no_initial_weights;
+    const io::ParsedJson parsed = io::parse_json(config);
+    model = is_family(parsed) ? load_family(folder, parsed.value, config) : load_own(folder, config);
+  }
+  if (options.packed) {
+    model->pack(options.weights);
+  } else {
+    for (const auto& [path, value] : model->named_parameters()) (void)value.data();  // what was stored in int8
+  }
+  release_cached_memory();  // the file's tensors, and rows that were packed
   return model;
 }
 

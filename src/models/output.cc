@@ -7,7 +7,8 @@
 
 namespace heed::models {
 
-Output::Output(const Config& config, const Value& embedding, nn::Initializer& init) : scale_(config.output_scale) {
+Output::Output(const Config& config, const Value& embedding, nn::Initializer& init)
+    : scale_(config.output_scale), tied_(config.tie_output) {
   const int64_t vocabulary = embedding.size(0);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(config.width));
   weight_ = config.tie_output ? embedding : add_parameter("weight", init.normal({vocabulary, config.width}, deviation));
@@ -22,6 +23,7 @@ Tensor Output::of_last(const Value& x) const {
 }
 
 void initialize_normal(const Model& model, uint64_t seed) {
+  if (nn::Initializer::Skipped::active()) return;
   constexpr float kDeviation = 0.02f;
   nn::Initializer init(seed);
   for (const auto& [path, value] : model.named_parameters()) {
@@ -35,6 +37,7 @@ void initialize_normal(const Model& model, uint64_t seed) {
 }
 
 void shrink_residual_projections(const Model& model, int64_t layers) {
+  if (nn::Initializer::Skipped::active()) return;
   const float factor = 1.0f / std::sqrt(2.0f * static_cast<float>(std::max<int64_t>(layers, 1)));
   for (const auto& [path, value] : model.named_parameters()) {
     if (!path.ends_with("attention.output.weight") && !path.ends_with("feed_forward.outer.weight")) continue;

@@ -1,19 +1,55 @@
 // Weights: from the tensors of a file to the parameters of a model, with every check on the way.
 #include "models/weights.h"
 
+#include <bit>
 #include <cmath>
+#include <cstring>
 #include <set>
+#include <tuple>
 
 #include "heed/error.h"
 
 namespace heed::models {
 void check_finite(const Tensor& tensor, const std::string& where, const std::string& name) {
   const float* values = tensor.data<float>();
+  // An exponent of ones is that of infinity and NaN. All of them at once; the first is looked for where there is one.
+  int32_t all = 1;
+#pragma omp simd reduction(& : all)
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    all &= static_cast<int32_t>((std::bit_cast<uint32_t>(values[i]) & 0x7F800000u) != 0x7F800000u);
+  }
+  if (all != 0) return;
   for (int64_t i = 0; i < tensor.numel(); ++i) {
     require(std::isfinite(values[i]), where, "finite weights; found ", values[i], " at element ", i, " of \"", name,
             "\"");
   }
 }
+
+namespace {
+
+// As f16 where that changes no value.
+Tensor smallest(const Tensor& tensor) {
+  const Tensor half = tensor.to(DType::f16), back = half.to(DType::f32);
+  const auto count = static_cast<size_t>(tensor.nbytes());
+  return count > 0 && std::memcmp(back.raw(), tensor.contiguous().raw(), count) == 0 ? half : tensor;
+}
+
+// A weight in int8 and its scales.
+std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, const std::string& where,
+                                                   const std::string& name) {
+  const Tensor& numbers = tensors.at(name);
+  const auto scales = tensors.find(name + kScaleEnding);
+  require(scales != tensors.end(), where, "a tensor \"", name, kScaleEnding, "\" beside \"", name,
+          "\", which is in i8; found none");
+  const bool fits =
+      numbers.rank() == 2 && scales->second.dtype() == DType::f32 && scales->second.shape() == Shape{numbers.size(0)};
+  require(fits, where, "scales in f32 for each row of \"", name, "\"; found ", scales->second.dtype(), " ",
+          scales->second.shape(), " for ", numbers.shape());
+  check_finite(scales->second, where, scales->first);
+  return std::make_shared<const ops::PackedWeight>(numbers, scales->second);
+}
+
+}  // namespace
 
 Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name) {
   const auto at = tensors.find(name);
@@ -21,7 +57,7 @@ Tensor find_weight(const io::Tensors& tensors, const std::string& where, const s
   const DType dtype = at->second.dtype();
   require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, where, "f32, f16 or bf16 in tensor \"",
           name, "\"; found ", dtype);
-  return at->second.to(DType::f32);
+  return at->second;
 }
 
 void check_plausible(const Config& config, const io::Tensors& tensors, const std::string& where) {
@@ -32,13 +68,42 @@ void check_plausible(const Config& config, const io::Tensors& tensors, const std
   require(expected <= 2 * held + kSlack, where, expected, " parameters, as config.json describes; found ", held);
 }
 
+io::Tensors tensors_of(const Model& model) {
+  io::Tensors tensors;
+  bool rounded = false;
+  for (const auto& [path, value] : model.named_parameters()) {
+    const auto packed = value.packed();
+    if (packed == nullptr) {
+      tensors[path] = value.data();
+    } else if (packed->format() == WeightFormat::int8) {
+      std::tie(tensors[path], tensors[path + kScaleEnding]) = packed->int8_numbers();
+      rounded = true;
+    } else {
+      tensors[path] = packed->unpack();
+    }
+  }
+  for (auto& [path, tensor] : tensors) {
+    if (rounded && tensor.dtype() == DType::f32 && !path.ends_with(kScaleEnding)) tensor = smallest(tensor);
+  }
+  return tensors;
+}
+
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
   std::set<std::string> known;
-  std::vector<std::pair<Value, Tensor>> taken;
+  struct Taken {
+    Value parameter;
+    std::string path;
+    Tensor tensor;
+    std::shared_ptr<const ops::PackedWeight> packed;
+  };
+  std::vector<Taken> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     known.insert(path);
-    const Tensor found = find_weight(file.tensors, where, path);
-    taken.emplace_back(parameter, found);
+    const auto stored = file.tensors.find(path);
+    const bool int8 = stored != file.tensors.end() && stored->second.dtype() == DType::i8;
+    if (int8) known.insert(path + kScaleEnding);
+    const Tensor found = int8 ? stored->second : find_weight(file.tensors, where, path);
+    taken.push_back({parameter, path, found, nullptr});
     require(found.shape() == parameter.shape(), where, "shape ", parameter.shape(), " of tensor \"", path, "\"; found ",
             found.shape());
   }
@@ -54,8 +119,22 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
     require(format == file.metadata.end() || format->second != kFormat, where,
             "metadata with a checksum, as in every \"", kFormat, "\" file; found none");
   }
-  for (const auto& [path, tensor] : file.tensors) check_finite(tensor.to(DType::f32), where, path);
-  for (const auto& [parameter, tensor] : taken) parameter.set_data(tensor.clone());
+  for (Taken& t : taken) {
+    if (t.tensor.dtype() == DType::i8) {
+      t.packed = find_int8(file.tensors, where, t.path);
+      continue;
+    }
+    // Each set of weights owns its memory: `file` may be used again.
+    t.tensor = t.tensor.dtype() == DType::f32 ? t.tensor.clone() : t.tensor.to(DType::f32);
+    check_finite(t.tensor, where, t.path);
+  }
+  for (const Taken& t : taken) {
+    if (t.packed != nullptr) {
+      t.parameter.set_packed(t.packed);
+    } else {
+      t.parameter.set_data(t.tensor);
+    }
+  }
 }
 
 void load_weights(Model& model, const std::filesystem::path& safetensors) {
@@ -69,7 +148,7 @@ void load_weights(Model& model, const std::filesystem::path& safetensors, const 
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     const NameMapping::Source source = mapping.find(path, model.config());
-    const Tensor found = find_weight(file.tensors, where, source.name);
+    const Tensor found = find_weight(file.tensors, where, source.name).to(DType::f32);  // which changes no value
     const Shape& ours = parameter.shape();
     bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
     for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];

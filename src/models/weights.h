@@ -12,13 +12,17 @@ void require_model_folder(const std::filesystem::path& folder, std::string_view 
 // Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);
 
-// The tensor of that name as f32; f16 and bf16 are converted, which changes no value. Throws Error where there is none.
+// The tensor of that name, in f32, f16 or bf16. Throws Error where there is none.
 [[nodiscard]] Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name);
 // Throws Error for NaN and infinities.
 void check_finite(const Tensor& tensor, const std::string& where, const std::string& name);
 // Before memory is taken for a configuration from a file, its weights must roughly be there: a few wrong sizes still
 // lead to the message about the tensor concerned.
 void check_plausible(const Config& config, const io::Tensors& tensors, const std::string& where);
+// The parameters as save() writes them, each under its path. One whose weight is packed in int8 is two tensors: the
+// numbers, i8, and the scales of its rows, f32, under the path and kScaleEnding. Beside them, what fits f16 is in f16.
+[[nodiscard]] io::Tensors tensors_of(const Model& model);
+inline constexpr const char* kScaleEnding = ".scale";
 
 // The metadata key under which save() writes checksum(): what tells a flipped bit in a weight from a trained one.
 inline constexpr const char* kChecksumKey = "heed.checksum";

@@ -9,9 +9,8 @@ std::vector<std::pair<std::string, Value>> Module::named_parameters() const {
   std::vector<std::pair<std::string, Value>> all = parameters_;
   for (const auto& [name, child] : children_) {
     for (auto& [path, value] : child->named_parameters()) {
-      // A parameter is recognised by where its contents live; two that are tied are one.
-      const bool tied = std::any_of(all.begin(), all.end(),
-                                    [&value](const auto& seen) { return &seen.second.data() == &value.data(); });
+      const bool tied =
+          std::any_of(all.begin(), all.end(), [&value](const auto& seen) { return seen.second.same_leaf(value); });
       if (!tied) all.emplace_back(name + "." + path, value);
     }
   }
@@ -26,7 +25,7 @@ std::vector<Value> Module::parameters() const {
 
 int64_t Module::parameter_count() const {
   int64_t count = 0;
-  for (const auto& [path, value] : named_parameters()) count += value.data().numel();
+  for (const auto& [path, value] : named_parameters()) count += value.shape().numel();
   return count;
 }
 
@@ -34,6 +33,10 @@ Value Module::add_parameter(std::string name, Tensor initial) {
   Value value(std::move(initial), true);
   parameters_.emplace_back(std::move(name), value);
   return value;
+}
+
+void Module::pack(WeightFormat format) const {
+  for (const auto& [name, child] : children_) child->pack(format);
 }
 
 void Module::add_module(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }

@@ -31,6 +31,7 @@ MultiHeadAttentionOptions with_defaults(MultiHeadAttentionOptions o) {
 // Query, key and value as one matrix (3E, E) under Glorot's rule have a bound sqrt(2) smaller than each alone:
 // attention starts softer and post-norm stacks train with a higher learning rate. What PyTorch and fairseq do.
 void soften(const Linear& projection) {
+  if (Initializer::Skipped::active()) return;
   float* weight = projection.weight.data().data<float>();
   const int64_t count = projection.weight.data().numel();
   for (int64_t i = 0; i < count; ++i) weight[i] *= std::numbers::sqrt2_v<float> / 2;

@@ -26,10 +26,10 @@ Ids encode_between(const Encoder& encoder, std::string_view text, int64_t place,
 
 }  // namespace
 
-Encoder Encoder::load(const std::filesystem::path& folder) {
+Encoder Encoder::load(const std::filesystem::path& folder, WeightFormat weights) {
   constexpr const char* kName = "Encoder::load";
   Encoder result;
-  result.model_ = pipelines::load_model<models::Bert>(folder, kName, models::Architecture::encoder_only);
+  result.model_ = pipelines::load_model<models::Bert>(folder, kName, models::Architecture::encoder_only, weights);
   const models::Config& config = result.model_->config();
   result.tokenizer_ =
       pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary, config.mask_id);

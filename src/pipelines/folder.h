@@ -16,8 +16,8 @@ namespace heed::pipelines {
 // The folder's model. Throws Error where it is none of class Wanted, which is that of `architecture`.
 template <class Wanted>
 [[nodiscard]] std::shared_ptr<const Wanted> load_model(const std::filesystem::path& folder, const char* function,
-                                                       models::Architecture architecture) {
-  const std::shared_ptr<const models::Model> model = models::load(folder);
+                                                       models::Architecture architecture, WeightFormat weights) {
+  const std::shared_ptr<const models::Model> model = models::load(folder, {.packed = true, .weights = weights});
   auto wanted = std::dynamic_pointer_cast<const Wanted>(model);
   require(wanted != nullptr, function, folder.string(), ": ", words_for(architecture), "; found ",
           words_for(model->config().architecture));

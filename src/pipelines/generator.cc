@@ -54,10 +54,10 @@ Ids likeliest(const Tensor& logits) {
 
 }  // namespace
 
-Generator Generator::load(const std::filesystem::path& folder) {
+Generator Generator::load(const std::filesystem::path& folder, WeightFormat weights) {
   constexpr const char* kName = "Generator::load";
   Generator result;
-  result.model_ = pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only);
+  result.model_ = pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only, weights);
   result.tokenizer_ =
       pipelines::load_tokenizer(folder, text::Side::target, kName, result.model_->config().target_vocabulary);
   return result;

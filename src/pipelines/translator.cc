@@ -41,11 +41,12 @@ Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenize
 
 }  // namespace
 
-Translator Translator::load(const std::filesystem::path& name) {
+Translator Translator::load(const std::filesystem::path& name, WeightFormat weights) {
   constexpr const char* kName = "Translator::load";
   const std::filesystem::path folder = io::find_model_folder(name.string());
   Translator result;
-  result.model_ = pipelines::load_model<models::Transformer>(folder, kName, models::Architecture::encoder_decoder);
+  result.model_ =
+      pipelines::load_model<models::Transformer>(folder, kName, models::Architecture::encoder_decoder, weights);
   const models::Config& config = result.model_->config();
   result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary);
   result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, config.target_vocabulary);

@@ -103,7 +103,7 @@ std::shared_ptr<const Served> Models::at(int64_t id) {
     fresh->id = id;
     fresh->name = place.name;
     fresh->version = version;
-    fresh->model = models::load(place.folder);
+    fresh->model = models::load(place.folder, {.packed = true});
     const models::Config& config = fresh->model->config();
     if (fresh->encodes())
       fresh->source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,

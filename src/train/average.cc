@@ -23,6 +23,8 @@ io::Tensors mean_of(std::span<const fs::path> files) {
       const auto expected = first.find(name);
       require(expected != first.end(), "average", files::quoted(file), ": the parameters of ", files::quoted(files[0]),
               "; found another, ", name);
+      require(tensor.dtype() != DType::i8, "average", files::quoted(file), ": ", name,
+              " in f32, f16 or bf16; found int8, whose numbers cannot be averaged");
       require(tensor.shape() == expected->second.shape(), "average", files::quoted(file), ": ", name, " of shape ",
               expected->second.shape(), "; found ", tensor.shape());
       const Tensor values = tensor.to(DType::f32).contiguous();
@@ -49,6 +51,8 @@ bool is_tokenizer_file(const fs::directory_entry& entry) {
   return entry.is_regular_file() && (stem == "source" || stem == "target");
 }
 
+}  // namespace
+
 void copy_tokenizer(const fs::path& model, const fs::path& output) {
   for (const fs::path& place : {model, model / ".." / ".."}) {  // a checkpoint lies two below its run
     bool found = false;
@@ -63,8 +67,6 @@ void copy_tokenizer(const fs::path& model, const fs::path& output) {
     if (found) return;
   }
 }
-
-}  // namespace
 
 void average_models(std::span<const fs::path> folders, const fs::path& output, const AverageOptions& options) {
   const DType dtype = options.dtype;

@@ -78,7 +78,7 @@ void take_weights(const Model& model, const Design& design, const Weights& weigh
   for (const auto& [path, value] : parameters) ++parts[place_of(design, path).name];
   for (const auto& [path, value] : parameters) {
     const Place place = place_of(design, path);
-    const Tensor found = find_weight(weights, where, place.name);
+    const Tensor found = find_weight(weights, where, place.name).to(DType::f32);  // which changes no value
     const Shape& ours = value.shape();
     Shape whole = ours;
     whole[0] *= parts[place.name];
@@ -100,7 +100,7 @@ io::Tensors weights_of(const Model& model, const Origin& origin) {
   std::map<std::string, std::map<int64_t, Tensor>> parts;
   for (const auto& [path, value] : model.named_parameters()) {
     const Place place = place_of(origin.design, path);
-    parts[place.name][place.part] = value.data().contiguous();
+    parts[place.name][place.part] = value.packed() == nullptr ? value.data().contiguous() : value.packed()->unpack();
   }
   io::Tensors result;
   for (const auto& [name, pieces] : parts) {

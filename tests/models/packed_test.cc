@@ -1,0 +1,127 @@
+// Models for inference: packed weights have the bits of plain ones, and int8 is a file format too.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "base/message.h"
+#include "heed/error.h"
+#include "heed/io.h"
+#include "models/helpers.h"
+#include "models/weights.h"
+
+namespace heed::models::test {
+namespace {
+
+using testing::message_of;
+
+Tensor logits_of(const Model& model) {
+  const NoGradScope no_grad;
+  const std::vector<Ids> rows = {random_ids(6, 11, 3), random_ids(4, 11, 4)};
+  if (const auto* const gpt = dynamic_cast<const Gpt*>(&model)) return gpt->forward(batch({rows[0]})).data();
+  if (const auto* const bert = dynamic_cast<const Bert*>(&model))
+    return bert->forward(batch(rows), lengths(rows)).data();
+  const auto& transformer = dynamic_cast<const Transformer&>(model);
+  return transformer.forward(batch(rows), lengths(rows), batch(rows)).data();
+}
+
+int64_t packed_count(const Model& model, WeightFormat format) {
+  int64_t count = 0;
+  for (const auto& [path, value] : model.named_parameters()) {
+    const auto packed = value.packed();
+    count += packed != nullptr && packed->format() == format ? 1 : 0;
+  }
+  return count;
+}
+
+template <class F>
+void for_all_models(F&& f) {
+  for (const Architecture a : {Architecture::encoder_decoder, Architecture::decoder_only, Architecture::encoder_only}) {
+    for (const auto& [name, config] : variants(a)) {
+      SCOPED_TRACE(name);
+      const TemporaryFolder folder;
+      const auto model = create(config, 9);
+      shake(*model);
+      save(*model, folder / "model");
+      f(*model, folder);
+    }
+  }
+}
+
+TEST(PackedModel, HasTheSameBits) {
+  for_all_models([](const Model& model, const TemporaryFolder& folder) {
+    const auto packed = load(folder / "model", {.packed = true});
+    EXPECT_GT(packed_count(*packed, WeightFormat::f32), 0);
+    EXPECT_TRUE(same_bits(logits_of(*packed), logits_of(model)));
+    EXPECT_GT(packed_count(*packed, WeightFormat::f32), 0);
+    save(*packed, folder / "again");
+    EXPECT_GT(packed_count(*packed, WeightFormat::f32), 0);
+    EXPECT_EQ(io::read_file(folder / "again" / "model.safetensors"),
+              io::read_file(folder / "model" / "model.safetensors"));
+    EXPECT_EQ(packed->parameter_count(), model.parameter_count());
+  });
+}
+
+TEST(PackedModel, Int8IsCloseAndStored) {
+  for_all_models([](const Model& model, const TemporaryFolder& folder) {
+    const auto int8 = load(folder / "model", {.packed = true, .weights = WeightFormat::int8});
+    EXPECT_GT(packed_count(*int8, WeightFormat::int8), 0);
+    const Tensor exact = logits_of(model), rounded = logits_of(*int8);
+    double dot = 0, a = 0, b = 0;
+    for (int64_t i = 0; i < exact.numel(); ++i) {
+      const double p = static_cast<double>(exact.contiguous().data<float>()[i]);
+      const double q = static_cast<double>(rounded.contiguous().data<float>()[i]);
+      dot += p * q, a += p * p, b += q * q;
+    }
+    EXPECT_GT(dot / std::sqrt(a * b), 0.99);
+    save(*int8, folder / "int8");
+    for (const WeightFormat wanted : {WeightFormat::f32, WeightFormat::int8}) {
+      const auto stored = load(folder / "int8", {.packed = true, .weights = wanted});
+      EXPECT_TRUE(same_bits(logits_of(*stored), rounded));
+    }
+    // Without packing it is a model in f32, with the rounded numbers.
+    const auto plain = load(folder / "int8");
+    EXPECT_EQ(packed_count(*plain, WeightFormat::int8), 0);
+    for (const auto& [path, value] : int8->named_parameters()) {
+      const auto packed = value.packed();
+      const auto all = plain->named_parameters();
+      const auto same = std::find_if(all.begin(), all.end(), [&path](const auto& p) { return p.first == path; });
+      ASSERT_NE(same, all.end());
+      EXPECT_TRUE(same_bits(same->second.data(), packed ? packed->unpack() : value.data())) << path;
+    }
+  });
+}
+
+TEST(PackedModel, WhatIsWrongWithInt8IsSaid) {
+  const TemporaryFolder folder;
+  const auto model = create(small(Architecture::decoder_only), 9);
+  model->pack(WeightFormat::int8);
+  save(*model, folder.path());
+  io::Tensors tensors = io::read_safetensors(folder / "model.safetensors").tensors;
+  const auto number =
+      std::find_if(tensors.begin(), tensors.end(), [](const auto& t) { return t.second.dtype() == DType::i8; });
+  ASSERT_NE(number, tensors.end());
+  const std::string scale = number->first + ".scale";
+  const auto expect = [&](const std::string& part) {
+    io::write_safetensors(folder / "model.safetensors", tensors);
+    EXPECT_NE(message_of([&] { (void)load(folder.path()); }).find(part), std::string::npos)
+        << message_of([&] { (void)load(folder.path()); });
+  };
+  const Tensor scales = tensors.at(scale);
+  tensors[scale] = scales.slice(0, 1, scales.size(0)).clone();
+  expect("scales in f32 for each row");
+  tensors[scale] = Tensor::full(scales.shape(), std::numeric_limits<float>::quiet_NaN());
+  expect("finite weights");
+  tensors.erase(scale);
+  expect(scale);
+  EXPECT_THROW((void)load(folder.path(), {.weights = WeightFormat::int8}), Error);
+}
+
+TEST(PackedModel, LoadingDrawsNoInitialWeights) {
+  const nn::Initializer::Skipped skipped;
+  EXPECT_TRUE(nn::Initializer::Skipped::active());
+  const auto model = create(small(Architecture::decoder_only), 9);
+  for (const auto& [path, value] : model->named_parameters()) EXPECT_TRUE(value.defined()) << path;
+}
+
+}  // namespace
+}  // namespace heed::models::test
