@@ -34,6 +34,7 @@ struct KeyValues {
   Tensor value_scales = {};  // likewise
   Tensor lengths = {};       // (B) i32: keys of each sequence; needed for pages
   Tensor pages = {};         // (B, any) i32; undefined: in one piece
+  Tensor pieces = {};        // (B) i32, in one piece: where sequence b lies in key and value; undefined: at b
 };
 
 // attention() of query (B, H, L, D), f32, to keys and values as they are kept. In the shapes of masks and taps, S is
@@ -69,8 +70,9 @@ class KeyValueCache {
   void truncate(int64_t sequence, int64_t length);
 
   // Sequence r becomes a copy of what sequence rows[r] was, and rows.size() sequences remain. Beam search needs it when
-  // hypotheses fork. In pages only the table of pages is copied: forks share their pages, and the page that an
-  // append() writes to is copied first.
+  // hypotheses fork. In one piece, the first of several copies keeps the piece, and the others are written over pieces
+  // that no sequence has any more. In pages only the table of pages is copied: forks share their pages, and the page
+  // that an append() writes to is copied first.
   void reorder(std::span<const int64_t> rows);
 
   [[nodiscard]] int64_t batch() const { return memory_.lengths.size(0); }
@@ -84,6 +86,8 @@ class KeyValueCache {
   [[nodiscard]] bool paged() const { return page_ > 0; }
   [[nodiscard]] int64_t pages_for(int64_t length) const { return (length + page_ - 1) / page_; }
   int32_t& page_of(int64_t sequence, int64_t n);
+  [[nodiscard]] int64_t piece_of(int64_t sequence) const;
+  void fork_pieces(std::span<const int64_t> rows, std::span<const int64_t> lengths);
   void require_fit(const Tensor& key, const Tensor& value, const Tensor& lengths) const;
   void make_room(std::span<const int64_t> added);
   void make_pages(std::span<const int64_t> added);

@@ -36,7 +36,9 @@ Row row_of(const Tensor& key, const Tensor& value, int64_t b, int64_t j) {
 // Row j of sequence b, read from the memory as KeyValues describes it.
 Row stored_row(const KeyValues& memory, int64_t b, int64_t j) {
   const int64_t page = memory.key.size(2);
-  const int64_t piece = memory.pages.defined() ? static_cast<int64_t>(memory.pages.at({b, j / page})) : b;
+  const int64_t piece = memory.pages.defined()    ? static_cast<int64_t>(memory.pages.at({b, j / page}))
+                        : memory.pieces.defined() ? static_cast<int64_t>(memory.pieces.at({b}))
+                                                  : b;
   const int64_t at = memory.pages.defined() ? j % page : j;
   const auto scale = [&](const Tensor& scales, int64_t h) { return scales.defined() ? scales.at({piece, h, at}) : 1; };
   Row row;
@@ -106,6 +108,52 @@ TEST(KeyValueCache, HoldsWhatWasAppendedHoweverItIsReordered) {
       expect_rows(cache, expected, text);
     }
   }
+}
+
+// Forks take the pieces of what is dropped: no new memory, and no copy of what goes on alone.
+TEST(KeyValueCache, ForksReuseTheirPieces) {
+  Random random(23);
+  KeyValueCache cache(4, kHeads, 0, kKeySize, kValueSize);
+  Sequences expected(4);
+  append(random, cache, expected);
+  const void* before = cache.memory().key.raw();
+  cache.reorder(std::vector<int64_t>{3, 1, 1, 1});
+  expected = {expected[3], expected[1], expected[1], expected[1]};
+  EXPECT_EQ(cache.memory().key.raw(), before);
+  EXPECT_EQ(cache.memory().pieces.at({0}), 3);
+  EXPECT_EQ(cache.memory().pieces.at({1}), 1);
+  expect_rows(cache, expected, "forked");
+  cache.reorder(std::vector<int64_t>{2});
+  expected = {expected[2]};
+  append(random, cache, expected);
+  expect_rows(cache, expected, "one of four");
+  cache.reorder(std::vector<int64_t>{0, 0, 0, 0, 0, 0});  // more than there are pieces
+  expected.assign(6, expected[0]);
+  append(random, cache, expected);
+  expect_rows(cache, expected, "six of one");
+}
+
+TEST(KeyValueCache, PiecesAreChecked) {
+  Random random(24);
+  KeyValueCache cache(2, 1, 0, 4, 4);
+  cache.append(random.tensor({2, 1, 3, 4}), random.tensor({2, 1, 3, 4}));
+  const Tensor query = random.tensor({2, 1, 1, 4});
+  KeyValues memory = cache.memory();
+  const auto pieces = [&](std::vector<int32_t> list) {
+    const auto count = static_cast<int64_t>(list.size());
+    memory.pieces = Tensor::from(std::span<const int32_t>(list), {count});
+  };
+  pieces({1, 0});
+  const Tensor turned = attention(query, memory).output;
+  cache.reorder(std::vector<int64_t>{1, 0});
+  const Tensor reordered = attention(query, cache).output;
+  for (int64_t d = 0; d < 4; ++d) EXPECT_EQ(turned.at({0, 0, 0, d}), reordered.at({0, 0, 0, d}));
+  pieces({0, 2});
+  EXPECT_THROW((void)attention(query, memory), Error);
+  pieces({0, -1});
+  EXPECT_THROW((void)attention(query, memory), Error);
+  pieces({0});
+  EXPECT_THROW((void)attention(query, memory), Error);
 }
 
 TEST(KeyValueCache, LeavesTheIdentityInPlace) {

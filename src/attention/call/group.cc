@@ -12,17 +12,19 @@ kernels::Element element_of(DType dtype) {
 
 namespace {
 
-// Rows of key/value head h of sequence b. Where `pages` is undefined, sequence b is one page of its own.
-kernels::StoredRows stored_rows(const Tensor& rows, const Tensor& scales, const Tensor& pages, int64_t b, int64_t h) {
+// Rows of key/value head h of sequence b, keys or values of `memory`. A sequence without pages is one page of its own.
+kernels::StoredRows stored_rows(const KeyValues& memory, const Tensor& rows, const Tensor& scales, int64_t b,
+                                int64_t h) {
   kernels::StoredRows stored;
+  const Tensor& pages = memory.pages;
   const bool paged = pages.defined();
   const Shape& strides = rows.strides();
-  const int64_t start = (paged ? 0 : b * strides[0]) + h * strides[1];
+  const int64_t piece = paged ? 0 : piece_of(memory, b), start = piece * strides[0] + h * strides[1];
   stored.data = static_cast<const char*>(rows.raw()) + start * size_of(rows.dtype());
   stored.element = element_of(rows.dtype());
   stored.page = strides[0], stored.row = strides[2], stored.column = strides[3];
   if (scales.defined()) {
-    stored.scales = scales.data<float>() + (paged ? 0 : b * scales.stride(0)) + h * scales.stride(1);
+    stored.scales = scales.data<float>() + piece * scales.stride(0) + h * scales.stride(1);
     stored.scale_page = scales.stride(0), stored.scale_row = scales.stride(2);
   }
   if (paged) {
@@ -63,11 +65,12 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
   group.value_size = problem.value_size;
   if (query.dtype() == DType::f32) group.query = strided<const float>(query, b, first_head);
   if (memory.key.dtype() == DType::f32 && !memory.pages.defined()) {
-    group.key = strided<const float>(memory.key, b, kv_head);
-    group.value = strided<const float>(memory.value, b, kv_head);
+    const int64_t piece = piece_of(memory, b);
+    group.key = strided<const float>(memory.key, piece, kv_head);
+    group.value = strided<const float>(memory.value, piece, kv_head);
   } else {
-    group.stored_key = stored_rows(memory.key, memory.key_scales, memory.pages, b, kv_head);
-    group.stored_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, kv_head);
+    group.stored_key = stored_rows(memory, memory.key, memory.key_scales, b, kv_head);
+    group.stored_value = stored_rows(memory, memory.value, memory.value_scales, b, kv_head);
   }
   group.scale = static_cast<float>(problem.scale);
   if (problem.additive.defined()) {
@@ -110,8 +113,8 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
 
 void set_next(kernels::AttentionGroup& group, const KeyValues& memory, int64_t b, int64_t h) {
   if (memory.pages.defined()) return;  // entries after the end of a sequence's table need not be pages
-  group.next_key = stored_rows(memory.key, memory.key_scales, memory.pages, b, h);
-  group.next_value = stored_rows(memory.value, memory.value_scales, memory.pages, b, h);
+  group.next_key = stored_rows(memory, memory.key, memory.key_scales, b, h);
+  group.next_value = stored_rows(memory, memory.value, memory.value_scales, b, h);
 }
 
 }  // namespace heed

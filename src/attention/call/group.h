@@ -22,6 +22,11 @@ template <class T>
 // Rows in words of 4 bytes: f32, or bf16 in pairs. Null where they are neither.
 [[nodiscard]] kernels::StridedRows<float> words_of(const Tensor& tensor, int64_t b, int64_t h);
 
+// Where sequence b of a memory without pages lies.
+[[nodiscard]] inline int64_t piece_of(const KeyValues& memory, int64_t b) {
+  return memory.pieces.defined() ? memory.pieces.data<int32_t>()[b * memory.pieces.stride(0)] : b;
+}
+
 [[nodiscard]] bool is_element(DType dtype);              // one of f32, bf16, f16, i8: what kernels read
 [[nodiscard]] kernels::Element element_of(DType dtype);  // of such a dtype
 

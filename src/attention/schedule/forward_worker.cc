@@ -31,8 +31,9 @@ void ForwardWorker::prefetch_next_group(Task task) {
   task.tile = tiles - 1;
   task.next(p.kv_heads, tiles);
   if (task.b == p.batch || memory.pages.defined() || memory.key.dtype() != query.dtype()) return;
-  prefetch_.after(words_of(memory.key, task.b, task.kv_head), p.keys, size);
-  prefetch_.after(words_of(memory.value, task.b, task.kv_head), p.keys, value_size);
+  const int64_t piece = piece_of(memory, task.b);
+  prefetch_.after(words_of(memory.key, piece, task.kv_head), p.keys, size);
+  prefetch_.after(words_of(memory.value, piece, task.kv_head), p.keys, value_size);
   prefetch_.after(words_of(query, task.b, task.kv_head * p.group()), p.queries, size);
 }
 

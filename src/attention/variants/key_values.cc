@@ -32,6 +32,18 @@ int32_t page_of(const KeyValues& memory, int64_t b, int64_t n) {
   return memory.pages.data<int32_t>()[b * memory.pages.stride(0) + n * memory.pages.stride(1)];
 }
 
+void check_pieces(const KeyValues& memory, int64_t batch) {
+  require(!memory.pages.defined(), "attention", "pages or pieces; found both");
+  require(memory.pieces.rank() == 1 && memory.pieces.size(0) == batch && memory.pieces.dtype() == DType::i32,
+          "attention", "pieces of shape (B) = (", batch, ") in i32; found ", memory.pieces.shape(), " in ",
+          memory.pieces.dtype());
+  for (int64_t b = 0; b < batch; ++b) {
+    const int64_t piece = piece_of(memory, b);
+    require(piece >= 0 && piece < memory.key.size(0), "attention", "pieces from 0 to ", memory.key.size(0) - 1,
+            "; found ", piece, " for sequence ", b);
+  }
+}
+
 // The longest sequence; every page that counts is one of the memory's.
 int64_t check_lengths(const KeyValues& memory, int64_t batch) {
   if (!memory.lengths.defined() && !memory.pages.defined()) return memory.key.size(2);
@@ -74,7 +86,9 @@ AttentionResult attention(const Tensor& query, const KeyValues& memory, const At
   require(memory.key.size(0) == memory.value.size(0) && memory.key.size(2) == memory.value.size(2), "attention",
           "as many values as keys; found key ", memory.key.shape(), " and value ", memory.value.shape());
   require(!options.key_lengths.defined(), "attention", "lengths in the memory, no key_lengths; found both");
-  const int64_t batch = memory.pages.defined() ? query.size(0) : memory.key.size(0);
+  const bool indexed = memory.pages.defined() || memory.pieces.defined();
+  const int64_t batch = indexed ? query.size(0) : memory.key.size(0);
+  if (memory.pieces.defined()) check_pieces(memory, batch);
   require(batch == query.size(0), "attention", "one batch size; found query ", query.shape(), " and key ",
           memory.key.shape());
   require(!memory.pages.defined() || memory.key.size(2) > 0, "attention", "pages of one key at least; found key ",

@@ -11,7 +11,8 @@
 namespace heed {
 namespace {
 
-constexpr int64_t kFirstRoom = 16;  // keys of a piece, or pages, of a cache that grows
+constexpr int64_t kFirstRoom = 16;     // keys of a piece, or pages, of a cache that grows
+constexpr int64_t kCopyGrain = 65536;  // numbers that a thread copies at least
 
 // A row (of one head) of a piece: a sequence's own memory, or a page.
 void* row_at(const Tensor& rows, int64_t piece, int64_t h, int64_t j) {
@@ -43,8 +44,7 @@ Tensor gathered(const Tensor& source, std::span<const int64_t> pieces, std::span
   const Tensor target = Tensor::empty(shape, source.dtype());
   const int64_t columns = source.rank() > 3 ? source.size(3) : 1;
   const int64_t longest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-  constexpr int64_t kGrain = 65536;  // numbers that a thread gets at least
-  parallel_for(shape[0], kGrain / (source.size(1) * longest * columns + 1) + 1, [&](int64_t begin, int64_t end) {
+  parallel_for(shape[0], kCopyGrain / (source.size(1) * longest * columns + 1) + 1, [&](int64_t begin, int64_t end) {
     for (int64_t r = begin; r < end; ++r)
       copy_piece(source, pieces[static_cast<size_t>(r)], target, r, counts[static_cast<size_t>(r)]);
   });
@@ -95,12 +95,15 @@ KeyValueCache::KeyValueCache(int64_t batch, int64_t heads, int64_t capacity, int
 void KeyValueCache::resize(int64_t pieces, int64_t rows) {
   const int64_t before = memory_.key.size(0), kept = std::min(rows, memory_.key.size(2));
   std::vector<int64_t> from(static_cast<size_t>(pieces)), counts(static_cast<size_t>(pieces));
-  for (int64_t p = 0; p < std::min(pieces, before); ++p) {
-    from[static_cast<size_t>(p)] = p;
+  for (int64_t p = 0; p < std::min(pieces, paged() ? before : batch()) && before > 0; ++p) {
+    from[static_cast<size_t>(p)] = paged() ? p : piece_of(p);
     counts[static_cast<size_t>(p)] = paged() ? kept : std::min<int64_t>(kept, length(p));
   }
   for (Tensor* const x : tensors_of(memory_)) *x = gathered(*x, from, counts, rows);
-  if (!paged()) return;
+  if (!paged()) {
+    memory_.pieces = {};
+    return;
+  }
   users_.resize(static_cast<size_t>(pieces), 0);
   std::vector<int32_t> free;  // the new ones below those that were free already
   for (int64_t p = pieces; p-- > before;) free.push_back(static_cast<int32_t>(p));
@@ -109,6 +112,10 @@ void KeyValueCache::resize(int64_t pieces, int64_t rows) {
 
 int32_t& KeyValueCache::page_of(int64_t sequence, int64_t n) {
   return memory_.pages.data<int32_t>()[sequence * memory_.pages.stride(0) + n];
+}
+
+int64_t KeyValueCache::piece_of(int64_t sequence) const {
+  return memory_.pieces.defined() ? memory_.pieces.data<int32_t>()[sequence] : sequence;
 }
 
 void KeyValueCache::release(int32_t page) {
@@ -160,7 +167,7 @@ void KeyValueCache::append(const Tensor& key, const Tensor& value, const Tensor&
         const int64_t b = index / heads, h = index % heads, old = length(b);
         const float* row = source.data<float>() + b * source.stride(0) + h * source.stride(1);
         for (int64_t j = old; j < old + added[static_cast<size_t>(b)]; ++j, row += source.stride(2)) {
-          const int64_t piece = paged() ? page_of(b, j / page_) : b, at = paged() ? j % page_ : j;
+          const int64_t piece = paged() ? page_of(b, j / page_) : piece_of(b), at = paged() ? j % page_ : j;
           void* const target = row_at(to, piece, h, at);
           if (copied) {
             std::memcpy(target, row, static_cast<size_t>(size) * sizeof(float));
@@ -244,15 +251,54 @@ void KeyValueCache::truncate(int64_t sequence, int64_t length) {
   for (int64_t n = pages_for(before); n-- > pages_for(length);) release(page_of(sequence, n));
 }
 
+// Without pages: gives each of `rows` a piece that holds what that sequence holds.
+void KeyValueCache::fork_pieces(std::span<const int64_t> rows, std::span<const int64_t> lengths) {
+  const int64_t pieces = memory_.key.size(0);
+  if (static_cast<int64_t>(rows.size()) > pieces) {
+    std::vector<int64_t> from;
+    for (const int64_t row : rows) from.push_back(piece_of(row));
+    for (Tensor* const x : tensors_of(memory_)) *x = gathered(*x, from, lengths, x->size(2));
+    memory_.pieces = {};
+    return;
+  }
+  std::vector<uint8_t> in_use(static_cast<size_t>(pieces), 0), kept(static_cast<size_t>(pieces), 0);
+  for (const int64_t row : rows) in_use[static_cast<size_t>(piece_of(row))] = 1;
+  const Tensor table = Tensor::empty({static_cast<int64_t>(rows.size())}, DType::i32);
+  struct Copy {
+    int64_t from, to, count;
+  };
+  std::vector<Copy> copies;
+  int64_t free = 0, longest = 0;
+  for (size_t r = 0; r < rows.size(); ++r) {
+    int64_t piece = piece_of(rows[r]);
+    if (kept[static_cast<size_t>(piece)] != 0) {
+      while (in_use[static_cast<size_t>(free)] != 0) ++free;
+      copies.push_back({piece, free, lengths[r]});
+      longest = std::max(longest, lengths[r]);
+      piece = free++;
+    }
+    kept[static_cast<size_t>(piece)] = 1;
+    table.data<int32_t>()[r] = static_cast<int32_t>(piece);
+  }
+  for (Tensor* const x : tensors_of(memory_)) {
+    const int64_t numbers = x->size(1) * longest * (x->rank() > 3 ? x->size(3) : 1);
+    parallel_for(static_cast<int64_t>(copies.size()), kCopyGrain / (numbers + 1) + 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) {
+        const Copy& copy = copies[static_cast<size_t>(i)];
+        copy_piece(*x, copy.from, *x, copy.to, copy.count);
+      }
+    });
+  }
+  memory_.pieces = table;
+}
+
 void KeyValueCache::reorder(std::span<const int64_t> rows) {
   const int64_t before = batch(), after = static_cast<int64_t>(rows.size());
   require(after >= 1, "KeyValueCache::reorder", "at least one sequence; found none");
-  bool in_place = after <= before;
   std::vector<int64_t> lengths;
   for (int64_t r = 0; r < after; ++r) {
     const int64_t row = rows[static_cast<size_t>(r)];
     require(row >= 0 && row < before, "KeyValueCache::reorder", "sequences below ", before, "; found ", row);
-    in_place = in_place && row == r;
     lengths.push_back(length(row));
   }
   if (paged()) {
@@ -269,8 +315,7 @@ void KeyValueCache::reorder(std::span<const int64_t> rows) {
     }
     memory_.pages = table;
   } else {
-    for (Tensor* const x : tensors_of(memory_))
-      *x = in_place ? x->slice(0, 0, after) : gathered(*x, rows, lengths, x->size(2));
+    fork_pieces(rows, lengths);
   }
   memory_.lengths = Tensor::empty({after}, DType::i32);
   for (int64_t r = 0; r < after; ++r)
@@ -284,7 +329,8 @@ int64_t KeyValueCache::length(int64_t sequence) const {
 
 int64_t KeyValueCache::nbytes() const {
   int64_t sum = 0;
-  for (const Tensor* x : {&memory_.key, &memory_.value, &memory_.key_scales, &memory_.value_scales, &memory_.pages}) {
+  for (const Tensor* x :
+       {&memory_.key, &memory_.value, &memory_.key_scales, &memory_.value_scales, &memory_.pages, &memory_.pieces}) {
     if (x->defined()) sum += x->nbytes();
   }
   return sum;

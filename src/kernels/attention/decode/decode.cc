@@ -12,7 +12,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
-#include "kernels/attention/decode/values-inl.h"
+#include "kernels/attention/decode/short-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -115,6 +115,9 @@ struct Decoding {
 };
 
 void run_decode(const AttentionGroup& group, const TileOutputs& outputs, float* scratch) {
+#if HWY_TARGET != HWY_SCALAR
+  if (is_short(group, outputs)) return run_short_decode(group, outputs);
+#endif
   Decoding d(group, scratch);
   for_chunks(
       d.tile, d.total, d.chunk,
