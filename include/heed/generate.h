@@ -71,17 +71,18 @@ struct BeamOptions {
   bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
   int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may
   std::vector<int32_t> suppressed = {};  // never chosen
+  bool one_row = false;  // the decoder begins with one row a source, not with `beam` equal ones: a step costs less
   // Asked before each step. Once it says true the search ends, and sources that are not done have no hypotheses.
   std::function<bool()> stop = {};
   // Told after each step, source by source.
   std::function<void(const BeamStep&)> on_step = {};
 };
 
-// One decoder of `sources * beam` rows, grouped by source; every row starts with begin_id. limits: the longest output
-// of each source; a hypothesis that reaches it is returned unfinished. options.stop_when says when a source is done.
-// Returns at most n_best hypotheses a source,
-// best first. Equal sums of log probabilities are ordered by beam row, then by token id. Log probabilities are the
-// model's: suppressed and forced tokens do not change them.
+// One decoder of `sources * beam` rows (`sources` with one_row), grouped by source; every row starts with begin_id.
+// limits: the longest output of each source; a hypothesis that reaches it is returned unfinished. options.stop_when says
+// when a source is done. Returns at most n_best hypotheses a source, best first. Equal sums of log probabilities are
+// ordered by beam row, then by token id. Log probabilities are the model's: suppressed and forced tokens do not change
+// them (but see forced_free).
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,

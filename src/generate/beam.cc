@@ -44,7 +44,7 @@ bool better(const Extension& a, const Extension& b) {
   return a.id < b.id;
 }
 
-// One source: its living hypotheses, always `beam` rows in the decoder, and its finished ones.
+// One source: its living hypotheses, `beam` rows in the decoder behind the first step, and its finished ones.
 struct Search {
   int64_t limit = 0;
   std::vector<Node> nodes;
@@ -76,6 +76,8 @@ class Beam {
     blocked_no_end_ = blocked_;
     blocked_no_end_[static_cast<size_t>(end_id)] = 1;
     candidates_ = std::min(2 * options.beam, vocabulary_);
+    rows_ = options.one_row ? 1 : options.beam;
+    decoder_rows_ = sources * rows_;
   }
 
   std::vector<std::vector<Hypothesis>> run(int32_t begin_id, std::span<const int64_t> limits) {
@@ -90,21 +92,23 @@ class Beam {
     }
     std::vector<int64_t> active, chosen;  // sources still searched; decoder rows they go on with
     for (int64_t s = 0; s < sources_; ++s) active.push_back(s);
-    std::vector<int32_t> tokens(static_cast<size_t>(sources_ * options_.beam), begin_id);
+    std::vector<int32_t> tokens(static_cast<size_t>(decoder_rows_), begin_id);
     drop_done(active, chosen, tokens);
     for (int64_t length = 0; !active.empty(); ++length) {
       if (options_.stop && options_.stop()) break;
       const Tensor input = Tensor::from(std::span<const int32_t>(tokens), {static_cast<int64_t>(tokens.size()), 1});
-      const Tensor logits = decoder_.step(input).contiguous();  // (active * beam, V)
+      const Tensor logits = decoder_.step(input).contiguous();  // (active * rows_, V)
       require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
               input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
       extend(logits, active, length);
-      chosen.assign(tokens.size(), 0);
+      chosen.assign(active.size() * static_cast<size_t>(options_.beam), 0);
+      tokens.resize(chosen.size());
       parallel_for(static_cast<int64_t>(active.size()), 1, [&](int64_t begin, int64_t end) {
         for (int64_t a = begin; a < end; ++a) advance(a, active[static_cast<size_t>(a)], length, chosen, tokens);
       });
       if (options_.on_step)
         for (const int64_t s : active) options_.on_step(searches_[static_cast<size_t>(s)].step);
+      rows_ = options_.beam;
       drop_done(active, chosen, tokens);
     }
     std::vector<std::vector<Hypothesis>> results;
@@ -161,7 +165,7 @@ class Beam {
   // The best extensions of each row, from its logits.
   void extend(const Tensor& logits, const std::vector<int64_t>& active, int64_t length) {
     const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
-    const int64_t rows = static_cast<int64_t>(active.size()) * options_.beam;
+    const int64_t rows = static_cast<int64_t>(active.size()) * rows_;
     extensions_.resize(static_cast<size_t>(rows * candidates_));
     const std::vector<uint8_t>& blocked_now = length < options_.min_length ? blocked_no_end_ : blocked_;
     parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
@@ -169,8 +173,8 @@ class Beam {
       for (int64_t r = begin; r < end; ++r) {
         Extension* out = extensions_.data() + r * candidates_;
         std::fill(out, out + candidates_, Extension{});
-        const int64_t beam_row = r % options_.beam;
-        const Search& search = searches_[static_cast<size_t>(active[static_cast<size_t>(r / options_.beam)])];
+        const int64_t beam_row = r % rows_;
+        const Search& search = searches_[static_cast<size_t>(active[static_cast<size_t>(r / rows_)])];
         const Row& row = search.rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
         const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
@@ -202,8 +206,8 @@ class Beam {
     Search& search = searches_[static_cast<size_t>(source)];
     const int64_t beam = options_.beam;
     std::vector<Extension> best;
-    const Extension* all = extensions_.data() + position * beam * candidates_;
-    for (int64_t k = 0; k < beam * candidates_; ++k)
+    const Extension* all = extensions_.data() + position * rows_ * candidates_;
+    for (int64_t k = 0; k < rows_ * candidates_; ++k)
       if (all[k].row >= 0) best.push_back(all[k]);
     const int64_t kept = std::min<int64_t>(2 * beam, static_cast<int64_t>(best.size()));
     std::partial_sort(best.begin(), best.begin() + kept, best.end(), better);
@@ -234,13 +238,13 @@ class Beam {
       rows[static_cast<size_t>(living)] = {extension.sum, static_cast<int64_t>(search.nodes.size()) - 1, true};
       note(extension, static_cast<int64_t>(search.nodes.size()) - 1, parent.node);
       const size_t at = static_cast<size_t>(position * beam + living);
-      chosen[at] = position * beam + extension.row;
+      chosen[at] = position * rows_ + extension.row;
       tokens[at] = extension.id;
       ++living;
     }
     for (int64_t r = living; r < beam; ++r) {  // rows that are dead keep the decoder's rows of equal number
       const size_t at = static_cast<size_t>(position * beam + r);
-      chosen[at] = position * beam;
+      chosen[at] = position * rows_;
       tokens[at] = end_id_;
     }
     if (options_.on_step) note_dropped(search, goes_on, best, least);
@@ -294,8 +298,7 @@ class Beam {
 
   // Moves the decoder on to the chosen rows of the sources that are not done; the others leave the batch.
   void drop_done(std::vector<int64_t>& active, std::vector<int64_t>& chosen, std::vector<int32_t>& tokens) {
-    const int64_t beam = options_.beam;
-    const int64_t before = static_cast<int64_t>(tokens.size());
+    const int64_t beam = rows_, before = decoder_rows_;
     if (chosen.empty())
       for (int64_t r = 0; r < before; ++r) chosen.push_back(r);
     int64_t left = 0;
@@ -315,6 +318,7 @@ class Beam {
     bool same = static_cast<int64_t>(chosen.size()) == before;
     for (int64_t r = 0; same && r < before; ++r) same = chosen[static_cast<size_t>(r)] == r;
     if (!same) decoder_.reorder(chosen);
+    decoder_rows_ = static_cast<int64_t>(chosen.size());
   }
 
   models::Decoder& decoder_;
@@ -322,10 +326,12 @@ class Beam {
   int32_t begin_id_ = -1, end_id_;
   const BeamOptions& options_;
   int64_t vocabulary_;
-  int64_t candidates_ = 0;  // a row
+  int64_t candidates_ = 0;    // a row
+  int64_t rows_ = 0;          // of a source in the decoder
+  int64_t decoder_rows_ = 0;  // of all sources
   std::vector<uint8_t> blocked_, blocked_no_end_;
   std::vector<Search> searches_;
-  std::vector<Extension> extensions_;  // (active * beam, candidates)
+  std::vector<Extension> extensions_;  // (active * rows_, candidates)
 };
 
 }  // namespace

@@ -48,6 +48,7 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   const NoGradScope no_grad;
 
   BeamOptions search = options.search;
+  search.one_row = true;
   require(search.beam >= 1, kName, "a beam of 1 or more; found ", search.beam);
   // No text has these inside; but a model that others trained goes by the settings in its folder alone.
   for (const int64_t id : {config.padding_id, config.begin_id})
@@ -79,7 +80,7 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
     const text::Padded batch = pad(sources, members, config.padding_id);
     std::vector<int64_t> limits;
     for (const int64_t i : members) limits.push_back(limit_of(sources[static_cast<size_t>(i)].size()));
-    const auto decoder = model.start(batch.ids, batch.lengths, search.beam, options.cache);
+    const auto decoder = model.start(batch.ids, batch.lengths, 1, options.cache);
     auto found = beam_search(*decoder, end - begin, static_cast<int32_t>(config.begin_id),
                              static_cast<int32_t>(config.end_id), limits, search);
     for (size_t b = 0; b < members.size(); ++b) results[static_cast<size_t>(members[b])] = std::move(found[b]);

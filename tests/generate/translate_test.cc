@@ -11,6 +11,7 @@
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "heed/text.h"
 
 namespace heed::generate {
 namespace {
@@ -218,6 +219,27 @@ TEST(Translate, CacheGivesTheSameTokensAndLogProbabilities) {
     }
     EXPECT_LE(worst, 1e-5);
     std::printf("cached against uncached: log probabilities differ by %g at most\n", worst);
+  }
+}
+
+// The first step of a beam from one row a source, as translate() has it, and from a beam of equal rows.
+TEST(Translate, FirstStepFromOneRowASource) {
+  const models::Transformer model(small_config(40), 3);
+  const std::vector<Ids> sources = random_sources(7, 40, 9);
+  const text::Padded batch = text::pad(sources, 0);
+  const std::vector<int64_t> limits(sources.size(), 12);
+  std::vector<std::vector<std::vector<Hypothesis>>> found;
+  for (const bool one_row : {false, true}) {
+    const auto decoder = model.start(batch.ids, batch.lengths, one_row ? 1 : 4, {});
+    found.push_back(beam_search(*decoder, static_cast<int64_t>(sources.size()), 1, 2, limits,
+                                {.beam = 4, .n_best = 4, .one_row = one_row}));
+  }
+  for (size_t i = 0; i < sources.size(); ++i) {
+    ASSERT_EQ(found[0][i].size(), found[1][i].size());
+    for (size_t n = 0; n < found[0][i].size(); ++n) {
+      EXPECT_EQ(found[0][i][n].ids, found[1][i][n].ids);
+      EXPECT_EQ(found[0][i][n].log_probs, found[1][i][n].log_probs);
+    }
   }
 }
 
