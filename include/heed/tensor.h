@@ -87,8 +87,8 @@ class Tensor {
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] const Shape& strides() const { return strides_; }  // in elements
   [[nodiscard]] int rank() const { return shape_.rank(); }
-  [[nodiscard]] int64_t size(int axis) const;  // negative axes count from the end
-  [[nodiscard]] int64_t stride(int axis) const;
+  [[nodiscard]] int64_t size(int axis) const { return shape_[axis_of(axis)]; }  // negative axes count from the end
+  [[nodiscard]] int64_t stride(int axis) const { return strides_[axis_of(axis)]; }
   [[nodiscard]] int64_t numel() const { return shape_.numel(); }
   [[nodiscard]] int64_t nbytes() const { return numel() * size_of(dtype_); }
   [[nodiscard]] bool is_contiguous() const;
@@ -119,7 +119,16 @@ class Tensor {
   [[nodiscard]] double at(std::initializer_list<int64_t> index) const;
 
  private:
-  void check_dtype(DType expected) const;
+  void check_dtype(DType expected) const {
+    if (dtype_ != expected) bad_dtype(expected);
+  }
+  [[noreturn]] void bad_dtype(DType expected) const;
+  [[nodiscard]] int axis_of(int axis) const {
+    const int positive = axis < 0 ? axis + rank() : axis;
+    if (positive < 0 || positive >= rank()) bad_axis(axis);
+    return positive;
+  }
+  [[noreturn]] void bad_axis(int axis) const;
 
   std::shared_ptr<void> storage_;  // empty for wrapped memory without an owner
   void* data_ = nullptr;

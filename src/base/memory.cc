@@ -30,10 +30,20 @@ int64_t size_class(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
+// A free block of one of so many classes is taken, the own class first: one up to twice as large as asked for. The
+// batches of a translation all have other sizes; with the own class alone nearly every batch asked the system for new
+// pages, whose clearing took 4 to 8 % of its time on Zen 4.
+constexpr int kClassesTried = 4;
+
 struct Pool {
   std::mutex mutex;
   std::unordered_map<int64_t, std::vector<void*>> free_blocks;
   MemoryStats stats;
+
+  void count(int64_t bytes) {
+    stats.bytes_in_use += bytes;
+    if (stats.bytes_in_use > stats.peak_bytes) stats.peak_bytes = stats.bytes_in_use;
+  }
 };
 
 // Never destroyed: tensors with static storage may outlive any pool.
@@ -64,15 +74,17 @@ void* acquire_memory(int64_t bytes) {
   Pool& p = pool();
   {
     const std::scoped_lock lock(p.mutex);
-    p.stats.bytes_in_use += rounded;
-    if (p.stats.bytes_in_use > p.stats.peak_bytes) p.stats.peak_bytes = p.stats.bytes_in_use;
-    auto& blocks = p.free_blocks[rounded];
-    if (!blocks.empty()) {
-      void* const block = blocks.back();
-      blocks.pop_back();
-      p.stats.bytes_cached -= rounded;
+    int64_t size = rounded;
+    for (int tries = 0; tries < kClassesTried; ++tries, size = size_class(size + 1)) {
+      const auto blocks = p.free_blocks.find(size);
+      if (blocks == p.free_blocks.end() || blocks->second.empty()) continue;
+      void* const block = blocks->second.back();
+      blocks->second.pop_back();
+      p.stats.bytes_cached -= size;
+      p.count(size);
       return block;
     }
+    p.count(rounded);
     ++p.stats.system_allocations;
   }
   const size_t total = static_cast<size_t>(rounded) + sizeof(Header);

@@ -18,12 +18,6 @@ Shape contiguous_strides(const Shape& shape) {
   return strides;
 }
 
-int normalised_axis(int axis, int rank, const char* function) {
-  const int positive = axis < 0 ? axis + rank : axis;
-  require(positive >= 0 && positive < rank, function, "an axis of a tensor of rank ", rank, "; found ", axis);
-  return positive;
-}
-
 void* offset_by(void* data, int64_t elements, DType dtype) {
   return static_cast<char*>(data) + elements * size_of(dtype);
 }
@@ -91,9 +85,7 @@ Tensor Tensor::wrap(std::shared_ptr<void> owner, void* data, const Shape& shape,
   return tensor;
 }
 
-int64_t Tensor::size(int axis) const { return shape_[normalised_axis(axis, rank(), "size")]; }
-
-int64_t Tensor::stride(int axis) const { return strides_[normalised_axis(axis, rank(), "stride")]; }
+void Tensor::bad_axis(int axis) const { fail("tensor", "an axis of a tensor of rank ", rank(), "; found ", axis); }
 
 bool Tensor::is_contiguous() const {
   int64_t expected = 1;
@@ -127,7 +119,7 @@ Tensor Tensor::reshape(const Shape& shape) const {
 }
 
 Tensor Tensor::transpose(int a, int b) const {
-  const int i = normalised_axis(a, rank(), "transpose"), j = normalised_axis(b, rank(), "transpose");
+  const int i = axis_of(a), j = axis_of(b);
   Tensor view = *this;
   std::swap(view.shape_[i], view.shape_[j]);
   std::swap(view.strides_[i], view.strides_[j]);
@@ -135,7 +127,7 @@ Tensor Tensor::transpose(int a, int b) const {
 }
 
 Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
-  const int i = normalised_axis(axis, rank(), "slice");
+  const int i = axis_of(axis);
   require(0 <= begin && begin <= end && end <= shape_[i], "slice", "0 <= begin <= end <= ", shape_[i], "; found ",
           begin, " and ", end);
   Tensor view = *this;
@@ -145,7 +137,7 @@ Tensor Tensor::slice(int axis, int64_t begin, int64_t end) const {
 }
 
 Tensor Tensor::select(int axis, int64_t index) const {
-  const int i = normalised_axis(axis, rank(), "select");
+  const int i = axis_of(axis);
   require(0 <= index && index < shape_[i], "select", "an index below ", shape_[i], "; found ", index);
   Tensor view = *this;
   view.data_ = offset_by(data_, index * strides_[i], dtype_);
@@ -169,8 +161,6 @@ Tensor Tensor::expand(const Shape& shape) const {
   return view;
 }
 
-void Tensor::check_dtype(DType expected) const {
-  require(dtype_ == expected, "tensor", "data of type ", expected, "; found ", dtype_);
-}
+void Tensor::bad_dtype(DType expected) const { fail("tensor", "data of type ", expected, "; found ", dtype_); }
 
 }  // namespace heed

@@ -32,6 +32,23 @@ TEST(Memory, AFreedBlockIsUsedAgain) {
   EXPECT_EQ(memory_stats().system_allocations, before + 1);
 }
 
+// The batches of a translation all have other sizes.
+TEST(Memory, ALargerBlockServesUpToTwiceItsSize) {
+  release_cached_memory();
+  release_memory(acquire_memory(1'000'000));
+  const int64_t before = memory_stats().system_allocations;
+  {
+    const Buffer<char> half(600'000);
+    EXPECT_EQ(memory_stats().system_allocations, before);
+    const Buffer<char> tenth(100'000);  // there is none for it
+    EXPECT_EQ(memory_stats().system_allocations, before + 1);
+  }
+  const int64_t in_use = memory_stats().bytes_in_use;
+  const Buffer<char> whole(1'000'000);
+  EXPECT_EQ(memory_stats().system_allocations, before + 1);
+  EXPECT_GE(memory_stats().bytes_in_use, in_use + 1'000'000);
+}
+
 TEST(Memory, AnImpossibleSizeIsAnError) {
   const MemoryStats before = memory_stats();
   EXPECT_THROW((void)acquire_memory(int64_t{1} << 60), Error);
