@@ -41,6 +41,7 @@ void add_evaluate_command(Options& options);
 void add_attend_command(Options& options);
 void add_inspect_command(Options& options);
 void add_average_command(Options& options);
+void add_convert_command(Options& options);
 void add_serve_command(Options& options);
 void add_tokenize_command(Options& options);
 void add_info_command(Options& options);

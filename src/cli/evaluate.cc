@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "cli/command.h"
+#include "cli/float_types.h"
 #include "cli/json.h"
 #include "cli/ranks.h"
 #include "cli/translation_job.h"
@@ -21,6 +22,7 @@ struct EvaluateCommand {
   train::BleuOptions bleu;
   train::EvaluateOptions loss;
   TranslatorOptions translate;
+  WeightFormat weights = WeightFormat::f32;
   LineOptions lines;
   bool no_bleu = false, undo_pieces = false;
 };
@@ -133,7 +135,7 @@ void require_same_text(const std::string& what, std::span<const std::vector<std:
 void evaluate_translation(const EvaluateCommand& o, Context& context) {
   if (o.pairs.empty() && (o.source.empty() || o.targets.empty()))
     throw UsageError("this model needs --source and --target, or --pairs");
-  const Translator translator = Translator::load(o.model);
+  const Translator translator = Translator::load(o.model, o.weights);
   const text::Tokenizer &source = translator.source_tokenizer(), &target = translator.target_tokenizer();
   const TestSet set = read_test_set(o);
   require_same_work(translator.model(), {&source, &target}, o.lines, context);
@@ -184,7 +186,7 @@ void evaluate_hypotheses(const EvaluateCommand& o, Context& context) {
 }
 
 void evaluate_text(const EvaluateCommand& o, Context& context) {
-  const auto model = models::load(o.model);
+  const auto model = models::load(o.model, {.packed = true, .weights = o.weights});
   const models::Architecture architecture = model->config().architecture;
   if (architecture == models::Architecture::encoder_decoder)
     throw UsageError("an encoder-decoder needs --source and --target, or --pairs; found --text");
@@ -240,6 +242,7 @@ void add_evaluate_command(Options& options) {
   options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
   options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
   options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
+  options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
   options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has").range(0);
   add_peer_timeout(options, o->lines);

@@ -17,6 +17,7 @@ struct GenerateCommand {
   std::string model, prompt, prompt_file, prompts;
   std::optional<std::string> text;
   GeneratorOptions generate;
+  WeightFormat weights = WeightFormat::f32;
   int64_t count = 1;
   LineOptions lines;
 };
@@ -48,7 +49,7 @@ void check_prompts(const GenerateCommand& o) {
 
 // Each prompt is a line, and so is what comes of it. Its seeds depend on its place in the file alone.
 int run_prompts(const GenerateCommand& o, Context& context) {
-  const Generator generator = Generator::load(o.model);
+  const Generator generator = Generator::load(o.model, o.weights);
   require_same_work(generator.model(), {&generator.tokenizer()}, o.lines, context);
   LineJob job{.input = o.prompts,
               .unit = "prompts",
@@ -85,7 +86,7 @@ int run_generate(const GenerateCommand& o, Context& context) {
   check_prompts(o);
   if (!o.prompts.empty()) return run_prompts(o, context);
   const std::string prompt = prompt_of(o);
-  const Generator generator = Generator::load(o.model);
+  const Generator generator = Generator::load(o.model, o.weights);
   install_signal_handlers();
   TextWarnings warnings([](int64_t) { return std::string("the prompt"); });
   GeneratorOptions options = o.generate;
@@ -132,6 +133,7 @@ void add_generate_command(Options& options) {
       .range(0, 1);
   options.add("--count", o->count, "Texts to make of each prompt; each has the next seed").range(1);
   options.choose("--cache", s.cache.dtype, kCacheTypes, kCacheHelp);
+  options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.flag("--ignore-end", o->generate.ignore_end, "Go on where the model ends the text");
   add_line_options(options, o->lines);
   options.footer(

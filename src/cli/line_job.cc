@@ -171,9 +171,7 @@ void require_same_work(const models::Model& model, std::initializer_list<const t
   set_way_to_go_on(o.resume_output.empty() ? "" : command_line(context));
   distributed::require_agreement(all, "version of heed", distributed::hash_of(HEED_VERSION));
   distributed::require_agreement(all, "options", distributed::hash_of(options_to_compare(context.words)));
-  io::Tensors weights;
-  for (const auto& [path, value] : model.named_parameters()) weights[path] = value.data();
-  std::string folder = models::to_json(model.config()) + models::checksum(weights);
+  std::string folder = models::to_json(model.config()) + models::checksum(models::tensors_of(model));
   for (const text::Tokenizer* const tokenizer : tokenizers)
     for (int32_t id = 0; id < tokenizer->vocabulary(); ++id) folder += tokenizer->piece(id) + '\n';
   distributed::require_agreement(all, "model", distributed::hash_of(folder));

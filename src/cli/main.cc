@@ -32,6 +32,7 @@ constexpr Command kCommands[] = {
     {"serve", "The live page: see heads, and switch them off", add_serve_command},
     {"average", "The mean of several models", add_average_command},
     {"tokenize", "Cut text into tokens, one text a line", add_tokenize_command},
+    {"convert", "A model with its weights in another format", add_convert_command},
     {"info", "This machine, or a model and what it costs", add_info_command},
     {"bench", "Measure the kernels against the processor's peak", add_bench_command},
     {"plot", "A page with the curves of a training", add_plot_command},

@@ -19,6 +19,7 @@ struct TranslateCommand {
   TranslatorOptions translate;
   bool scores = false;
   TooLong too_long = TooLong::refuse;
+  WeightFormat weights = WeightFormat::f32;
   LineOptions lines;
 };
 
@@ -65,7 +66,7 @@ void check_options(const TranslateCommand& o, bool json) {
 
 int run_translate(const TranslateCommand& o, Context& context) {
   check_options(o, context.json);
-  const Translator translator = Translator::load(o.model);
+  const Translator translator = Translator::load(o.model, o.weights);
   require_same_work(translator.model(), {&translator.source_tokenizer(), &translator.target_tokenizer()}, o.lines,
                     context);
   LineJob job = translation_job(
@@ -104,6 +105,7 @@ void add_translate_command(Options& options) {
   options.add("--target-language", o->translate.target_language, "That of the translation").takes("CODE");
   options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
+  options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a line that is longer than the model can read");
   add_line_options(options, o->lines);

@@ -42,7 +42,7 @@ TEST(Errors, HintsNameOptionsThatTheCommandHas) {
                                   "[train] \"x\": a folder that can be made; Not a directory"};
   int hints = 0;
   for (const std::string command : {"train", "translate", "generate", "evaluate", "attend", "inspect", "serve",
-                                    "average", "tokenize", "info", "bench", "plot"}) {
+                                    "average", "tokenize", "convert", "info", "bench", "plot"}) {
     const std::string help = test::run({"help", command}).out;
     std::vector<std::string> found = {std::string(hint_for_memory("heed " + command))};
     for (const std::string& message : messages) found.emplace_back(hint_for("heed " + command, message));

@@ -11,7 +11,7 @@ namespace heed::cli::test {
 namespace {
 
 const std::vector<std::string> kCommands = {"train", "translate", "generate", "evaluate", "attend", "inspect",
-                                            "serve", "average",   "tokenize", "info",     "bench",  "plot"};
+                                            "serve", "average",   "tokenize", "convert", "info",     "bench",  "plot"};
 
 // One line, beginning with the program's name and the command's.
 void expect_one_line(const Result& r, int status, const std::string& part) {
@@ -176,6 +176,8 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"average", none, "--output", out},
       {"average", demo, "--output", demo},
       {"average", demo, "--last", "3", "--output", out},
+      {"convert", none, out},
+      {"convert", dir, out},
       {"info", none},
       {"info", dir},
       {"bench", "attention", "--shape", "1,2"},
@@ -214,6 +216,8 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"average", "--output", out},
       {"average", demo, demo, "--last", "2", "--output", out},
       {"average", demo, "--dtype", "f8", "--output", out},
+      {"convert", demo, demo},
+      {"convert", demo, out, "--weights", "int4"},
       {"info", "base", "--batch", "0"},
       {"bench", "training", "--model", "none"},
       {"bench", "scaling", "--longest", "1"},
