@@ -115,7 +115,7 @@ struct SamplingOptions {
 
 struct TranslateOptions {
   BeamOptions search = {};
-  int64_t batch_tokens = 4096;        // source tokens, padding and beam included, in one batch
+  int64_t batch_tokens = 2048;        // source tokens, padding and beam included, in one batch
   KeyValueCache::Options cache = {};  // how keys and values are kept between steps
 };
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the

@@ -72,7 +72,7 @@ struct Translation {
 
 struct TranslatorOptions {
   generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
-  int64_t batch_tokens = 4096;        // source tokens in a batch, padding and beam included
+  int64_t batch_tokens = 2048;        // source tokens in a batch, padding and beam included
   KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
   // Texts that are translated before the first one is delivered. Few are soon done; many share batches.
   int64_t first_group = 16;

@@ -51,7 +51,7 @@ class Translator:
         length_penalty: float = 1.0,
         max_length: int = 256,
         min_length: int = 0,
-        batch_tokens: int = 4096,
+        batch_tokens: int = 2048,
         cache: str = "float32",
         too_long: str = "refuse",
     ) -> Union[List[Translation], List[List[Translation]]]:

@@ -14,7 +14,7 @@ namespace {
 
 using pipelines::Ids;
 
-// Hypotheses that are searched together at most: 2,560 (512 texts with a beam of 5) fill about seven batches of 4,096
+// Hypotheses that are searched together at most: 2,560 (512 texts with a beam of 5) fill about fifteen batches of 2,048
 // tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one group.
 constexpr int64_t kLargestGroup = 2560;
 
