@@ -193,6 +193,8 @@ class Bert : public Model {
   [[nodiscard]] Value loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
                            const CrossEntropyOptions& options = {}, const Tensor& types = {}) const;
   [[nodiscard]] Value logits_of(const Value& states) const;  // as of Transformer
+  // The logits of states that encode() gave, (..., E): only those that are needed of a long text.
+  [[nodiscard]] Value head_logits(const Value& states) const;
   // The mean of the states that are not padding: (B, E).
   [[nodiscard]] Value embed(const Tensor& tokens, const Tensor& lengths) const;
   // (B, E): the state that Config::head_pooling chooses, through the head's own layer. BERT's "pooler output".
@@ -216,6 +218,9 @@ struct LoadOptions {
   WeightFormat weights = WeightFormat::f32;  // of packed weights
 };
 [[nodiscard]] std::unique_ptr<Model> load(const std::filesystem::path& folder, const LoadOptions& options = {});
+// The configuration alone. Of a folder that others wrote, the names in the file of weights count too; no number is
+// read.
+[[nodiscard]] Config read_config(const std::filesystem::path& folder);
 void load_weights(Model& model, const std::filesystem::path& safetensors);
 
 // Another tool's tensor names: where each of our parameters is found in a file.

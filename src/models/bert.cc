@@ -39,6 +39,8 @@ Value Bert::forward(const Tensor& tokens, const Tensor& lengths, const Tensor& t
 
 Value Bert::logits_of(const Value& states) const { return parts_->head(parts_->encoder.finish(states)); }
 
+Value Bert::head_logits(const Value& states) const { return parts_->head(states); }
+
 Value Bert::loss(const Tensor& tokens, const Tensor& lengths, const Tensor& expected,
                  const CrossEntropyOptions& options, const Tensor& types) const {
   if (config_.head == Head::text_class) return cross_entropy(forward(tokens, lengths, types), expected, options);

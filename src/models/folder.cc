@@ -71,6 +71,16 @@ std::unique_ptr<Model> load_own(const std::filesystem::path& folder, const std::
 
 }  // namespace
 
+Config read_config(const std::filesystem::path& folder) {
+  require_model_folder(folder, "read_config");
+  const auto file = folder / "config.json";
+  const std::string text = io::read_file(file, kConfigLimit);
+  if (const io::ParsedJson parsed = io::parse_json(text); is_family(parsed)) {
+    return read_family_config(folder, parsed.value);
+  }
+  return config_from_json(text, file.string());
+}
+
 std::unique_ptr<Model> load(const std::filesystem::path& folder, const LoadOptions& options) {
   require_model_folder(folder, "load");
   require(options.packed || options.weights == WeightFormat::f32, "load",

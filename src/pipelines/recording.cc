@@ -1,8 +1,6 @@
 #include "pipelines/recording.h"
 
 #include "heed/error.h"
-#include "heed/io.h"
-#include "models/weights.h"
 
 namespace heed {
 namespace pipelines {
@@ -21,9 +19,7 @@ void announce_size(const models::Config& config, int64_t source, int64_t target,
 }  // namespace pipelines
 
 models::Architecture architecture_of(const std::filesystem::path& folder) {
-  models::require_model_folder(folder, "architecture_of");
-  const std::filesystem::path config = folder / "config.json";
-  return models::config_from_json(io::read_file(config, int64_t{1} << 20), config.string()).architecture;
+  return models::read_config(folder).architecture;
 }
 
 inspect::Record record_attention(const std::filesystem::path& folder, std::string_view text,

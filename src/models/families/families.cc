@@ -40,28 +40,44 @@ Weights with_current_names(const Weights& weights) {
   return result;
 }
 
-}  // namespace
+// What a folder says: its design and its weights, none of them checked against the other.
+struct Reading {
+  Design design;
+  Weights weights;
+};
 
-std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io::Json& object,
-                                   const std::string& config_json) {
+Reading read_folder(const std::filesystem::path& folder, const io::Json& object) {
   const std::string where = (folder / "config.json").string();
   Keys keys(object, where);
   const std::string type = keys.word("model_type", "");
   const Family& family = family_of(type, where);
   require(!keys.has("quantization_config"), "load", where,
           ": weights that are not quantised; found \"quantization_config\"");
-  const Weights weights = with_current_names(io::read_weights(folder).tensors);
-  auto origin = std::make_shared<Origin>();
-  origin->config_json = config_json;
-  origin->design = family.read(keys, weights);
+  Reading reading{.design = {}, .weights = with_current_names(io::read_weights(folder).tensors)};
+  reading.design = family.read(keys, reading.weights);
   keys.finish();
-  for (const auto& [name, tensor] : weights) origin->forms[name] = {.dtype = tensor.dtype(), .shape = tensor.shape()};
-  const Config& config = origin->design.config;
   try {
-    config.validate();
+    reading.design.config.validate();
   } catch (const Error& error) {
     fail("load", where, ": a configuration that fits together: ", error.what());
   }
+  return reading;
+}
+
+}  // namespace
+
+Config read_family_config(const std::filesystem::path& folder, const io::Json& object) {
+  return read_folder(folder, object).design.config;
+}
+
+std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io::Json& object,
+                                   const std::string& config_json) {
+  const auto [design, weights] = read_folder(folder, object);
+  auto origin = std::make_shared<Origin>();
+  origin->config_json = config_json;
+  origin->design = design;
+  for (const auto& [name, tensor] : weights) origin->forms[name] = {.dtype = tensor.dtype(), .shape = tensor.shape()};
+  const Config& config = origin->design.config;
   check_plausible(config, weights, folder.string());
   std::unique_ptr<Model> model = create(config);
   take_weights(*model, origin->design, weights, folder.string());
