@@ -211,6 +211,10 @@ class Bert : public Model {
 // dtypes of every tensor (f32; f16 and bf16 are converted to f32) against the configuration, that no weight is NaN or
 // infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
+// The same in the layout of Hugging Face's transformers, which then computes the same within rounding: an
+// encoder-decoder as a Marian, an encoder-only model as a BERT, a decoder-only one as a GPT-2. Throws Error, naming the
+// field, for a model that they cannot express. A model that came in that layout is written as by save().
+void save_huggingface(const Model& model, const std::filesystem::path& folder);
 struct LoadOptions {
   // For inference alone: the weights of linear layers are kept packed, which saves time, in place of their rows. A
   // model that is trained or changed works as well; what is changed is unpacked first.
