@@ -60,6 +60,7 @@ std::vector<Case> cases() {
       {"gelu", "", [](const Inputs& in) { return gelu(in[0] * 3.0f); }, {x}},
       {"gelu_tanh", "", [](const Inputs& in) { return gelu_tanh(in[0] * 3.0f); }, {x}},
       {"silu", "", [](const Inputs& in) { return silu(in[0] * 3.0f); }, {x}},
+      {"tanh", "", [](const Inputs& in) { return tanh(in[0] * 3.0f); }, {x}},
       {"sum", "", [](const Inputs& in) { return sum(in[0]); }, {x}},
       {"mean", "", [](const Inputs& in) { return mean(in[0] * in[0]); }, {x}},
       {"matmul", "matrices", [](const Inputs& in) { return matmul(in[0], in[1]); }, {rows, sample({5, 4}, 12)}},

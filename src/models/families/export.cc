@@ -43,18 +43,6 @@ void check_plain(const Config& c, std::string_view family) {
        "none of gated, relative_buckets, attention_scale and output_scale");
 }
 
-Tensor copy_of(const Tensor& tensor) { return tensor.contiguous().clone(); }
-
-// The padding's vector is zero whatever the table holds; others read the table.
-void zero_padding(io::Tensors& own, const Config& config) {
-  if (!config.zero_padding || config.padding_id < 0) return;
-  for (auto& [path, tensor] : own) {
-    if (!path.ends_with("embedding.tokens.weight")) continue;
-    tensor = copy_of(tensor);
-    tensor.select(0, config.padding_id).zero();
-  }
-}
-
 // The residual stream's numbers in another order: those of even places, then those of odd ones. Sinusoids whose sines
 // and cosines alternate become halves, and every layer computes the same, in that order.
 class HalvesFirst {
@@ -274,7 +262,7 @@ void save_huggingface(const Model& model, const std::filesystem::path& folder) {
   for (const auto& [path, value] : model.named_parameters()) {
     own[path] = value.packed() == nullptr ? value.data() : value.packed()->unpack();
   }
-  zero_padding(own, config);
+  // heed takes the padding's vector for zero, others read it: that of padding, which no token attends to.
   Exported exported;
   switch (config.architecture) {
     case Architecture::encoder_decoder: exported = as_marian(config, std::move(own)); break;
