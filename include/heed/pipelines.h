@@ -183,36 +183,96 @@ class Generator {
 
 struct EncoderOptions {
   int64_t batch_tokens = 4096;  // tokens in a batch, padding included
+  // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
+  // model names as its default, which as a rule is none.
+  std::string prompt = {};
   TextOptions text = {};
 };
 
-// The states of one text: a row for each token, the first and the last of which are the begin and the end.
+// The states of one text: a row for each token, with those that stand around it ("[CLS]", "</s>").
 struct Encoding {
   std::vector<std::string> tokens;
   Tensor states;  // (L, E)
 };
 
-// An encoder-only model that turns texts into vectors.
+// A text, and a second one where the model compares two: a question and a passage.
+struct TextPair {
+  std::string text;
+  std::optional<std::string> pair = {};
+};
+
+struct Classification {
+  std::string label;          // the likeliest one
+  float score = 0;            // its probability; see Encoder::classify()
+  std::vector<float> scores;  // of each of Encoder::labels()
+};
+
+struct TokenClass {
+  std::string token;  // as a reader should see it
+  text::Span span;    // its bytes in the text
+  std::string label;  // the likeliest one
+  float score = 0;    // its probability
+};
+
+struct FillOptions {
+  int64_t count = 5;  // tokens for each place, or all where there are fewer
+  TextOptions text = {};
+};
+struct Filling {
+  int32_t id = 0;
+  std::string token;  // as text, without the space that belongs to it
+  float probability = 0;
+};
+
+// An encoder-only model: text in, vectors, classes or missing words out.
 //
-//   const heed::Encoder encoder = heed::Encoder::load("runs/bert");
+//   const heed::Encoder encoder = heed::Encoder::load("sentence-transformers/all-MiniLM-L6-v2");
 //   const heed::Tensor vectors = encoder.embed(texts);  // (number of texts, E)
+//
+// No result depends on the other texts of a call, nor on the batches: every one has the bits that it has alone.
 class Encoder {
  public:
-  [[nodiscard]] static Encoder load(const std::filesystem::path& folder,
-                                    WeightFormat weights = WeightFormat::f32);  // errors as of Translator
+  // A folder that heed or Hugging Face's tools have written, or "ORG/NAME" for one that those have downloaded; errors
+  // as of Translator.
+  [[nodiscard]] static Encoder load(const std::filesystem::path& folder, WeightFormat weights = WeightFormat::f32);
 
   [[nodiscard]] Encoding encode(std::string_view text, const EncoderOptions& options = {}) const;
-  // The mean of each text's states: (number of texts, E). No row depends on the other texts.
+
+  // A vector for each text: (number of texts, embedding_size()). It is what the folder's modules.json describes;
+  // without one, the mean of the states of all tokens, special ones included.
   [[nodiscard]] Tensor embed(std::span<const std::string> texts, const EncoderOptions& options = {}) const;
+  [[nodiscard]] int64_t embedding_size() const;
+  [[nodiscard]] std::vector<std::string> prompts() const;  // their names
+
+  // The class of each text. Scores are probabilities that make 1 together; with one class only, or where config.json
+  // says that several can be right ("multi_label_classification"), each is the probability of its own class. A model
+  // that compares pairs may say in config.json that its score is a plain number. Throws Error for models without such a
+  // head.
+  [[nodiscard]] std::vector<Classification> classify(std::span<const TextPair> texts,
+                                                     const EncoderOptions& options = {}) const;
+  [[nodiscard]] std::vector<Classification> classify(std::span<const std::string> texts,
+                                                     const EncoderOptions& options = {}) const;
+  // The class of each token but those that stand around the text. Throws Error for models without such a head.
+  [[nodiscard]] std::vector<TokenClass> classify_tokens(std::string_view text,
+                                                        const EncoderOptions& options = {}) const;
+  [[nodiscard]] const std::vector<std::string>& labels() const { return model_->config().labels; }
+
+  // The likeliest tokens for each mask_token() in the text. There, and only there, special tokens that are written in a
+  // text are special. Throws Error for a text without one, and for models that do not guess tokens.
+  [[nodiscard]] std::vector<std::vector<Filling>> fill(std::string_view text, const FillOptions& options = {}) const;
+  [[nodiscard]] const std::string& mask_token() const;  // "[MASK]" or "<mask>"; empty where the model has none
+
   [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;
 
   [[nodiscard]] const models::Bert& model() const { return *model_; }
   [[nodiscard]] const text::Tokenizer& tokenizer() const { return *tokenizer_; }
 
  private:
+  struct Parts;
   Encoder() = default;
   std::shared_ptr<const models::Bert> model_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::shared_ptr<const Parts> parts_;
 };
 
 // What kind of model the folder holds: which of the three classes above loads it.

@@ -1,88 +1,145 @@
 // Texts as vectors.
 #include <algorithm>
-#include <cstring>
-#include <numeric>
 
 #include "heed/error.h"
-#include "heed/pipelines.h"
-#include "pipelines/encoding.h"
+#include "heed/io.h"
+#include "pipelines/encoder_parts.h"
 #include "pipelines/folder.h"
 #include "pipelines/recording.h"
+#include "text/huggingface/normalizers.h"
+#include "text/tokenizers.h"
 
 namespace heed {
 namespace {
 
 using pipelines::Ids;
+using pipelines::Sequence;
 
-// As in training: between the begin and the end id.
-Ids encode_between(const Encoder& encoder, std::string_view text, int64_t place, const TextOptions& options,
-                   const char* function) {
-  const text::Tokenizer& tokenizer = encoder.tokenizer();
-  Ids ids = pipelines::encode_text(tokenizer, text, place, encoder.model().config().max_length - 2, options, function);
-  ids.insert(ids.begin(), tokenizer.special().begin);
-  ids.push_back(tokenizer.special().end);
-  return ids;
+// What stands in front of each text.
+std::string prompt_text(const pipelines::SentenceSettings& settings, const std::string& asked, const char* function) {
+  const std::string& name = asked.empty() ? settings.default_prompt : asked;
+  if (name.empty()) return "";
+  const auto found = settings.prompts.find(name);
+  std::string known;
+  for (const auto& [prompt, text] : settings.prompts) known += (known.empty() ? "" : ", ") + prompt;
+  require(found != settings.prompts.end(), function, "a prompt of this model (", known.empty() ? "it has none" : known,
+          "); found \"", name, "\"");
+  return found->second;
+}
+
+// As sentence-transformers does where sentence_bert_config.json says "do_lower_case".
+std::string lowercase(const std::string& text) {
+  text::huggingface::AlignedText lower(text, 0, false);
+  text::huggingface::lowercase_normalizer()->apply(lower);
+  return lower.text();
+}
+
+struct MaskToken {
+  int32_t id = -1;
+  std::string text;
+};
+
+MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tokenizer, bool by_others) {
+  if (config.head != models::Head::masked_token) return {};
+  if (!by_others) return {.id = static_cast<int32_t>(config.mask_id), .text = config.mask_id < 0 ? "" : "[MASK]"};
+  for (const char* const token : {"[MASK]", "<mask>"}) {
+    if (const auto id = tokenizer.id_of(token)) return {.id = *id, .text = token};
+  }
+  return {};
 }
 
 }  // namespace
 
-Encoder Encoder::load(const std::filesystem::path& folder, WeightFormat weights) {
+text::Tokens Encoder::Parts::read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
+                                  const TextOptions& options, const char* function) const {
+  text::TokensOptions own = tokens;
+  own.limit = longest;
+  if (model->origin() != nullptr) return pipelines::encode_around(*tokenizer, text, own, place, options, function);
+  require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
+  text::Tokens result;
+  result.ids = pipelines::encode_text(*tokenizer, text, place, longest - 2, options, function);
+  result.spans.resize(result.ids.size());
+  return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
+}
+
+Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
+  return {.ids = tokens.ids, .types = model->config().token_types > 1 ? tokens.segments : Ids()};
+}
+
+Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   constexpr const char* kName = "Encoder::load";
+  const std::filesystem::path folder = io::find_model_folder(name.string());
+  const std::filesystem::path inner = pipelines::SentenceModules::encoder_folder(folder);
   Encoder result;
-  result.model_ = pipelines::load_model<models::Bert>(folder, kName, models::Architecture::encoder_only, weights);
+  result.model_ = pipelines::load_model<models::Bert>(inner, kName, models::Architecture::encoder_only, weights);
   const models::Config& config = result.model_->config();
   result.tokenizer_ =
-      pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary, config.mask_id);
+      pipelines::load_tokenizer(inner, text::Side::source, kName, config.source_vocabulary, config.mask_id);
+  const bool by_others = result.model_->origin() != nullptr;
+  pipelines::SentenceSettings settings = pipelines::read_sentence_settings(folder, inner);
+  const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length) : config.max_length;
+  MaskToken mask = mask_token_of(config, *result.tokenizer_, by_others);
+  result.parts_ = std::make_shared<const Parts>(
+      Parts{.folder = folder,
+            .model = result.model_,
+            .tokenizer = result.tokenizer_,
+            .modules = pipelines::SentenceModules::load(folder, config.width),
+            .settings = std::move(settings),
+            .scores = pipelines::read_scores(inner, static_cast<int64_t>(config.labels.size())),
+            .longest = longest,
+            .mask_id = mask.id,
+            .mask_token = std::move(mask.text)});
   return result;
 }
 
+int64_t Encoder::embedding_size() const { return parts_->modules.size(); }
+
+std::vector<std::string> Encoder::prompts() const {
+  std::vector<std::string> names;
+  for (const auto& [name, text] : parts_->settings.prompts) names.push_back(name);
+  return names;
+}
+
 Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) const {
-  const Ids ids = encode_between(*this, text, 0, options.text, "Encoder::encode");
+  const Sequence sequence = parts_->sequence_of(parts_->read(text, {}, 0, options.text, "Encoder::encode"));
+  const Sequence* const only = &sequence;
+  const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   const NoGradScope no_grad;
-  const Tensor states = model_->encode(pipelines::as_row(ids), pipelines::length_of(ids)).data();  // (1, L, E)
-  return {.tokens = pipelines::pieces_of(*tokenizer_, ids), .states = states.select(0, 0).contiguous()};
+  const Tensor states = model_->encode(batch.ids, batch.lengths, batch.types).data();  // (1, L, E)
+  return {.tokens = pipelines::pieces_of(*tokenizer_, sequence.ids), .states = states.select(0, 0).contiguous()};
 }
 
 Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::embed";
   require(options.batch_tokens >= 1, kName, "batches of 1 token or more; found ", options.batch_tokens);
-  std::vector<Ids> all;
-  for (const std::string& text : texts)
-    all.push_back(encode_between(*this, text, static_cast<int64_t>(all.size()), options.text, kName));
-  std::vector<size_t> order(all.size());  // by length: batches without much padding
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) { return all[a].size() > all[b].size(); });
-
-  const int64_t width = model_->config().width;
-  const Tensor result = Tensor::empty({static_cast<int64_t>(all.size()), width});  // (N, E)
-  const NoGradScope no_grad;
-  for (size_t begin = 0; begin < order.size();) {
-    const size_t longest = all[order[begin]].size();
-    const size_t fit = std::max<size_t>(1, static_cast<size_t>(options.batch_tokens) / longest);
-    const size_t end = std::min(order.size(), begin + fit);
-    std::vector<Ids> batch;
-    for (size_t i = begin; i < end; ++i) batch.push_back(all[order[i]]);
-    const text::Padded padded = text::pad(batch, static_cast<int32_t>(model_->config().padding_id));
-    const Tensor rows = model_->embed(padded.ids, padded.lengths).data().contiguous();  // (B, E)
-    for (size_t i = begin; i < end; ++i)
-      std::memcpy(result.data<float>() + static_cast<int64_t>(order[i]) * width,
-                  rows.data<float>() + static_cast<int64_t>(i - begin) * width,
-                  static_cast<size_t>(width) * sizeof(float));
-    begin = end;
+  const std::string prompt = prompt_text(parts_->settings, options.prompt, kName);
+  require(prompt.empty() || parts_->modules.pools_prompts(), kName,
+          "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
+  std::vector<Sequence> all;
+  for (const std::string& text : texts) {
+    const bool changes = !prompt.empty() || parts_->settings.lowercase;
+    const auto place = static_cast<int64_t>(all.size());
+    if (changes) pipelines::require_utf8(text, place, options.text, kName);
+    const std::string changed = !changes ? "" : parts_->settings.lowercase ? lowercase(prompt + text) : prompt + text;
+    all.push_back(parts_->sequence_of(parts_->read(changes ? changed : text, {}, place, options.text, kName)));
   }
-  return result;
+  return pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens);
 }
 
 inspect::Record Encoder::record(std::string_view text, const RecordOptions& options) const {
   constexpr const char* kName = "Encoder::record";
   require(!options.target, kName, "no target for an encoder-only model; found one");
-  const Ids ids = encode_between(*this, text, 0, options.text, kName);
-  require(ids.size() > 2, kName, "a text of at least one token; found an empty one");
+  const text::Tokens tokens = parts_->read(text, {}, 0, options.text, kName);
+  require(std::find(tokens.special.begin(), tokens.special.end(), 0) != tokens.special.end(), kName,
+          "a text of at least one token; found an empty one");
+  const Sequence sequence = parts_->sequence_of(tokens);
+  const Sequence* const only = &sequence;
+  const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   inspect::Record record;
   record.source = text;
-  record.source_tokens = pipelines::pieces_of(*tokenizer_, ids);
-  pipelines::announce_size(model_->config(), static_cast<int64_t>(ids.size()), 0, options);
-  pipelines::observe(record, [&] { (void)model_->encode(pipelines::as_row(ids), pipelines::length_of(ids)); });
+  record.source_tokens = pipelines::pieces_of(*tokenizer_, sequence.ids);
+  pipelines::announce_size(model_->config(), static_cast<int64_t>(sequence.ids.size()), 0, options);
+  pipelines::observe(record, [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });
   return record;
 }
 

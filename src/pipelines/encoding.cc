@@ -42,24 +42,66 @@ Coverage coverage(const text::Tokenizer& tokenizer, std::string_view text, std::
 }  // namespace heed
 
 namespace heed::pipelines {
+namespace {
+
+void refuse_or_warn(int64_t count, int64_t longest, int64_t index, const TextOptions& options, const char* function) {
+  require(options.too_long == TooLong::cut, function, name_of_text(options, index), ": at most the ", longest,
+          " tokens that the model reads; found ", count);
+  if (options.on_warning)
+    options.on_warning({.kind = TextWarning::Kind::cut, .text = index, .count = longest, .total = count});
+}
+
+// How much of a text its tokens cover, by the places that they say they stand at.
+Coverage coverage_by_spans(const text::Tokenizer& tokenizer, std::string_view text, const text::Tokens& tokens) {
+  Coverage result{.characters = count_characters(text)};
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    if (tokens.special[i] != 0 || tokens.ids[i] != tokenizer.special().unknown) continue;
+    const auto [begin, end] = tokens.spans[i];
+    if (end <= static_cast<int64_t>(text.size()) && begin < end)
+      result.unknown += count_characters(text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+  }
+  return result;
+}
+
+}  // namespace
+
+void require_utf8(std::string_view text, int64_t index, const TextOptions& options, const char* function) {
+  const size_t valid = text::valid_utf8_prefix(text);
+  if (valid == text.size()) return;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<unsigned char>(text[valid]);
+  fail(function, name_of_text(options, index), ": valid UTF-8; found byte 0x", kDigits.substr(byte >> 4, 1),
+       kDigits.substr(byte & 15, 1), " at position ", valid + 1);
+}
+
+std::string name_of_text(const TextOptions& options, int64_t index) {
+  return options.name ? options.name(index) : "text " + std::to_string(index + 1);
+}
+
+text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view text, const text::TokensOptions& tokens,
+                           int64_t index, const TextOptions& options, const char* function) {
+  require_utf8(text, index, options, function);
+  if (tokens.pair) require_utf8(*tokens.pair, index, options, function);
+  text::Tokens result = tokenizer.tokens(text, tokens);
+  if (result.left_out > 0) {
+    const auto kept = static_cast<int64_t>(result.ids.size());
+    refuse_or_warn(kept + result.left_out, kept, index, options, function);
+  } else if (options.on_warning && !tokens.pair) {
+    const Coverage covered = coverage_by_spans(tokenizer, text, result);
+    if (covered.mostly_unknown())
+      options.on_warning(
+          {.kind = TextWarning::Kind::unknown, .text = index, .count = covered.unknown, .total = covered.characters});
+  }
+  return result;
+}
 
 Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
                 const TextOptions& options, const char* function) {
-  const auto name = [&] { return options.name ? options.name(index) : "text " + std::to_string(index + 1); };
-  const size_t valid = text::valid_utf8_prefix(text);
-  if (valid != text.size()) {
-    constexpr std::string_view kDigits = "0123456789abcdef";
-    const auto byte = static_cast<unsigned char>(text[valid]);
-    fail(function, name(), ": valid UTF-8; found byte 0x", kDigits.substr(byte >> 4, 1), kDigits.substr(byte & 15, 1),
-         " at position ", valid + 1);
-  }
+  require_utf8(text, index, options, function);
   Ids ids = tokenizer.encode(text);
   const auto count = static_cast<int64_t>(ids.size());
   if (count > longest) {
-    require(options.too_long == TooLong::cut, function, name(), ": at most the ", longest,
-            " tokens that the model reads; found ", count);
-    if (options.on_warning)
-      options.on_warning({.kind = TextWarning::Kind::cut, .text = index, .count = longest, .total = count});
+    refuse_or_warn(count, longest, index, options, function);
     ids.resize(static_cast<size_t>(longest));
   } else if (options.on_warning) {  // (what is cut is warned of once)
     const Coverage covered = coverage(tokenizer, text, ids);

@@ -16,6 +16,17 @@ using Ids = std::vector<int32_t>;
 [[nodiscard]] Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
                               const TextOptions& options, const char* function);
 
+// The same with the tokens around the text that the tokenizer adds: at most `tokens.limit` in all, 0 being no limit.
+[[nodiscard]] text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view text,
+                                         const text::TokensOptions& tokens, int64_t index, const TextOptions& options,
+                                         const char* function);
+
+// Throws Error for a text that is not valid UTF-8.
+void require_utf8(std::string_view text, int64_t index, const TextOptions& options, const char* function);
+
+// "standard input, line 3" or "text 3": what the text at place `index` of a call is called in errors.
+[[nodiscard]] std::string name_of_text(const TextOptions& options, int64_t index);
+
 [[nodiscard]] std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& ids);
 
 // One sequence: (1, L) i32, and its length (1) i32.

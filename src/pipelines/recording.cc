@@ -1,6 +1,8 @@
 #include "pipelines/recording.h"
 
 #include "heed/error.h"
+#include "heed/io.h"
+#include "pipelines/sentence_modules.h"
 
 namespace heed {
 namespace pipelines {
@@ -19,7 +21,8 @@ void announce_size(const models::Config& config, int64_t source, int64_t target,
 }  // namespace pipelines
 
 models::Architecture architecture_of(const std::filesystem::path& folder) {
-  return models::read_config(folder).architecture;
+  return models::read_config(pipelines::SentenceModules::encoder_folder(io::find_model_folder(folder.string())))
+      .architecture;
 }
 
 inspect::Record record_attention(const std::filesystem::path& folder, std::string_view text,

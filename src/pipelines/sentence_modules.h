@@ -1,0 +1,60 @@
+// The modules of sentence-transformers that stand above an encoder: how states of tokens become the vector of a text.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "heed/nn.h"
+
+namespace heed::pipelines {
+
+// One vector (E) of the states of a text's tokens.
+enum class TokenPooling {
+  first,          // the state of the first token
+  largest,        // the largest number of each column
+  mean,           //
+  mean_by_root,   // the sum divided by the square root of the number of tokens
+  weighted_mean,  // with the weights 1, 2, 3, ...
+  last            // the state of the last token
+};
+
+class SentenceModules {
+ public:
+  // Without modules.json: the mean of all tokens. `width` (E) is that of the states.
+  explicit SentenceModules(int64_t width);
+  // As modules.json in `folder` says, where it is there. Throws Error, with the file and the key, for modules that heed
+  // does not have, that do not fit together, or whose files are missing.
+  [[nodiscard]] static SentenceModules load(const std::filesystem::path& folder, int64_t width);
+  // Where the encoder of `folder` is: as a rule `folder` itself.
+  [[nodiscard]] static std::filesystem::path encoder_folder(const std::filesystem::path& folder);
+
+  // The length of a vector.
+  [[nodiscard]] int64_t size() const { return size_; }
+  // Whether tokens of a prompt count as the others do.
+  [[nodiscard]] bool pools_prompts() const { return pools_prompts_; }
+  // states (B, L, E), lengths (B) i32 -> (B, size()). A row has the same bits whatever the other rows are; that of a
+  // text without tokens is pooled to zeros.
+  [[nodiscard]] Tensor operator()(const Tensor& states, const Tensor& lengths) const;
+
+ private:
+  struct Dense {
+    Value weight, bias;  // (Out, In), (Out) or undefined
+    Activation activation = Activation::none;
+    bool sigmoid = false;  // which is no Activation
+  };
+  struct Normalize {};
+  using Module = std::variant<Dense, Normalize>;
+
+  void read_pooling(const std::filesystem::path& folder);
+  void read_dense(const std::filesystem::path& folder);
+
+  int64_t width_, size_;
+  std::vector<TokenPooling> poolings_ = {TokenPooling::mean};  // side by side
+  bool pools_prompts_ = true;
+  std::vector<Module> modules_;  // one above the other
+};
+
+}  // namespace heed::pipelines

@@ -1,0 +1,31 @@
+// What a folder says about texts before they are cut into tokens, and about scores: the small files beside config.json.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+
+namespace heed::pipelines {
+
+// sentence_bert_config.json and config_sentence_transformers.json.
+struct SentenceSettings {
+  int64_t longest = 0;     // tokens, special ones included; 0: as many as the model reads
+  bool lowercase = false;  // the text is lower-cased before it is cut
+  std::map<std::string, std::string> prompts = {};
+  std::string default_prompt = {};  // the name of one; empty: none
+};
+// Of a folder of sentence-transformers, whose encoder may be in a folder inside of it.
+[[nodiscard]] SentenceSettings read_sentence_settings(const std::filesystem::path& folder,
+                                                      const std::filesystem::path& encoder);
+
+// What becomes of the logits of a text's classes.
+enum class Scores {
+  probabilities,  // together they are 1: softmax
+  independent,    // each is the probability of its class: sigmoid
+  raw             // the logits
+};
+// As config.json says, of a model with so many classes.
+[[nodiscard]] Scores read_scores(const std::filesystem::path& folder, int64_t classes);
+
+}  // namespace heed::pipelines

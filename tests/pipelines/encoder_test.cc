@@ -1,0 +1,273 @@
+// Encoders in folders of Hugging Face: vectors, classes and missing words of texts.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <nlohmann/json.hpp>
+#include <random>
+
+#include "base/message.h"
+#include "heed/error.h"
+#include "heed/pipelines.h"
+#include "pipelines/hugging_face.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using test::Golden;
+using test::Scratch;
+using test::with_words;
+using testing::message_of;
+
+// The states of ids, in the model alone.
+Tensor states_of(const Encoder& encoder, const std::vector<int32_t>& ids, const std::vector<int32_t>& types) {
+  const auto length = static_cast<int64_t>(ids.size());
+  const auto count = static_cast<int32_t>(length);
+  const NoGradScope no_grad;
+  return encoder.model()
+      .encode(Tensor::from(std::span<const int32_t>(ids), {1, length}),
+              Tensor::from(std::span<const int32_t>(&count, 1), {1}),
+              Tensor::from(std::span<const int32_t>(types), {1, length}))
+      .data()
+      .select(0, 0)
+      .contiguous();
+}
+
+TEST(HuggingFaceEncoder, ReadsTextsWithTheTokensAroundThem) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "st-mean"));
+  const Encoding encoding = encoder.encode("Paris is the capital");
+  EXPECT_EQ(encoding.tokens, (std::vector<std::string>{"[CLS]", "paris", "is", "the", "capital", "[SEP]"}));
+  const Tensor want = states_of(encoder, {2, 5, 6, 7, 8, 3}, {0, 0, 0, 0, 0, 0});
+  EXPECT_EQ(std::memcmp(encoding.states.data<float>(), want.data<float>(), sizeof(float) * 6 * 16), 0);
+  // The mean of all six, of length 1.
+  const Tensor vector = encoder.embed(std::vector<std::string>{"Paris is the capital"});
+  ASSERT_EQ(vector.shape(), (Shape{1, 16}));
+  std::vector<double> mean(16);
+  double squares = 0;
+  for (int64_t e = 0; e < 16; ++e) {
+    for (int64_t l = 0; l < 6; ++l) mean[static_cast<size_t>(e)] += want.at({l, e}) / 6;
+    squares += mean[static_cast<size_t>(e)] * mean[static_cast<size_t>(e)];
+  }
+  for (int64_t e = 0; e < 16; ++e)
+    EXPECT_NEAR(vector.at({0, e}), mean[static_cast<size_t>(e)] / std::sqrt(squares), 1e-6);
+  const inspect::Record record = encoder.record("paris");
+  EXPECT_EQ(record.source_tokens, (std::vector<std::string>{"[CLS]", "paris", "[SEP]"}));
+  EXPECT_EQ(record.encoder.size(), 2u);
+  EXPECT_EQ(architecture_of(scratch / "st-mean"), models::Architecture::encoder_only);
+  EXPECT_THROW((void)encoder.record(""), Error);
+}
+
+TEST(HuggingFaceEncoder, ALimitAPromptAndAnUnknownText) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"max_seq_length": 5, "do_lower_case": false})");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"prompts": {"query": "query: ", "document": ""}})");
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.prompts(), (std::vector<std::string>{"document", "query"}));
+  const std::vector<std::string> texts = {"paris", "the capital of france"};
+  const std::string message = message_of([&] { (void)encoder.embed(texts); });
+  EXPECT_CONTAINS(message, "text 2: at most the 5 tokens that the model reads; found 6");
+  std::vector<std::string> warnings;
+  EncoderOptions options{.text = {.too_long = TooLong::cut, .on_warning = [&](const TextWarning& warning) {
+                                    warnings.push_back(std::to_string(warning.text) + ": " + to_string(warning));
+                                  }}};
+  const Tensor cut = encoder.embed(texts, options);
+  EXPECT_EQ(warnings, (std::vector<std::string>{"1: 6 tokens, cut to 5"}));
+  const Tensor short_one = encoder.embed(std::vector<std::string>{"the capital of"});
+  EXPECT_EQ(std::memcmp(cut.data<float>() + 16, short_one.data<float>(), 16 * sizeof(float)), 0);
+
+  const Tensor with_prompt = encoder.embed(std::span(texts).first(1), {.prompt = "query"});
+  const Tensor written = encoder.embed(std::vector<std::string>{"query: paris"});
+  EXPECT_EQ(std::memcmp(with_prompt.data<float>(), written.data<float>(), 16 * sizeof(float)), 0);
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(texts, {.prompt = "passage"}); }),
+                  "a prompt of this model (document, query); found \"passage\"");
+  scratch.file("st-mean/config_sentence_transformers.json",
+               R"({"prompts": {"query": "query: "}, "default_prompt_name": "query"})");
+  const Tensor by_default = Encoder::load(folder).embed(std::span(texts).first(1));
+  EXPECT_EQ(std::memcmp(by_default.data<float>(), written.data<float>(), 16 * sizeof(float)), 0);
+
+  warnings.clear();
+  (void)encoder.embed(std::vector<std::string>{"xyz abc paris"}, options);
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_CONTAINS(warnings.at(0), "6 of 11 characters are unknown");
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(std::vector<std::string>{"a\xff"}); }), "text 1: valid UTF-8");
+}
+
+TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  const auto load = [&] { (void)Encoder::load(folder); };
+  scratch.file("st-mean/sentence_bert_config.json", R"({"max_seq_length": 0})");
+  EXPECT_CONTAINS(message_of(load), "sentence_bert_config.json: key \"max_seq_length\": 1 or more; found 0");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"transformer_task": "fill-mask"})");
+  EXPECT_CONTAINS(message_of(load), "key \"transformer_task\": feature-extraction");
+  fs::remove(folder / "sentence_bert_config.json");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"prompts": {"query": 1}})");
+  EXPECT_CONTAINS(message_of(load), "config_sentence_transformers.json: key \"prompts\"");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"default_prompt_name": "query"})");
+  EXPECT_CONTAINS(message_of(load), "key \"default_prompt_name\": one of the prompts");
+  fs::remove(folder / "config_sentence_transformers.json");
+  std::string many;
+  for (int i = 0; i < 62; ++i) many += "[PAD]" + std::to_string(i) + "\n";
+  scratch.file("st-mean/vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\n" + many);
+  EXPECT_CONTAINS(message_of(load), "as many as the model has; found 67");
+}
+
+// Softmax of the logits that the model itself computes for these ids, which families_test compares with transformers.
+TEST(HuggingFaceEncoder, ClassesOfTexts) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-classify"));
+  ASSERT_EQ(encoder.labels().size(), 3u);
+  const std::vector<TextPair> texts = {{.text = "paris"}, {.text = "the city", .pair = "of france"}};
+  const std::vector<Classification> got = encoder.classify(texts);
+  const std::vector<int32_t> ids = {2, 7, 15, 3, 9, 10, 3}, types = {0, 0, 0, 0, 1, 1, 1};
+  const int32_t count = 7;
+  const Tensor logits = encoder.model()
+                            .forward(Tensor::from(std::span<const int32_t>(ids), {1, 7}),
+                                     Tensor::from(std::span<const int32_t>(&count, 1), {1}),
+                                     Tensor::from(std::span<const int32_t>(types), {1, 7}))
+                            .data();
+  double sum = 0;
+  for (int64_t c = 0; c < 3; ++c) sum += std::exp(logits.at({0, c}));
+  for (int64_t c = 0; c < 3; ++c)
+    EXPECT_NEAR(static_cast<double>(got[1].scores[static_cast<size_t>(c)]), std::exp(logits.at({0, c})) / sum, 1e-6);
+  EXPECT_EQ(got[1].score, *std::max_element(got[1].scores.begin(), got[1].scores.end()));
+  const std::vector<Classification> alone = encoder.classify(std::span(texts).first(1), {.batch_tokens = 1});
+  EXPECT_EQ(alone[0].scores, got[0].scores);
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.fill("[MASK]"); }),
+                  "a model that guesses masked tokens; found a model that tells classes of texts");
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.classify_tokens("a"); }), "a model that tells classes of tokens");
+}
+
+TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-cross-encoder");
+  const std::vector<TextPair> texts = {{.text = "paris", .pair = "the capital of france"}};
+  const auto score = [&] { return static_cast<double>(Encoder::load(folder).classify(texts)[0].score); };
+  const double probability = score();
+  auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config["sbert_ce_default_activation_function"] = "torch.nn.modules.linear.Identity";
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  const double raw = score();
+  EXPECT_NEAR(probability, 1 / (1 + std::exp(-raw)), 1e-6);
+  EXPECT_NE(probability, raw);
+  config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Sigmoid"}};
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  EXPECT_EQ(score(), probability);
+  config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Tanh"}};
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  EXPECT_CONTAINS(message_of([&] { (void)score(); }), "Sigmoid or Identity");
+}
+
+TEST(HuggingFaceEncoder, ClassesOfTokensWithTheirBytes) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-tokens"));
+  const std::vector<TokenClass> got = encoder.classify_tokens("  Paris is the citys");
+  ASSERT_EQ(got.size(), 5u);
+  EXPECT_EQ(got[0].token, "paris");
+  EXPECT_EQ(got[0].span, (text::Span{2, 7}));
+  EXPECT_EQ(got[4].token, "##s");
+  EXPECT_EQ(got[4].span, (text::Span{19, 20}));
+  for (const TokenClass& one : got) {
+    EXPECT_NE(std::find(encoder.labels().begin(), encoder.labels().end(), one.label), encoder.labels().end());
+    EXPECT_GT(one.score, 0.2f);
+    EXPECT_LE(one.score, 1.0f);
+  }
+}
+
+TEST(HuggingFaceEncoder, FillsWhatIsMissing) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-masked"));
+  EXPECT_EQ(encoder.mask_token(), "[MASK]");
+  const auto got = encoder.fill("[MASK] is the [MASK] of france", {.count = 3});
+  ASSERT_EQ(got.size(), 2u);
+  ASSERT_EQ(got[1].size(), 3u);
+  const std::vector<int32_t> ids = {2, 4, 6, 7, 4, 9, 10, 3}, types(8);
+  const int32_t count = 8;
+  const Tensor logits = encoder.model()
+                            .forward(Tensor::from(std::span<const int32_t>(ids), {1, 8}),
+                                     Tensor::from(std::span<const int32_t>(&count, 1), {1}),
+                                     Tensor::from(std::span<const int32_t>(types), {1, 8}))
+                            .data();
+  double sum = 0;
+  int64_t best = 0;
+  for (int64_t v = 0; v < logits.size(2); ++v) sum += std::exp(logits.at({0, 4, v}));
+  for (int64_t v = 1; v < 16; ++v) best = logits.at({0, 4, v}) > logits.at({0, 4, best}) ? v : best;
+  EXPECT_EQ(got[1][0].id, best);
+  EXPECT_EQ(encoder.tokenizer().piece(got[1][0].id).find(got[1][0].token), 0u);
+  EXPECT_NEAR(static_cast<double>(got[1][0].probability), std::exp(logits.at({0, 4, best})) / sum, 1e-6);
+  EXPECT_GE(got[1][0].probability, got[1][1].probability);
+  EXPECT_EQ(encoder.fill("[MASK]", {.count = 100}).at(0).size(), 16u);
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.fill("paris"); }), "a text with [MASK]");
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.classify(std::vector<std::string>{"a"}); }),
+                  "a model that tells classes of texts; found a model that guesses masked tokens");
+}
+
+// all-MiniLM-L6-v2 against what two other engines compute. Both use the tanh form of GELU where config.json asks for
+// the exact one.
+TEST(MiniLM, GivesWhatOtherEnginesGive) {
+  const char* const given = std::getenv("HEED_MINILM");
+  if (given == nullptr) GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
+  const fs::path reference_file = test::shared_data("minilm/reference_embeddings.json");
+  if (!fs::exists(reference_file)) GTEST_SKIP() << reference_file << " is not there";
+  const auto reference = nlohmann::json::parse(test::contents_of(reference_file))["third_party"];
+  const Encoder encoder = Encoder::load(given);
+  double smallest = 1, largest = 0;
+  const auto compare = [&](const std::string& text, const nlohmann::json& want) {
+    const Tensor got = encoder.embed(std::vector<std::string>{text});
+    ASSERT_EQ(got.numel(), std::ssize(want));
+    double product = 0, squares = 0, own = 0;
+    for (int64_t e = 0; e < got.numel(); ++e) {
+      const auto x = static_cast<double>(got.data<float>()[e]), y = want[static_cast<size_t>(e)].get<double>();
+      product += x * y;
+      squares += y * y;
+      own += x * x;
+    }
+    for (int64_t e = 0; e < got.numel(); ++e)
+      largest = std::max(largest, std::abs(static_cast<double>(got.data<float>()[e]) -
+                                           want[static_cast<size_t>(e)].get<double>() / std::sqrt(squares)));
+    EXPECT_GT(product / std::sqrt(squares * own), 0.99999) << text;
+    EXPECT_NEAR(own, 1, 1e-5);
+    smallest = std::min(smallest, product / std::sqrt(squares * own));
+  };
+  for (const auto& [text, vector] : reference["tei"]["mean_pooled_not_normalised"].items()) compare(text, vector);
+  compare(reference["ollama"]["text"].get<std::string>(), reference["ollama"]["mean_pooled_l2_normalised"]);
+  std::printf("MiniLM: smallest cosine %.8f, largest deviation %.2g\n", smallest, largest);
+}
+
+TEST(MiniLM, NoNeighbourChangesABit) {
+  const char* const given = std::getenv("HEED_MINILM");
+  if (given == nullptr) GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
+  const Encoder encoder = Encoder::load(given);
+  std::vector<std::string> texts;
+  for (int i = 0; i < 24; ++i) {
+    std::string text;
+    for (int word = 0; word <= i * i / 4; ++word) text += "word" + std::to_string(word * 7 % 10) + " ";
+    texts.push_back(text);
+  }
+  const EncoderOptions cut{.text = {.too_long = TooLong::cut}};
+  const Tensor alone_each = Tensor::empty({24, 384});
+  for (size_t i = 0; i < texts.size(); ++i)
+    alone_each.slice(0, static_cast<int64_t>(i), static_cast<int64_t>(i) + 1)
+        .copy_from(encoder.embed(std::span(texts).subspan(i, 1), cut));
+  std::mt19937 random(5);
+  std::vector<size_t> order(texts.size());
+  for (size_t i = 0; i < order.size(); ++i) order[i] = i;
+  for (const int64_t batch_tokens : {64, 700, 4096}) {
+    std::shuffle(order.begin(), order.end(), random);
+    std::vector<std::string> shuffled;
+    for (const size_t i : order) shuffled.push_back(texts[i]);
+    EncoderOptions options = cut;
+    options.batch_tokens = batch_tokens;
+    const Tensor got = encoder.embed(shuffled, options);
+    for (size_t i = 0; i < order.size(); ++i)
+      EXPECT_EQ(std::memcmp(got.data<float>() + i * 384, alone_each.data<float>() + order[i] * 384, 384 * 4), 0)
+          << "text " << order[i] << " in batches of " << batch_tokens;
+  }
+}
+
+}  // namespace
+}  // namespace heed
