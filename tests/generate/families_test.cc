@@ -89,6 +89,23 @@ TEST(FamilySearches, FindWhatTransformersFinds) {
   EXPECT_GE(compared, 12 * 5 * 3);
 }
 
+TEST(FamilySearches, CountTokensAsTheSearchDoes) {  // transformers counts the start token as well
+  const Scratch folder;
+  folder.file("config.json", R"({"min_length": 5, "max_length": 20, "num_beams": 3, "length_penalty": 0.6,
+                                 "no_repeat_ngram_size": 2, "suppress_tokens": [7, 8], "eos_token_id": [8]})");
+  const BeamOptions options = search_settings(folder.path());
+  EXPECT_EQ(options.min_length, 4);
+  EXPECT_EQ(options.max_length, 19);
+  EXPECT_EQ(options.beam, 3);
+  EXPECT_EQ(options.length_penalty, 0.6);
+  EXPECT_EQ(options.no_repeat_ngram, 2);
+  EXPECT_EQ(options.suppressed, (std::vector<int32_t>{7}));
+  EXPECT_EQ(options.stop_when, StopWhen::worst);
+  folder.file("generation_config.json", R"({"max_new_tokens": 6})");  // which is read in place of config.json
+  EXPECT_EQ(search_settings(folder.path()).max_length, 6);
+  EXPECT_EQ(search_settings(folder.path()).stop_when, StopWhen::full);
+}
+
 TEST(FamilySearches, RefuseSettingsThatTheyDoNotHave) {
   const Scratch folder;
   const auto message = [&](const char* text) {
