@@ -2,15 +2,18 @@
 #include <fmt/core.h>
 
 #include <filesystem>
+#include <sstream>
 
 #include "cli/command.h"
 #include "cli/json.h"
+#include "formats/json.h"
 #include "heed/cpu.h"
 #include "heed/distributed.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "models/weights.h"
+#include "pipelines/sentence_modules.h"
 
 namespace heed::cli {
 namespace {
@@ -79,20 +82,64 @@ std::string machine_text() {
   return out;
 }
 
-// A folder, a configuration file or the name of a preset.
-models::Config find_config(const InfoCommand& o) {
-  const fs::path path = o.model;
+// What a folder, a configuration file or the name of a preset says.
+struct ModelFacts {
+  models::Config config;
+  std::string family = {}, licence = {};  // of a folder that others wrote; empty: not said
+  int64_t parameters = 0;                 // of a folder
+};
+
+// "license" in the front matter of a model card: a word, or the first of a list.
+std::string licence_in(const fs::path& folder) {
+  constexpr int64_t kLimit = int64_t{1} << 24;
   std::error_code ignored;
-  if (fs::is_directory(path, ignored)) {
-    models::require_model_folder(path, "info");
-    const fs::path file = path / "config.json";
-    return models::config_from_json(io::read_file(file, 1 << 20), file.string());
+  if (!fs::is_regular_file(folder / "README.md", ignored)) return {};
+  std::istringstream lines(io::read_file(folder / "README.md", kLimit));
+  std::string line, found;
+  if (!std::getline(lines, line) || line.substr(0, 3) != "---") return {};
+  bool in_list = false;
+  while (found.empty() && std::getline(lines, line) && line.substr(0, 3) != "---") {
+    constexpr std::string_view kKey = "license:", kMarks = " \t\r'\"[]-";
+    const size_t item = line.find_first_not_of(" \t");
+    if (line.starts_with(kKey)) {
+      found = line.substr(kKey.size());
+      in_list = true;
+    } else if (in_list && item != std::string::npos && line[item] == '-') {
+      found = line;
+    } else {
+      in_list = false;
+    }
+    found.erase(0, std::min(found.find_first_not_of(kMarks), found.size()));
+    found.erase(std::min(found.find_first_of(" \t\r'\"],#"), found.size()));
   }
-  if (fs::exists(path, ignored)) return models::config_from_json(io::read_file(path, 1 << 20), path.string());
+  return found;
+}
+
+// Throws where something is wrong with the weights.
+ModelFacts facts_of_folder(const fs::path& path) {
+  const fs::path folder = pipelines::SentenceModules::encoder_folder(path);
+  models::require_model_folder(folder, "info");
+  const std::unique_ptr<models::Model> model = models::load(folder);
+  ModelFacts facts{.config = model->config()};
+  for (const auto& [name, value] : model->named_parameters()) facts.parameters += value.data().numel();
+  if (model->origin() == nullptr) return facts;
+  const io::ParsedJson config = io::parse_json(io::read_file(folder / "config.json", 1 << 20));
+  facts.family = config.value.value("model_type", "");
+  facts.licence = licence_in(path);
+  return facts;
+}
+
+ModelFacts find_facts(const InfoCommand& o) {
+  fs::path path = o.model;
+  std::error_code ignored;
+  const bool may_be_name = path.is_relative() && path.has_parent_path() && !fs::exists(path, ignored);
+  if (may_be_name) path = io::find_model_folder(o.model);
+  if (fs::is_directory(path, ignored)) return facts_of_folder(path);
+  if (fs::exists(path, ignored)) return {models::config_from_json(io::read_file(path, 1 << 20), path.string())};
   try {
     models::Config config = models::preset(o.model);
     config.source_vocabulary = config.target_vocabulary = o.vocabulary;
-    return config;
+    return {config};
   } catch (const Error&) {
     throw Error(
         fmt::format("expected the folder of a model, a config.json or a preset (tiny, small, base, big); found {}",
@@ -130,13 +177,18 @@ std::string without_line_ends(std::string text) {
 }
 
 void print_model(const InfoCommand& o, const Context& context) {
-  const models::Config config = find_config(o);
-  if (fs::is_directory(fs::path(o.model)))
-    (void)models::load(o.model);  // throws where something is wrong with the weights
-  const models::Cost cost = models::cost(config, o.batch, o.source_length, o.target_length);
+  const ModelFacts facts = find_facts(o);
+  const models::Config& config = facts.config;
+  models::Cost cost = models::cost(config, o.batch, o.source_length, o.target_length);
+  if (facts.parameters > 0) {
+    cost.parameters = facts.parameters;
+    cost.parameter_bytes = facts.parameters * static_cast<int64_t>(sizeof(float));
+  }
   const std::string configuration = models::to_json(config);  // one key a line
   if (context.json) {
     JsonObject object;
+    if (!facts.family.empty()) object.add("family", facts.family);
+    if (!facts.licence.empty()) object.add("licence", facts.licence);
     object.add_json("config", without_line_ends(configuration));
     object.add("batch", o.batch).add("source_length", o.source_length).add("target_length", o.target_length);
     object.add("parameters", cost.parameters).add("parameter_bytes", cost.parameter_bytes);
@@ -144,7 +196,10 @@ void print_model(const InfoCommand& o, const Context& context) {
     print_line(object.add("activation_bytes", cost.activation_bytes).text());
     return;
   }
-  std::string out = keys_and_values(configuration);
+  std::string out;
+  if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", one_line(facts.family));
+  if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", one_line(facts.licence));
+  out += keys_and_values(configuration);
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder
@@ -171,7 +226,9 @@ int run_info(const InfoCommand& o, Context& context) {
 
 void add_info_command(Options& options) {
   auto o = std::make_shared<InfoCommand>();
-  options.add("MODEL", o->model, "Folder of a model, a config.json, or a preset: tiny, small, base, big");
+  options.add(
+      "MODEL", o->model,
+      "Folder of a model or its name in Hugging Face's cache, a config.json, or a preset: tiny, small, base, big");
   options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1);
   options.add("--source-length", o->source_length, "Source tokens of each").range(1);
   options.add("--target-length", o->target_length, "Target tokens of each").range(1);
@@ -180,6 +237,7 @@ void add_info_command(Options& options) {
       "A multiply-add counts as two operations.\n"
       "Examples:\n"
       "  heed info\n"
+      "  heed info sentence-transformers/all-MiniLM-L6-v2\n"
       "  heed info demo/en-zh --batch 32 --source-length 20 --target-length 20\n"
       "  heed info base --json\n");
   options.has_json();

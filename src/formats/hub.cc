@@ -71,8 +71,7 @@ std::string commit_in(const fs::path& reference) {
 fs::path find_model_folder(const std::string& name) {
   std::error_code ignored;
   if (fs::exists(name, ignored)) return name;
-  require(is_model_name(name), kFindModel, "a folder, or the name of a model such as ORG/NAME; found nothing at ",
-          files::quoted(name));
+  require(is_model_name(name), kFindModel, "a model folder at ", name, "; found nothing");
   const fs::path cache = cache_folder();
   const std::string download = "Download it with: hf download " + name;
   require(!cache.empty(), kFindModel, "a folder ", files::quoted(name),

@@ -78,6 +78,7 @@ Config read_config(const std::filesystem::path& folder) {
   if (const io::ParsedJson parsed = io::parse_json(text); is_family(parsed)) {
     return read_family_config(folder, parsed.value);
   }
+  require_file(folder, "model.safetensors", "read_config");
   return config_from_json(text, file.string());
 }
 

@@ -11,7 +11,8 @@ namespace heed::cli::test {
 namespace {
 
 const std::vector<std::string> kCommands = {"train", "translate", "generate", "evaluate", "attend", "inspect",
-                                            "serve", "average",   "tokenize", "convert", "info",     "bench",  "plot"};
+                                            "serve", "average",   "tokenize", "convert",  "info",   "bench",
+                                            "plot",  "embed",     "classify", "fill"};
 
 // One line, beginning with the program's name and the command's.
 void expect_one_line(const Result& r, int status, const std::string& part) {
@@ -121,7 +122,9 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message({"translate", "m", "--frobnicate"}, 2,
                  "heed translate: there is no option --frobnicate; heed translate --help lists them");
   expect_message({"translate", "m", "--scores=yes"}, 2, "heed translate: --scores takes no value; found --scores=yes");
-  expect_message({"translate"}, 2, "heed translate: MODEL is missing: folder of an encoder-decoder model");
+  expect_message(
+      {"translate"}, 2,
+      "heed translate: MODEL is missing: folder of an encoder-decoder model, or its name in Hugging Face's cache");
   expect_message({"translate", "m", "where", "is"}, 2,
                  "heed translate: only options can follow TEXT; found 'is' (put a text of several words in quotes)");
   expect_message({"info", "m", "n"}, 2, "heed info: only options can follow MODEL; found 'n'");
@@ -178,6 +181,11 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"average", demo, "--last", "3", "--output", out},
       {"convert", none, out},
       {"convert", dir, out},
+      {"embed", none, "x"},
+      {"embed", dir, "x"},
+      {"embed", demo, "x"},
+      {"classify", dir, "x"},
+      {"fill", dir, "x"},
       {"info", none},
       {"info", dir},
       {"bench", "attention", "--shape", "1,2"},
@@ -218,6 +226,11 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"average", demo, "--dtype", "f8", "--output", out},
       {"convert", demo, demo},
       {"convert", demo, out, "--weights", "int4"},
+      {"embed", demo, "x", "--input", two},
+      {"embed", demo, one},
+      {"embed", demo, "--format", "npy"},
+      {"classify", demo, "x", "--pairs", "--tokens"},
+      {"fill", demo, "x", "--top", "0"},
       {"info", "base", "--batch", "0"},
       {"bench", "training", "--model", "none"},
       {"bench", "scaling", "--longest", "1"},

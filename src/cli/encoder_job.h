@@ -1,0 +1,34 @@
+// What the commands share that run encoder-only models on lines: embed, classify and fill.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cli/line_job.h"
+#include "heed/pipelines.h"
+
+namespace heed::cli {
+
+// The texts of a command: TEXT, or the lines of an input.
+struct TextSource {
+  std::string input;
+  std::optional<std::string> text;
+  TooLong too_long = TooLong::refuse;
+};
+// Declares TEXT and --input. `purpose` ends "The text to ".
+void add_text_source(Options& options, TextSource& source, const std::string& purpose);
+void add_too_long(Options& options, TextSource& source);
+// Throws UsageError for both, and for a TEXT that is the name of a file.
+void check_text_source(const TextSource& source);
+
+// What is written of each of these lines, with line ends.
+using MakeLines =
+    std::function<std::vector<std::string>(std::span<const std::string> lines, const TextOptions& options)>;
+
+// Many lines share the model's batches. If one is refused, what is made of the lines before it is written first.
+[[nodiscard]] LineJob encoder_job(const TextSource& source, MakeLines make);
+
+}  // namespace heed::cli

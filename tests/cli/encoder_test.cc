@@ -1,0 +1,190 @@
+// heed embed, classify and fill as a person meets them, with small models of Hugging Face.
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+#include "heed/io.h"
+
+namespace heed::cli::test {
+namespace {
+
+using nlohmann::json;
+
+// A copy of one of tests/data/families with a WordPiece vocabulary.
+std::string model_in(const Folder& folder, const std::string& name) {
+  fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name, folder / name, fs::copy_options::recursive);
+  (void)folder.write(name + "/vocab.txt", "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nparis\nis\nthe\ncapital\nof\nfrance\n");
+  return folder / name;
+}
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+TEST(Embed, AVectorForEachLineInThreeFormats) {
+  const Folder folder;
+  const std::string model = model_in(folder, "st-mean");
+  const std::string input = "paris is the capital\n\nfrance\n";
+  const Result text = run({"embed", model}, {.input = input});
+  EXPECT_EQ(text.status, 0) << text.err;
+  const std::vector<std::string> lines = lines_of(text.out);
+  ASSERT_EQ(lines.size(), 3u);
+  const std::vector<std::string> objects = lines_of(run({"embed", model, "--json"}, {.input = input}).out);
+  ASSERT_EQ(objects.size(), 3u);
+  const std::string file = folder / "vectors.npy";
+  EXPECT_EQ(run({"embed", model, "--output", file}, {.input = input}).status, 0);
+  const Tensor array = io::read_npy(file);
+  ASSERT_EQ(array.shape(), (Shape{3, 16}));
+  for (size_t i = 0; i < 3; ++i) {
+    std::istringstream numbers(lines[i]);
+    const json object = json::parse(objects[i]);
+    double squares = 0;
+    for (size_t e = 0; e < 16; ++e) {
+      float number = 0;
+      numbers >> number;
+      const float want = array.data<float>()[i * 16 + e];
+      EXPECT_EQ(number, want);
+      EXPECT_EQ(object["vector"][e].get<float>(), want);
+      squares += static_cast<double>(want) * static_cast<double>(want);
+    }
+    EXPECT_NEAR(squares, 1, 1e-5);
+  }
+  EXPECT_EQ(json::parse(objects[0])["text"], "paris is the capital");
+  EXPECT_EQ(run({"embed", model, "france"}).out, lines[2] + "\n");
+  EXPECT_EQ(run({"embed", model, "--output", folder / "v.txt", "france"}).status, 0);
+  EXPECT_EQ(read(folder / "v.txt"), lines[2] + "\n");
+}
+
+TEST(Embed, TheNearestLinesOfAFile) {
+  const Folder folder;
+  const std::string model = model_in(folder, "st-mean");
+  const std::string library = folder.write("library.txt", "france\nparis is the capital of france\nthe\n");
+  const Result r = run({"embed", model, "the", "--similar", library, "--top", "2"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::vector<std::string> lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 2u);
+  EXPECT_EQ(lines[0], "1\t1.000000\tthe");
+  const json object = json::parse(run({"embed", model, "the", "--similar", library, "--json"}).out);
+  ASSERT_EQ(object["similar"].size(), 3u);
+  EXPECT_EQ(object["similar"][0]["line"], 3);
+  EXPECT_GE(object["similar"][0]["cosine"].get<double>(), object["similar"][1]["cosine"].get<double>());
+}
+
+TEST(Embed, RefusesLinesAndOptionsByName) {
+  const Folder folder;
+  const std::string model = model_in(folder, "st-mean");
+  const Result bad = run({"embed", model}, {.input = "paris\n\xff\nfrance\n"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(lines_of(bad.out).size(), 1u);  // the line before it
+  EXPECT_EQ(bad.err, "heed embed: standard input, line 2: expected valid UTF-8; found byte 0xff at position 1\n");
+  std::string words = "the";
+  for (int i = 0; i < 30; ++i) words += " the";
+  const Result refused = run({"embed", model}, {.input = "paris\n" + words + "\n"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err,
+            "heed embed: standard input, line 2: expected at most the 24 tokens that the model reads; found 33 "
+            "(--too-long cut reads the beginning)\n");
+  const Result cut = run({"embed", model, "--too-long", "cut"}, {.input = "paris\n" + words + "\n"});
+  EXPECT_EQ(cut.status, 0);
+  EXPECT_EQ(cut.err, "heed embed: warning: standard input, line 2: 33 tokens, cut to 24\n");
+  EXPECT_NE(run({"embed", model, "wo ist der Bahnhof"}).err.find("are unknown to the model"), std::string::npos);
+  EXPECT_EQ(run({"embed", model, "--format", "npy"}).status, 2);
+  EXPECT_EQ(run({"embed", model, "x", "--input", "y"}).status, 2);
+  EXPECT_EQ(run({"embed", model, "x", "--similar-prompt", "y"}).status, 2);
+  const std::string file = folder / "no.npy";
+  EXPECT_EQ(run({"embed", model, "--output", file}, {.input = "paris\n\xff\n"}).status, 1);
+  EXPECT_FALSE(fs::exists(file));
+}
+
+TEST(Classify, TextsPairsAndTokens) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-classify");
+  const Result r = run({"classify", model}, {.input = "paris\n\nthe capital\n"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  const std::vector<std::string> lines = lines_of(r.out);
+  ASSERT_EQ(lines.size(), 3u);
+  EXPECT_EQ(lines[1], "");
+  const std::vector<std::string> objects =
+      lines_of(run({"classify", model, "--json"}, {.input = "paris\n\nthe capital\n"}).out);
+  ASSERT_EQ(objects.size(), 3u);
+  const json object = json::parse(objects[0]);
+  double sum = 0;
+  for (const auto& score : object["scores"]) sum += score.get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+  EXPECT_EQ(object["scores"][object["label"].get<std::string>()], object["score"]);
+  EXPECT_EQ(lines[0].substr(0, lines[0].find('\t')), object["label"].get<std::string>());
+  EXPECT_TRUE(json::parse(objects[1])["label"].is_null());
+
+  const std::string pairs = model_in(folder, "bert-cross-encoder");
+  const std::vector<std::string> scored =
+      lines_of(run({"classify", pairs, "--pairs"}, {.input = "paris\tthe capital\nparis the\tcapital\n"}).out);
+  ASSERT_EQ(scored.size(), 2u);
+  EXPECT_NE(scored[0], scored[1]);
+  const Result no_tab = run({"classify", pairs, "--pairs"}, {.input = "paris\tfrance\nparis\n"});
+  EXPECT_EQ(no_tab.status, 1);
+  EXPECT_EQ(lines_of(no_tab.out).size(), 1u);
+  EXPECT_EQ(no_tab.err,
+            "heed classify: standard input, line 2: expected two texts with a tab between them; found no tab\n");
+
+  const std::string names = model_in(folder, "bert-tokens");
+  const json tokens = json::parse(run({"classify", names, "--tokens", " Paris  is"}).out);
+  ASSERT_EQ(tokens["tokens"].size(), 2u);
+  EXPECT_EQ(tokens["tokens"][1]["token"], "is");
+  EXPECT_EQ(tokens["tokens"][1]["begin"], 8);
+  EXPECT_EQ(tokens["tokens"][1]["end"], 10);
+  EXPECT_EQ(run({"classify", names, "x"}).err,
+            "heed classify: " + names +
+                ": expected a model that tells classes of texts; found a model that tells classes of tokens (heed "
+                "classify --tokens tells them)\n");
+}
+
+TEST(Fill, TheLikeliestTokensOfEachMask) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-masked");
+  const Result one = run({"fill", model, "paris is the [MASK] of france", "--top", "3"});
+  EXPECT_EQ(one.status, 0) << one.err;
+  EXPECT_EQ(lines_of(one.out).size(), 3u);
+  const json object = json::parse(run({"fill", model, "[MASK] is [MASK]", "--top", "2", "--json"}).out);
+  ASSERT_EQ(object["masks"].size(), 2u);
+  EXPECT_EQ(object["masks"][1].size(), 2u);
+  EXPECT_GE(object["masks"][1][0]["probability"].get<double>(), object["masks"][1][1]["probability"].get<double>());
+  const std::vector<std::string> two = lines_of(run({"fill", model, "[MASK] is [MASK]", "--top", "1"}).out);
+  ASSERT_EQ(two.size(), 2u);
+  EXPECT_EQ(two[1].substr(0, 2), "2\t");
+  EXPECT_EQ(run({"fill", model, "paris"}).err,
+            "heed fill: TEXT: expected a text with [MASK] where a word is missing; found none\n");
+}
+
+TEST(Encoders, OtherKindsOfModelsAreNamedWithTheirCommand) {
+  const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+  for (const char* const command : {"embed", "classify", "fill"})
+    EXPECT_EQ(run({command, demo, "x"}).err,
+              std::string("heed ") + command + ": " + demo +
+                  ": expected an encoder-only model; found an encoder-decoder (heed translate runs it)\n");
+}
+
+TEST(Encoders, InspectAndInfoReadTheirFolders) {
+  const Folder folder;
+  const std::string model = model_in(folder, "st-mean");
+  (void)folder.write("st-mean/README.md",
+                     "---\nlanguage: en\nlicense:\n- apache-2.0\ntags: []\n---\n# A model\nlicense: no\n");
+  const json info = json::parse(run({"info", model, "--json"}).out);
+  EXPECT_EQ(info["family"], "bert");
+  EXPECT_EQ(info["licence"], "apache-2.0");
+  EXPECT_EQ(info["config"]["width"], 16);
+  int64_t parameters = 0;
+  for (const auto& [name, tensor] : io::read_safetensors(fs::path(model) / "model.safetensors").tensors)
+    parameters += tensor.numel();
+  EXPECT_EQ(info["parameters"], parameters);
+  EXPECT_EQ(run({"info", model}).out.substr(0, 25), "family              bert\n");
+  const json record = json::parse(run({"inspect", model, "Paris is", "--json"}).out);
+  EXPECT_NE(record.dump().find("[CLS]"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace heed::cli::test
