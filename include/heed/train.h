@@ -88,6 +88,8 @@ struct Recipe {
   double subword_sampling = 0;          // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
   int64_t subword_sampling_epochs = 0;  // epochs that draw; later ones read the most probable segmentation; 0: all
   // model
+  std::string from;  // the folder of a model, or its name in the cache of Hugging Face's tools: training starts from
+                     // its weights, configuration and tokenizers, and of [model] only dropout rates change; empty: anew
   std::string preset = "small";
   models::Config model = models::preset("small");  // the preset with the recipe's [model] keys applied
   std::string model_keys = "{}";  // the [model] keys as JSON; if there are any, they and the preset replace `model`
@@ -175,6 +177,9 @@ struct Callbacks {
 // finds no training, where a new training finds one, and where another process trains in the folder. A NaN or infinite
 // loss or gradient is an Error before the weights are touched. A new run that fails before its first checkpoint removes
 // what it wrote.
+//
+// With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
+// final model are folders that transformers and models::load() read, with weights in f32.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
 // optimizer.safetensors and state.json, written aside, synced, verified and renamed.

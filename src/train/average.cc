@@ -1,10 +1,14 @@
 // The mean of several models.
 #include "train/average.h"
 
+#include <algorithm>
+
 #include "base/files.h"
+#include "formats/json.h"
 #include "heed/error.h"
 #include "heed/train.h"
 #include "models/weights.h"
+#include "train/run_folder.h"
 
 namespace heed::train {
 
@@ -45,10 +49,15 @@ io::Tensors mean_of(std::span<const fs::path> files) {
 
 namespace {
 
-// source.model, target.vocab and the like.
 bool is_tokenizer_file(const fs::directory_entry& entry) {
-  const std::string stem = entry.path().stem().string();
-  return entry.is_regular_file() && (stem == "source" || stem == "target");
+  const std::string name = entry.path().filename().string();
+  return entry.is_regular_file() && std::ranges::find(tokenizer_files(), name) != tokenizer_files().end();
+}
+
+// The metadata "format" of weights beside this config.json: transformers reads no file without its own.
+std::string format_beside(const std::string& config) {
+  const io::ParsedJson parsed = io::parse_json(config);
+  return parsed.value.is_object() && parsed.value.contains("model_type") ? "pt" : models::kFormat;
 }
 
 }  // namespace
@@ -92,7 +101,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   copy_tokenizer(folders[0], output);
   io::write_file_atomically(output / "config.json", config);
   io::write_safetensors(output / "model.safetensors", mean,
-                        {{"format", "heed"}, {models::kChecksumKey, models::checksum(mean)}});
+                        {{"format", format_beside(config)}, {models::kChecksumKey, models::checksum(mean)}});
 }
 
 }  // namespace heed::train

@@ -11,7 +11,7 @@ namespace heed::train {
 // Summed in the given order in double precision. Throws Error unless all files hold the same parameters.
 [[nodiscard]] io::Tensors mean_of(std::span<const std::filesystem::path> files);
 
-// The tokenizer's files of a model folder, or of the run that a checkpoint belongs to.
+// The tokenizer's files (and generation_config.json) of a model folder, or of the run that a checkpoint belongs to.
 void copy_tokenizer(const std::filesystem::path& model, const std::filesystem::path& output);
 
 }  // namespace heed::train

@@ -202,7 +202,7 @@ io::Tensors CheckpointStore::load_model(int64_t update) const {
 }
 
 void CheckpointStore::save(const TrainingState& state, const std::string& config, const io::Tensors& model,
-                           const io::Tensors& optimizer) {
+                           const io::Tensors& optimizer, const std::string& format) {
   const fs::path final_path = path_of(state.update);
   const fs::path writing = folder_ / (".writing-" + final_path.filename().string());
   std::error_code ignored;
@@ -213,7 +213,7 @@ void CheckpointStore::save(const TrainingState& state, const std::string& config
     require(!error, "checkpoint", files::quoted(writing), ": a folder that can be made; ", error.message());
     files::write_atomically(writing / "config.json", config, "checkpoint");
     io::write_safetensors(writing / "model.safetensors", model,
-                          {{"format", "heed"}, {models::kChecksumKey, models::checksum(model)}});
+                          {{"format", format}, {models::kChecksumKey, models::checksum(model)}});
     io::write_safetensors(writing / "optimizer.safetensors", optimizer);
     files::write_atomically(writing / "state.json", state_text(state, writing), "checkpoint");
     check_written(writing / "model.safetensors", model);

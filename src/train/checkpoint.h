@@ -52,8 +52,9 @@ class CheckpointStore {
   // The newest one that is complete and whole. A damaged one is renamed to damaged-*, with a message.
   [[nodiscard]] std::optional<LoadedCheckpoint> load_newest();
   [[nodiscard]] io::Tensors load_model(int64_t update) const;
+  // `format` is the metadata of the model's file.
   void save(const TrainingState& state, const std::string& config, const io::Tensors& model,
-            const io::Tensors& optimizer);
+            const io::Tensors& optimizer, const std::string& format = "heed");
   // Keeps the newest, the last `keep_last` scheduled ones and the best; removes the rest.
   void rotate(int64_t keep_last, int64_t best_update);
   // Folders of the last n scheduled checkpoints, oldest first.

@@ -73,7 +73,7 @@ std::string without_joins(std::string text) {
   return text;
 }
 
-void prepare_bleu(const Recipe& recipe, const Text& valid, Corpus& corpus) {
+void prepare_bleu(const Recipe& recipe, const Text& valid, const Frame& frame, Corpus& corpus) {
   std::map<std::string_view, size_t> places;
   std::vector<std::string> sources;
   std::vector<std::vector<std::string>> references;  // [i][r]
@@ -93,11 +93,26 @@ void prepare_bleu(const Recipe& recipe, const Text& valid, Corpus& corpus) {
     for (size_t r = 0; r < references[i].size(); ++r) corpus.references[r][i] = references[i][r];
   }
   corpus.bleu_sources = encode_all(*corpus.source, sources);
-  const auto longest = static_cast<size_t>(std::max<int64_t>(1, recipe.model.max_length - 1));
+  const auto longest = static_cast<size_t>(std::max<int64_t>(1, recipe.model.max_length - frame.size()));
   for (Ids& ids : corpus.bleu_sources) {
     ids.resize(std::min(ids.size(), longest));
-    ids.push_back(corpus.source->special().end);
+    ids.insert(ids.begin(), frame.before.begin(), frame.before.end());
+    ids.insert(ids.end(), frame.after.begin(), frame.after.end());
   }
+}
+
+// What stands around texts. The tokenizers are there.
+Frames frames_for(const Corpus& corpus, const CorpusOptions& options) {
+  if (options.start != nullptr) return options.start->frames;
+  Frames frames;
+  if (corpus.target) {
+    frames.source = source_frame(corpus.source->special());
+    frames.target = target_frame(corpus.target->special());
+  } else {
+    frames.source = masked_frame(corpus.source->special());
+    frames.mask_id = static_cast<int32_t>(corpus.source->vocabulary());
+  }
+  return frames;
 }
 
 // Training tokens that lie in recipe.token_cache; nothing where there is no such folder.
@@ -157,12 +172,17 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
 
   if (tokens) {
     // they came with their tokenizers
+  } else if (options.start != nullptr) {
+    corpus.source = options.start->source;
+    corpus.target = options.start->target;
   } else if (continued) {
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
     corpus.target = recipe.shared_vocabulary ? corpus.source : text::Tokenizer::load(folder, text::Side::target);
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
+  const Frames frames = frames_for(corpus, options);
+  const int64_t around = std::max(frames.source.size(), frames.target.size());
   const auto limits = [&](int64_t tokens_of_all, uint64_t seed) -> BatchLimits {
     if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens_of_all);
     return {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed};
@@ -173,7 +193,7 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     const auto kept = usable(sources, targets, longest);
     report_sentences(std::ssize(kept), std::ssize(sources), what, longest, message);
     int64_t all = 0;
-    for (const size_t i : kept) all += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + 1;
+    for (const size_t i : kept) all += static_cast<int64_t>(std::max(sources[i].size(), targets[i].size())) + around;
     Resegmentation resegmentation;
     if (sampling > 0) {
       resegmentation = {.source = corpus.source->sampler(sampling),
@@ -183,22 +203,22 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
                         .longest = longest,
                         .epochs = recipe.subword_sampling_epochs};
     }
-    return parallel_data(chosen(sources, kept), chosen(targets, kept), corpus.source->special(),
-                         corpus.target->special(), limits(all, seed), std::move(resegmentation));
+    return parallel_data(chosen(sources, kept), chosen(targets, kept), frames.source, frames.target, limits(all, seed),
+                         std::move(resegmentation));
   };
-  const int64_t room = recipe.model.max_length - 1;  // for </s>
+  const int64_t room = recipe.model.max_length - around;
   const int64_t longest = std::min(recipe.max_tokens_per_sentence, room);
   if (tokens) {
     const TokenCounts& counts = tokens->tokens->counts();
     report_sentences(counts.sentences, counts.lines, "training pairs", longest, message);
-    corpus.train = parallel_data(mapped_sentences(tokens->tokens, 2), corpus.source->special(),
-                                 corpus.target->special(), limits(counts.longer_sides + counts.sentences, recipe.seed));
+    corpus.train = parallel_data(mapped_sentences(tokens->tokens, 2), frames.source, frames.target,
+                                 limits(counts.longer_sides + counts.sentences, recipe.seed));
   } else {
     corpus.train = encode_pairs(train, longest, "training pairs", recipe.seed, recipe.subword_sampling);
   }
   if (!valid.source.empty()) {
     corpus.valid = encode_pairs(valid, room, "validation pairs", 0, 0);
-    if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, corpus);
+    if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, frames.source, corpus);
   }
 }
 
@@ -227,6 +247,8 @@ void load_language_model(const Recipe& recipe, const std::filesystem::path& fold
   read_text(recipe, tokens, !characters, train, valid);
   if (tokens) {
     // they came with their tokenizer
+  } else if (options.start != nullptr) {
+    corpus.target = options.start->target;
   } else if (continued) {
     corpus.target = text::Tokenizer::load(folder, text::Side::target);
   } else {
@@ -267,17 +289,21 @@ void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool
   read_text(recipe, tokens, true, train, valid);
   if (tokens) {
     // they came with their tokenizer
+  } else if (options.start != nullptr) {
+    corpus.source = options.start->source;
   } else if (continued) {
     corpus.source = text::Tokenizer::load(folder, text::Side::source);
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
   const int64_t vocabulary = corpus.source->vocabulary();
-  corpus.mask_id = static_cast<int32_t>(vocabulary);
+  const Frames frames = frames_for(corpus, options);
+  corpus.mask_id = frames.mask_id;
   const auto data_of = [&](std::shared_ptr<const Sentences> sentences, int64_t all, uint64_t seed) {
-    if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(all + 2 * sentences->count());
-    return masked_data(std::move(sentences), corpus.source->special(),
-                       {.mask_id = corpus.mask_id, .vocabulary = vocabulary},
+    if (corpus.batch_tokens == 0)
+      corpus.batch_tokens = batch_tokens_for(all + frames.source.size() * sentences->count());
+    return masked_data(std::move(sentences), frames.source,
+                       {.mask_id = corpus.mask_id, .vocabulary = vocabulary, .first = frames.first_drawn},
                        {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
   };
   const auto encode = [&](const Text& text, int64_t longest, std::string_view what, uint64_t seed) {
@@ -290,7 +316,7 @@ void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool
     sides.push_back(chosen(sentences, kept));
     return data_of(sentences_in_memory(std::move(sides)), all, seed);
   };
-  const int64_t room = recipe.model.max_length - 2;  // for <s> and </s>
+  const int64_t room = recipe.model.max_length - frames.source.size();
   const int64_t longest = std::min(recipe.max_tokens_per_sentence, room);
   if (tokens) {
     const TokenCounts& counts = tokens->tokens->counts();

@@ -12,6 +12,7 @@
 #include "heed/distributed.h"
 #include "heed/train.h"
 #include "train/data.h"
+#include "train/start.h"
 
 namespace heed::train {
 
@@ -29,6 +30,7 @@ struct Corpus {
 };
 
 struct CorpusOptions {
+  const Start* start = nullptr;                // recipe.from: its tokenizers, and what they put around texts
   distributed::Communicator* ranks = nullptr;  // several share the work of token_cache
   const std::atomic<bool>* stop = nullptr;     // set: making the tokens ends with an Error, and keeps what is done
   int64_t part_bytes = int64_t{64} << 20;      // of text, in a part of token_cache

@@ -17,23 +17,22 @@ text::BatchOrder::Limits order_limits(const BatchLimits& limits) {
   return {.tokens = limits.tokens, .sentences = limits.sentences, .seed = limits.seed};
 }
 
-// The ids of one sentence between two others.
-Ids with(std::initializer_list<int32_t> before, const Sentences& sentences, int64_t row, int side,
-         std::initializer_list<int32_t> after) {
-  Ids all = before;
+// The ids of one sentence with what stands around them.
+Ids framed(const Frame& frame, const Sentences& sentences, int64_t row, int side) {
+  Ids all = frame.before;
   sentences.append(row, side, all);
-  all.insert(all.end(), after);
+  all.insert(all.end(), frame.after.begin(), frame.after.end());
   return all;
 }
 
 class ParallelData : public DataSet {
  public:
-  ParallelData(std::shared_ptr<const Sentences> pairs, text::SpecialIds source_special, text::SpecialIds target_special,
-               const BatchLimits& limits, Resegmentation resegmentation)
+  ParallelData(std::shared_ptr<const Sentences> pairs, Frame source, Frame target, const BatchLimits& limits,
+               Resegmentation resegmentation)
       : best_(std::move(pairs)),
         current_(best_),
-        source_special_(source_special),
-        target_special_(target_special),
+        source_(std::move(source)),
+        target_(std::move(target)),
         resegmentation_(std::move(resegmentation)),
         seed_(limits.seed),
         order_(
@@ -55,18 +54,18 @@ class ParallelData : public DataSet {
     std::vector<Ids> source, input, output;
     Batch batch;
     for (const int64_t row : rows) {
-      source.push_back(with({}, *current_, row, 0, {source_special_.end}));
-      input.push_back(with({target_special_.begin}, *current_, row, 1, {}));
-      output.emplace_back(input.back().begin() + 1, input.back().end());
-      output.back().push_back(target_special_.end);
+      source.push_back(framed(source_, *current_, row, 0));
+      output.push_back(framed(target_, *current_, row, 1));
+      input.push_back({target_.begin});
+      input.back().insert(input.back().end(), output.back().begin(), output.back().end() - 1);
       batch.tokens += static_cast<int64_t>(output.back().size());
     }
-    text::Padded padded = text::pad(source, source_special_.padding);
+    text::Padded padded = text::pad(source, source_.padding);
     batch.source = padded.ids;
     batch.source_lengths = padded.lengths;
-    batch.input = text::pad(input, target_special_.padding).ids;
-    batch.output = text::pad(output, target_special_.padding).ids;
-    batch.padding_id = target_special_.padding;
+    batch.input = text::pad(input, target_.padding).ids;
+    batch.output = text::pad(output, target_.padding).ids;
+    batch.padding_id = target_.padding;
     batch.sentences = static_cast<int64_t>(rows.size());
     return batch;
   }
@@ -76,7 +75,7 @@ class ParallelData : public DataSet {
  private:
   void lengths(int64_t first, std::span<int64_t> out) const {
     current_->lengths(first, out);
-    for (int64_t& length : out) ++length;
+    for (int64_t& length : out) length += std::max(source_.size(), target_.size());
   }
 
   void begin(int64_t epoch) {
@@ -120,7 +119,7 @@ class ParallelData : public DataSet {
 
   std::shared_ptr<const Sentences> best_;     // with the most probable segmentations
   std::shared_ptr<const Sentences> current_;  // of this epoch
-  text::SpecialIds source_special_, target_special_;
+  Frame source_, target_;
   Resegmentation resegmentation_;
   uint64_t seed_;
   int64_t epoch_ = -1;
@@ -193,10 +192,10 @@ class StreamData : public DataSet {
 
 class MaskedData : public DataSet {
  public:
-  MaskedData(std::shared_ptr<const Sentences> sentences, text::SpecialIds special, const MaskedOptions& options,
+  MaskedData(std::shared_ptr<const Sentences> sentences, Frame frame, const MaskedOptions& options,
              const BatchLimits& limits)
       : sentences_(std::move(sentences)),
-        special_(special),
+        frame_(std::move(frame)),
         options_(options),
         seed_(limits.seed),
         order_(
@@ -210,17 +209,17 @@ class MaskedData : public DataSet {
     std::vector<Ids> inputs, outputs;
     Batch batch;
     for (const int64_t row : rows) {
-      Ids input = with({special_.begin}, *sentences_, row, 0, {special_.end});
-      Ids output(input.size(), special_.padding);
+      Ids input = framed(frame_, *sentences_, row, 0);
+      Ids output(input.size(), frame_.padding);
       batch.tokens += mask(epoch, row, input, output);
       inputs.push_back(std::move(input));
       outputs.push_back(std::move(output));
     }
-    text::Padded padded = text::pad(inputs, special_.padding);
+    text::Padded padded = text::pad(inputs, frame_.padding);
     batch.source = padded.ids;
     batch.source_lengths = padded.lengths;
-    batch.output = text::pad(outputs, special_.padding).ids;
-    batch.padding_id = special_.padding;
+    batch.output = text::pad(outputs, frame_.padding).ids;
+    batch.padding_id = frame_.padding;
     batch.sentences = static_cast<int64_t>(rows.size());
     return batch;
   }
@@ -232,13 +231,13 @@ class MaskedData : public DataSet {
     sentences_->lengths(first, out);
     for (size_t i = 0; i < out.size(); ++i) {
       require(out[i] > 0, "train", "sentences that are not empty; sentence ", first + static_cast<int64_t>(i), " is");
-      out[i] += 2;
+      out[i] += frame_.size();
     }
   }
 
   // Whether a token is masked depends on its place in the text and on the epoch. Batches do not change it.
   int64_t mask(int64_t epoch, int64_t row, Ids& input, Ids& output) const {
-    const size_t n = input.size() - 2;
+    const size_t begin = frame_.before.size(), n = input.size() - static_cast<size_t>(frame_.size());
     int64_t masked = 0;
     const auto hide = [&](size_t i, const std::array<uint32_t, 4>& words) {
       output[i] = input[i];
@@ -247,27 +246,27 @@ class MaskedData : public DataSet {
       if (fate < 0.8f) {
         input[i] = options_.mask_id;
       } else if (fate < 0.9f) {
-        const uint64_t first = 4;  // behind the special ids
-        const auto choices = static_cast<uint64_t>(std::max<int64_t>(1, options_.vocabulary - 4));
+        const auto first = static_cast<uint64_t>(options_.first);
+        const auto choices = static_cast<uint64_t>(std::max<int64_t>(1, options_.vocabulary - options_.first));
         input[i] = static_cast<int32_t>(first + ((words[2] * choices) >> 32));
       }
     };
     const auto draw = [&](size_t i) {
       return philox(seed_, static_cast<uint64_t>(epoch), (static_cast<uint64_t>(row) << 24) | i);
     };
-    for (size_t i = 1; i <= n; ++i) {
+    for (size_t i = begin; i < begin + n; ++i) {
       const auto words = draw(i);
       if (uniform_float(words[0]) < 0.15f) hide(i, words);
     }
     if (masked == 0) {
-      const size_t i = 1 + draw(0)[3] % n;
+      const size_t i = begin + draw(0)[3] % n;
       hide(i, draw(i));
     }
     return masked;
   }
 
   std::shared_ptr<const Sentences> sentences_;
-  text::SpecialIds special_;
+  Frame frame_;
   MaskedOptions options_;
   uint64_t seed_;
   text::BatchOrder order_;
@@ -275,21 +274,30 @@ class MaskedData : public DataSet {
 
 }  // namespace
 
-std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs, text::SpecialIds source_special,
-                                       text::SpecialIds target_special, const BatchLimits& limits,
-                                       Resegmentation resegmentation) {
-  return std::make_unique<ParallelData>(std::move(pairs), source_special, target_special, limits,
-                                        std::move(resegmentation));
+Frame source_frame(const text::SpecialIds& special) {
+  return {.before = {}, .after = {special.end}, .padding = special.padding};
 }
 
-std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
-                                       text::SpecialIds source_special, text::SpecialIds target_special,
+Frame target_frame(const text::SpecialIds& special) {
+  return {.before = {}, .after = {special.end}, .begin = special.begin, .padding = special.padding};
+}
+
+Frame masked_frame(const text::SpecialIds& special) {
+  return {.before = {special.begin}, .after = {special.end}, .padding = special.padding};
+}
+
+std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs, const Frame& source, const Frame& target,
                                        const BatchLimits& limits, Resegmentation resegmentation) {
+  require(!target.after.empty(), "train", "an end behind each target; found none");
+  return std::make_unique<ParallelData>(std::move(pairs), source, target, limits, std::move(resegmentation));
+}
+
+std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets, const Frame& source,
+                                       const Frame& target, const BatchLimits& limits, Resegmentation resegmentation) {
   std::vector<std::vector<Ids>> sides;
   sides.push_back(std::move(sources));
   sides.push_back(std::move(targets));
-  return parallel_data(sentences_in_memory(std::move(sides)), source_special, target_special, limits,
-                       std::move(resegmentation));
+  return parallel_data(sentences_in_memory(std::move(sides)), source, target, limits, std::move(resegmentation));
 }
 
 std::unique_ptr<DataSet> stream_data(std::shared_ptr<const Stream> stream, Windows windows, int64_t context,
@@ -302,19 +310,19 @@ std::unique_ptr<DataSet> stream_data(Ids stream, Windows windows, int64_t contex
   return stream_data(stream_in_memory(std::move(stream)), windows, context, padding_id, limits);
 }
 
-std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, text::SpecialIds special,
+std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, const Frame& frame,
                                      const MaskedOptions& options, const BatchLimits& limits) {
-  require(options.mask_id >= 0 && options.vocabulary > 4, "train",
+  require(options.mask_id >= 0 && options.vocabulary > options.first, "train",
           "a mask id and a vocabulary for masked language models; found ", options.mask_id, " and ",
           options.vocabulary);
-  return std::make_unique<MaskedData>(std::move(sentences), special, options, limits);
+  return std::make_unique<MaskedData>(std::move(sentences), frame, options, limits);
 }
 
-std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special, const MaskedOptions& options,
+std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, const Frame& frame, const MaskedOptions& options,
                                      const BatchLimits& limits) {
   std::vector<std::vector<Ids>> sides;
   sides.push_back(std::move(sentences));
-  return masked_data(sentences_in_memory(std::move(sides)), special, options, limits);
+  return masked_data(sentences_in_memory(std::move(sides)), frame, options, limits);
 }
 
 }  // namespace heed::train

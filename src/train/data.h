@@ -22,6 +22,18 @@ struct Batch {
   int64_t sentences = 0;  // rows
 };
 
+// What stands around the ids of a text.
+struct Frame {
+  Ids before, after;
+  int32_t begin = -1;   // what a decoder reads before the text
+  int32_t padding = 0;  // fills rows up
+  [[nodiscard]] int64_t size() const { return static_cast<int64_t>(before.size() + after.size()); }
+};
+// Those of heed's own models: ids </s>, <s> | ids </s>, and <s> ids </s>.
+[[nodiscard]] Frame source_frame(const text::SpecialIds& special);
+[[nodiscard]] Frame target_frame(const text::SpecialIds& special);
+[[nodiscard]] Frame masked_frame(const text::SpecialIds& special);
+
 class DataSet {
  public:
   virtual ~DataSet() = default;
@@ -45,14 +57,14 @@ struct Resegmentation {
   int64_t epochs = 0;
 };
 
-// Pairs of ids without begin and end, as fairseq arranges them: source = ids </s>, decoder input = <s> ids, output =
-// ids </s>.
+// Pairs of ids without begin and end. With the frames of heed's own models, as fairseq arranges them: source = ids
+// </s>, decoder input = <s> ids, output = ids </s>. The decoder's input is `begin` and all of the output but its end.
 [[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::vector<Ids> sources, std::vector<Ids> targets,
-                                                     text::SpecialIds source_special, text::SpecialIds target_special,
+                                                     const Frame& source, const Frame& target,
                                                      const BatchLimits& limits, Resegmentation resegmentation = {});
-[[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs,
-                                                     text::SpecialIds source_special, text::SpecialIds target_special,
-                                                     const BatchLimits& limits, Resegmentation resegmentation = {});
+[[nodiscard]] std::unique_ptr<DataSet> parallel_data(std::shared_ptr<const Sentences> pairs, const Frame& source,
+                                                     const Frame& target, const BatchLimits& limits,
+                                                     Resegmentation resegmentation = {});
 
 // Windows of `context` tokens of one long stream, each predicting its next token: at random places, or one after the
 // other so that each token but the first is predicted once.
@@ -67,10 +79,11 @@ enum class Windows { random, consecutive };
 struct MaskedOptions {
   int32_t mask_id = -1;
   int64_t vocabulary = 0;  // random replacements are below this
+  int64_t first = 4;       // and not below this: the ids before are special
 };
-[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, text::SpecialIds special,
+[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::vector<Ids> sentences, const Frame& frame,
                                                    const MaskedOptions& options, const BatchLimits& limits);
-[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, text::SpecialIds special,
+[[nodiscard]] std::unique_ptr<DataSet> masked_data(std::shared_ptr<const Sentences> sentences, const Frame& frame,
                                                    const MaskedOptions& options, const BatchLimits& limits);
 
 }  // namespace heed::train

@@ -6,6 +6,7 @@
 #include "heed/train.h"
 #include "train/corpus.h"
 #include "train/objective.h"
+#include "train/start.h"
 
 namespace heed::train {
 
@@ -27,26 +28,50 @@ text::SpecialIds special_of(const models::Config& config) {
           .unknown = static_cast<int32_t>(config.unknown_id)};
 }
 
-}  // namespace
-
-Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
-                    std::span<const text::Ids> targets, const EvaluateOptions& options) {
+Evaluation evaluate_pairs(const models::Transformer& model, std::span<const text::Ids> sources,
+                          std::span<const text::Ids> targets, const Frames& frames, const EvaluateOptions& options) {
   require(sources.size() == targets.size(), "evaluate", "as many targets as sources; found ", targets.size(), " and ",
           sources.size());
-  const auto longest = static_cast<size_t>(model.config().max_length - 1);
+  const int64_t around = std::max(frames.source.size(), frames.target.size());
+  const int64_t longest = model.config().max_length - around;
   std::vector<Ids> kept_sources, kept_targets;
   for (size_t i = 0; i < sources.size(); ++i) {
-    if (sources[i].empty() || targets[i].empty() || std::max(sources[i].size(), targets[i].size()) > longest) continue;
+    const auto longer = static_cast<int64_t>(std::max(sources[i].size(), targets[i].size()));
+    if (sources[i].empty() || targets[i].empty() || longer > longest) continue;
     kept_sources.push_back(sources[i]);
     kept_targets.push_back(targets[i]);
   }
   const auto left_out = static_cast<int64_t>(sources.size() - kept_sources.size());
   require(!kept_sources.empty(), "evaluate", "pairs of 1 to ", longest, " tokens a side; found none of ",
           sources.size());
-  const auto special = special_of(model.config());
-  const auto data = parallel_data(std::move(kept_sources), std::move(kept_targets), special, special,
+  const auto data = parallel_data(std::move(kept_sources), std::move(kept_targets), frames.source, frames.target,
                                   {.tokens = options.batch_tokens, .seed = 0});
   return evaluation_of(model, *data, left_out, options);
+}
+
+Evaluation evaluate_masked(const models::Bert& model, std::span<const text::Ids> sentences, const Frames& frames,
+                           int64_t vocabulary, const EvaluateOptions& options) {
+  require(frames.mask_id >= 0, "evaluate", "a model trained with a mask id; found none");
+  const int64_t longest = model.config().max_length - frames.source.size();
+  std::vector<Ids> kept;
+  for (const Ids& ids : sentences) {
+    if (!ids.empty() && static_cast<int64_t>(ids.size()) <= longest) kept.push_back(ids);
+  }
+  const auto left_out = static_cast<int64_t>(sentences.size() - kept.size());
+  require(!kept.empty(), "evaluate", "sentences of 1 to ", longest, " tokens; found none of ", sentences.size());
+  const auto data = masked_data(std::move(kept), frames.source,
+                                {.mask_id = frames.mask_id, .vocabulary = vocabulary, .first = frames.first_drawn},
+                                {.tokens = options.batch_tokens, .seed = options.seed});
+  return evaluation_of(model, *data, left_out, options);
+}
+
+}  // namespace
+
+Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
+                    std::span<const text::Ids> targets, const EvaluateOptions& options) {
+  const text::SpecialIds special = special_of(model.config());
+  return evaluate_pairs(model, sources, targets, {.source = source_frame(special), .target = target_frame(special)},
+                        options);
 }
 
 Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, const EvaluateOptions& options) {
@@ -61,18 +86,10 @@ Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, c
 
 Evaluation evaluate(const models::Bert& model, std::span<const text::Ids> sentences, const EvaluateOptions& options) {
   const models::Config& config = model.config();
-  require(config.mask_id >= 0, "evaluate", "a model trained with a mask id; found none");
-  std::vector<Ids> kept;
-  for (const Ids& ids : sentences) {
-    if (!ids.empty() && static_cast<int64_t>(ids.size()) <= config.max_length - 2) kept.push_back(ids);
-  }
-  const auto left_out = static_cast<int64_t>(sentences.size() - kept.size());
-  require(!kept.empty(), "evaluate", "sentences of 1 to ", config.max_length - 2, " tokens; found none of ",
-          sentences.size());
-  const auto data = masked_data(std::move(kept), special_of(config),
-                                {.mask_id = static_cast<int32_t>(config.mask_id), .vocabulary = config.mask_id},
-                                {.tokens = options.batch_tokens, .seed = options.seed});
-  return evaluation_of(model, *data, left_out, options);
+  return evaluate_masked(
+      model, sentences,
+      {.source = masked_frame(special_of(config)), .target = {}, .mask_id = static_cast<int32_t>(config.mask_id)},
+      config.mask_id, options);
 }
 
 Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
@@ -83,9 +100,13 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
     const auto target_lines = text::read_lines(target);
     require(lines.size() == target_lines.size(), "evaluate", target.string(), ": as many lines as ", source.string(),
             ", ", lines.size(), "; found ", target_lines.size());
-    const auto sources = encode_all(*text::Tokenizer::load(folder, text::Side::source), lines);
-    const auto targets = encode_all(*text::Tokenizer::load(folder, text::Side::target), target_lines);
-    return evaluate(*transformer, sources, targets, options);
+    const auto source_tokenizer = text::Tokenizer::load(folder, text::Side::source);
+    const auto target_tokenizer = text::Tokenizer::load(folder, text::Side::target);
+    const auto sources = encode_all(*source_tokenizer, lines);
+    const auto targets = encode_all(*target_tokenizer, target_lines);
+    if (model.origin() == nullptr) return evaluate(*transformer, sources, targets, options);
+    return evaluate_pairs(*transformer, sources, targets, frames_of(model, *source_tokenizer, target_tokenizer.get()),
+                          options);
   }
   require(target.empty(), "evaluate", "one text for a language model; found two");
   if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {
@@ -93,7 +114,10 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
   }
   const auto* bert = dynamic_cast<const models::Bert*>(&model);
   require(bert != nullptr, "evaluate", "a Transformer, Gpt or Bert; found another kind of model");
-  return evaluate(*bert, encode_all(*text::Tokenizer::load(folder, text::Side::source), lines), options);
+  const auto tokenizer = text::Tokenizer::load(folder, text::Side::source);
+  const auto sentences = encode_all(*tokenizer, lines);
+  if (model.origin() == nullptr) return evaluate(*bert, sentences, options);
+  return evaluate_masked(*bert, sentences, frames_of(model, *tokenizer, nullptr), tokenizer->vocabulary(), options);
 }
 
 }  // namespace heed::train

@@ -1,13 +1,13 @@
 // The training loop: update, report, validate, save; and what is done at the end.
 #include <cmath>
 #include <cstdio>
-#include <random>
 
 #include "base/clock.h"
 #include "base/files.h"
 #include "distributed/agreement.h"
 #include "heed/error.h"
 #include "heed/train.h"
+#include "models/weights.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"
@@ -18,6 +18,7 @@
 #include "train/recipe_fields.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/start.h"
 #include "train/updater.h"
 #include "train/validation.h"
 
@@ -45,8 +46,9 @@ class Trainer {
   Outcome run();
 
  private:
+  void load_from(const LoadedCheckpoint* loaded);
   void load_text(bool continued);
-  void write_beginning(const models::Config& config, bool continued);
+  void write_beginning(bool continued);
   void announce();
   void restore(const LoadedCheckpoint& loaded);
   void update();
@@ -95,6 +97,7 @@ class Trainer {
   Clock::time_point started_ = Clock::now();
   double earlier_seconds_ = 0;
 
+  std::optional<Start> start_;  // of recipe.from
   Corpus corpus_;
   std::unique_ptr<models::Model> model_;
   NamedParameters parameters_;
@@ -117,7 +120,12 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
                  CheckpointStore& store, const Callbacks& callbacks, distributed::Communicator& ranks, const Grid& grid)
     : recipe_(recipe), folder_(folder), store_(store), callbacks_(callbacks), ranks_(ranks) {
   const bool continued = loaded.has_value();
-  recipe_.model = model_of(recipe);
+  if (continued) require_same_start(recipe, loaded->state.recipe);
+  if (recipe.from.empty()) {
+    recipe_.model = model_of(recipe);
+  } else {
+    load_from(continued ? &*loaded : nullptr);
+  }
   if (continued) recipe_ = with_recorded(recipe_, loaded->state.recipe);
   load_text(continued);
   const int64_t batches = corpus_.train->batches(0);
@@ -126,9 +134,13 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
                          .batch_tokens = corpus_.batch_tokens});
   recipe_ = all.recipe;
   if (!all.found.empty()) message("chosen for this text: " + all.found);
-  models::Config config = recipe_.model;
-  fill_vocabulary(config, corpus_);
-  model_ = models::create(config, recipe_.seed);
+  if (start_) {
+    model_ = std::move(start_->model);
+  } else {
+    models::Config config = recipe_.model;
+    fill_vocabulary(config, corpus_);
+    model_ = models::create(config, recipe_.seed);
+  }
   parameters_ = model_->named_parameters();
   updater_ = make_updater(recipe_, *model_, ranks_, grid);
   if (continued) restore(*loaded);
@@ -141,20 +153,31 @@ Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<Loa
 
   state_.data_checksum = corpus_.checksum;
   state_.recipe = to_json(recipe_);
-  if (leads()) write_beginning(config, continued);
+  if (leads()) write_beginning(continued);
   announce();
+}
+
+// A run that goes on has its model in the checkpoint, and its tokenizers in its own folder.
+void Trainer::load_from(const LoadedCheckpoint* loaded) {
+  const fs::path from = loaded != nullptr ? loaded->folder : start_folder(recipe_);
+  start_ = load_start(recipe_, from, loaded != nullptr ? folder_ : from);
+  distributed::require_agreement(ranks_, "model to start from",
+                                 distributed::hash_of(models::checksum(tensors_in_file(*start_->model))));
+  if (loaded == nullptr) message("training starts from the model in " + files::quoted(from));
 }
 
 // Rank 0 makes the tokenizers; the others read what it has written. Of a token cache all make their parts together.
 void Trainer::load_text(bool continued) {
   const bool together = !recipe_.token_cache.empty();
   const auto load = [&](bool tokenizers_are_there) {
-    corpus_ = load_corpus(recipe_, folder_, tokenizers_are_there,
-                          [this](std::string_view text) { message(std::string(text)); },
-                          {.ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
+    corpus_ = load_corpus(
+        recipe_, folder_, tokenizers_are_there, [this](std::string_view text) { message(std::string(text)); },
+        {.start = start_ ? &*start_ : nullptr, .ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
   };
   if (leads() || together) load(continued);
-  if (leads()) {
+  if (leads() && start_) {
+    if (!continued) copy_tokenizer(start_folder(recipe_), folder_);
+  } else if (leads()) {
     if (!continued && corpus_.source) corpus_.source->save(folder_, text::Side::source);
     if (!continued && corpus_.target) corpus_.target->save(folder_, text::Side::target);
   }
@@ -165,9 +188,9 @@ void Trainer::load_text(bool continued) {
   distributed::require_agreement(ranks_, "training and validation text", corpus_.checksum);
 }
 
-void Trainer::write_beginning(const models::Config& config, bool continued) {
+void Trainer::write_beginning(bool continued) {
   if (!continued) {
-    files::write_atomically(folder_ / "config.json", models::to_json(config), "train");
+    files::write_atomically(folder_ / "config.json", config_text(*model_), "train");
     if (!corpus_.held_back.empty()) {
       std::string lines;
       for (const std::string& line : corpus_.held_back) lines += line + "\n";
@@ -208,11 +231,13 @@ int64_t Trainer::checkpoint_bytes() const {
 
 void Trainer::restore(const LoadedCheckpoint& loaded) {
   const std::string where = loaded.folder.string();
-  require_same_recipe(recipe_, loaded.state.recipe, models::to_json(model_->config()),
-                      files::read_all(loaded.folder / "config.json", 1 << 20, "train"));
+  const bool is_new = recipe_.from.empty();  // else the keys of [model] say which dropout rates change
+  require_same_recipe(recipe_, loaded.state.recipe, is_new ? config_text(*model_) : recipe_.model_keys,
+                      is_new ? files::read_all(loaded.folder / "config.json", 1 << 20, "train")
+                             : io::json_text(value_at(io::parse_json(loaded.state.recipe).value, "model")));
   require(loaded.state.data_checksum == corpus_.checksum, "train", where,
           ": the training and validation text that this run was begun with; found other text");
-  copy_into(parameters_, loaded.model, "", where);
+  copy_into(parameters_, own_tensors(*model_, loaded.model, where), "", where);
   updater_->restore({loaded.optimizer.begin(), loaded.optimizer.end()}, loaded.state.adam_steps);
   state_ = loaded.state;
   earlier_seconds_ = state_.seconds;
@@ -353,7 +378,7 @@ void Trainer::write_checkpoint(const std::vector<std::pair<std::string, Tensor>>
   }
   {
     const AverageScope averaged(*average_);
-    store_.save(state_, models::to_json(model_->config()), tensors_of(parameters_), optimizer);
+    store_.save(state_, config_text(*model_), tensors_in_file(*model_), optimizer, file_format(*model_));
   }
   store_.rotate(kept(), state_.best_update);
 }
@@ -364,11 +389,12 @@ void Trainer::finish(Outcome outcome) {
     for (const fs::path& checkpoint : store_.last_scheduled(recipe_.average_last)) {
       files.push_back(checkpoint / "model.safetensors");
     }
-    copy_into(parameters_, mean_of(files), "", folder_.string());
+    copy_into(parameters_, own_tensors(*model_, mean_of(files), folder_.string()), "", folder_.string());
     message(files.size() == 1 ? "the model is the last checkpoint"
                               : "the model is the mean of the last " + std::to_string(files.size()) + " checkpoints");
   } else {
-    copy_into(parameters_, store_.load_model(state_.best_update), "", store_.path_of(state_.best_update).string());
+    const std::string where = store_.path_of(state_.best_update).string();
+    copy_into(parameters_, own_tensors(*model_, store_.load_model(state_.best_update), where), "", where);
     message("the model is that of update " + std::to_string(state_.best_update));
   }
   if (leads()) models::save(*model_, folder_);
@@ -412,26 +438,6 @@ Outcome Trainer::run() {
   return outcome;
 }
 
-void require_unused(const fs::path& folder, const CheckpointStore& store) {
-  const bool used = !store.empty() || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
-  require(!used, "train", files::quoted(folder), ": a folder without a model or a training; found one");
-}
-
-// Something that no other run writes: other processes know the folder by it.
-std::string mark_of_this_run() {
-  std::random_device random;
-  return "training " + std::to_string(random()) + "-" + std::to_string(random()) + "\n";
-}
-
-// A run that was killed before its first checkpoint begins again. One with a model has had checkpoints.
-void require_only_begun(const fs::path& folder, const Callbacks& callbacks) {
-  require(
-      !fs::exists(folder / "model.safetensors"), "train", files::quoted(folder / "checkpoints"),
-      ": a checkpoint to go on from; found none that is whole, and a model, which would be lost (name another folder "
-      "to begin again)");
-  if (callbacks.message) callbacks.message("no checkpoint was written before: training begins again");
-}
-
 // Everything that only the leading process does to the folder.
 Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
              distributed::Communicator& ranks, const Grid& grid) {
@@ -443,12 +449,12 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
     CheckpointStore store(folder, [&](std::string_view text) {
       if (callbacks.message) callbacks.message(text);
     });
-    if (!resume) require_unused(folder, store);
+    if (!resume) require_unused(folder, !store.empty());
     distributed::require_one_folder(ranks, folder / ".lock", mark);
     auto loaded = resume ? store.load_newest() : std::nullopt;
     int64_t update = loaded ? loaded->state.update : -1;
     ranks.broadcast(std::as_writable_bytes(std::span(&update, 1)), 0);
-    if (resume && !loaded) require_only_begun(folder, callbacks);
+    if (resume && !loaded) require_only_begun(folder, callbacks.message);
     Trainer trainer(recipe, folder, std::move(loaded), store, callbacks, ranks, grid);
     return trainer.run();
   } catch (const distributed::PeerError& error) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 #include "base/nearest_word.h"
 #include "heed/error.h"
@@ -160,6 +161,8 @@ Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::pat
   for (const FieldEntry& field : field_table()) {
     if (field.use != FieldUse::path) continue;
     auto& path = *std::get<std::string*>(field.at(recipe));
+    std::error_code ignored;
+    if (field.key == "from" && !std::filesystem::exists(root / path, ignored)) continue;  // a name, then
     if (!path.empty()) path = (root / path).lexically_normal().string();
   }
   try {
@@ -210,6 +213,10 @@ std::string to_json(const Recipe& recipe) {
       json[std::string(field.key.substr(0, dot))][std::string(field.key.substr(dot + 1))] = value;
     }
   }
+  if (!recipe.from.empty()) {  // the other values are those of its folder
+    json["model"] = io::parse_json(recipe.model_keys).value;
+    return io::json_text(json, 2) + "\n";
+  }
   // Every value that differs from the preset, whether a key set it or a C++ program did.
   json["model"] = Json::object();
   const auto model = io::parse_json(models::to_json(model_of(recipe))).value;
@@ -247,8 +254,39 @@ std::vector<RecipeField> recipe_fields() {
   return fields;
 }
 
+namespace {
+
+// What says how a new model and a new tokenizer are made; load_start() compares the other keys with the folder.
+void check_from(const Recipe& recipe) {
+  const Recipe defaults;
+  const auto require_default = [](bool is_default, std::string_view key, std::string_view found) {
+    require(is_default, "recipe", key, ": left out, because from has the model and its tokenizer; found ", found);
+  };
+  require_default(recipe.preset == defaults.preset, "preset", recipe.preset);
+  const models::Config plain = models::preset(recipe.preset, recipe.model.architecture);
+  require_default(recipe.model_keys != "{}" || models::to_json(recipe.model) == models::to_json(plain), "model",
+                  "other values than those of a preset (set_option changes dropout rates)");
+  require_default(!recipe.bpe, "bpe", "true");
+  require_default(recipe.vocabulary_lines == defaults.vocabulary_lines, "vocabulary_lines",
+                  std::to_string(recipe.vocabulary_lines));
+  require_default(recipe.token_cache.empty(), "token_cache", recipe.token_cache);
+}
+
+// A new model must fit its task.
+void check_model(const Recipe& recipe, const models::Config& model) {
+  require(model.architecture == architecture_of(recipe.task), "recipe", "a model that fits the task, ", recipe.task,
+          "; found ", model.architecture);
+  require(!model.share_embeddings || recipe.task != "translation" || recipe.shared_vocabulary, "recipe",
+          "shared_vocabulary: true, as model.share_embeddings is; found false");
+  require(recipe.task != "language_model" || model.positions == models::Positions::none ||
+              recipe.context <= model.max_length,
+          "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
+}
+
+}  // namespace
+
 void validate(const Recipe& recipe) {
-  const models::Config model = model_of(recipe);
+  const auto model = recipe.from.empty() ? std::optional(model_of(recipe)) : std::nullopt;
   Recipe copy = recipe;
   for (const FieldEntry& field : field_table()) {
     std::visit(
@@ -266,17 +304,15 @@ void validate(const Recipe& recipe) {
   }
 
   const bool translation = recipe.task == "translation";
-  require(model.architecture == architecture_of(recipe.task), "recipe", "a model that fits the task, ", recipe.task,
-          "; found ", model.architecture);
+  if (model) {
+    check_model(recipe, *model);
+  } else {
+    check_from(recipe);
+  }
   require(recipe.best_by == "loss" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
-  require(!model.share_embeddings || !translation || recipe.shared_vocabulary, "recipe",
-          "shared_vocabulary: true, as model.share_embeddings is; found false");
-  require(recipe.task != "language_model" || model.positions == models::Positions::none ||
-              recipe.context <= model.max_length,
-          "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
   require(
       recipe.subword_sampling == 0 || (translation && recipe.tokenizer == "sentencepiece" && !recipe.bpe), "recipe",
       "subword_sampling: 0, unless the task is translation and the tokenizer sentencepiece without bpe (only unigram "

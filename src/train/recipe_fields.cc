@@ -55,6 +55,11 @@ constexpr FieldEntry kFields[] = {
      "more freely. For translation with unigram models. 0: off."},
     {HEED_FIELD(subword_sampling_epochs), FieldUse::fixed, at_least(0),
      "Epochs that draw segmentations. Later epochs read the most probable one, as translation does. 0: all."},
+    {HEED_FIELD(from), FieldUse::path, kAnything,
+     "The folder of a model, heed's own or Hugging Face's, or its name in the cache of Hugging Face's tools: training "
+     "starts from its weights, its configuration and its tokenizers. Of the model's keys only dropout rates may "
+     "differ. "
+     "Empty: from a new model."},
     {HEED_FIELD(preset), FieldUse::fixed, words("tiny, small, base, big"),
      "Sizes of the model; the model.* keys change them."},
     {HEED_FIELD(adam.beta1), FieldUse::fixed, kBelowOne, "Decay of the first moment (Adam)."},

@@ -36,13 +36,10 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
   for (const auto& [key, value] : model.items()) {
     compare("model." + key, value, saved_model.is_object() ? saved_model.value(key, Json()) : Json());
   }
+  for (const auto& [key, value] : saved_model.items()) {
+    if (!model.contains(key)) compare("model." + key, Json(), value);
+  }
   require(differences.empty(), "train", "the recipe that this run was begun with; found other values of ", differences);
-}
-
-io::Tensors tensors_of(const NamedParameters& parameters) {
-  io::Tensors tensors;
-  for (const auto& [name, parameter] : parameters) tensors.emplace(name, parameter.data());
-  return tensors;
 }
 
 void copy_into(const NamedParameters& parameters, const io::Tensors& tensors, const std::string& prefix,

@@ -17,8 +17,7 @@ void require_same_recipe(const Recipe& recipe, const std::string& saved_recipe, 
 
 using NamedParameters = std::vector<std::pair<std::string, Value>>;
 
-// Parameters as a file holds them, and back. `prefix` goes before each path.
-[[nodiscard]] io::Tensors tensors_of(const NamedParameters& parameters);
+// The tensors of a file become the parameters. `prefix` goes before each path.
 void copy_into(const NamedParameters& parameters, const io::Tensors& tensors, const std::string& prefix,
                const std::string& where);
 

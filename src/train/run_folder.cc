@@ -2,6 +2,7 @@
 #include "train/run_folder.h"
 
 #include <algorithm>
+#include <random>
 
 #include "base/files.h"
 #include "heed/error.h"
@@ -12,11 +13,37 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a training writes before its first checkpoint.
-constexpr const char* kOwn[] = {".lock",        "config.json",  "recipe.json",  "log.jsonl",    "heldout.tsv",
-                                "source.model", "target.model", "source.vocab", "target.vocab", "checkpoints"};
+// What a training writes before its first checkpoint, beside the tokenizers.
+constexpr const char* kOwn[] = {".lock", "config.json", "recipe.json", "log.jsonl", "heldout.tsv", "checkpoints"};
+
+// heed's, then those of Hugging Face.
+constexpr const char* kTokenizerFiles[] = {"source.model",
+                                           "target.model",
+                                           "source.vocab",
+                                           "target.vocab",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "source.spm",
+                                           "target.spm",
+                                           "vocab.json",
+                                           "target_vocab.json",
+                                           "vocab.txt",
+                                           "merges.txt",
+                                           "sentencepiece.bpe.model",
+                                           "spiece.model",
+                                           "generation_config.json"};
+
+std::vector<const char*> all_own() {
+  std::vector<const char*> names(std::begin(kOwn), std::end(kOwn));
+  names.insert(names.end(), std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
+  return names;
+}
 
 }  // namespace
+
+std::span<const char* const> tokenizer_files() { return kTokenizerFiles; }
 
 void require_begun(const fs::path& folder) {
   constexpr const char* kAdvice = "; leave out --resume to begin one";
@@ -28,13 +55,31 @@ void require_begun(const fs::path& folder) {
           ": a folder with a training to continue; found none in it", kAdvice);
 }
 
+void require_unused(const fs::path& folder, bool has_checkpoints) {
+  const bool used = has_checkpoints || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
+  require(!used, "train", files::quoted(folder), ": a folder without a model or a training; found one");
+}
+
+void require_only_begun(const fs::path& folder, const std::function<void(std::string_view)>& message) {
+  require(
+      !fs::exists(folder / "model.safetensors"), "train", files::quoted(folder / "checkpoints"),
+      ": a checkpoint to go on from; found none that is whole, and a model, which would be lost (name another folder "
+      "to begin again)");
+  if (message) message("no checkpoint was written before: training begins again");
+}
+
+std::string mark_of_this_run() {
+  std::random_device random;
+  return "training " + std::to_string(random()) + "-" + std::to_string(random()) + "\n";
+}
+
 RunFolder::RunFolder(const fs::path& folder) : folder_(folder) {
   std::error_code error;
   for (fs::path missing = fs::absolute(folder, error).lexically_normal(); !fs::exists(missing, error);
        missing = missing.parent_path()) {
     if (missing.has_filename()) made_.push_back(missing);  // "folder/" is followed by "folder"
   }
-  for (const char* const name : kOwn) {
+  for (const char* const name : all_own()) {
     if (fs::exists(folder / name, error)) before_.insert(name);
   }
   fs::create_directories(folder, error);
@@ -45,7 +90,7 @@ void RunFolder::take_back() const {
   std::error_code ignored;
   const fs::path checkpoints = folder_ / "checkpoints";
   if (fs::exists(checkpoints, ignored) && !fs::is_empty(checkpoints, ignored)) return;
-  for (const char* const name : kOwn) {
+  for (const char* const name : all_own()) {
     if (before_.contains(name)) continue;
     fs::remove(folder_ / name, ignored);
   }

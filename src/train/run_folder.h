@@ -2,13 +2,30 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <set>
+#include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 namespace heed::train {
 
+// The files of a tokenizer, and of generation settings, that a model folder may have.
+[[nodiscard]] std::span<const char* const> tokenizer_files();
+
 // Throws Error unless a training was begun in `folder`. It need not have a checkpoint yet.
 void require_begun(const std::filesystem::path& folder);
+
+// Throws Error where a training or a model is there.
+void require_unused(const std::filesystem::path& folder, bool has_checkpoints);
+
+// A run that was killed before its first checkpoint begins again. One with a model has had checkpoints, and is an
+// Error.
+void require_only_begun(const std::filesystem::path& folder, const std::function<void(std::string_view)>& message);
+
+// Something that no other run writes: other processes know the folder by it.
+[[nodiscard]] std::string mark_of_this_run();
 
 // Makes a folder and its parents, and can remove what a training put into it.
 class RunFolder {

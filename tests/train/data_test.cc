@@ -23,7 +23,8 @@ Ids row_of(const Tensor& ids, int64_t row) {
 }
 
 TEST(ParallelData, ArrangesBeginAndEndAsFairseq) {
-  const auto data = parallel_data({{5, 6, 7}, {8}}, {{9, 10}, {11, 12, 13}}, kSpecial, kSpecial, {.tokens = 100});
+  const auto data = parallel_data({{5, 6, 7}, {8}}, {{9, 10}, {11, 12, 13}}, source_frame(kSpecial),
+                                  target_frame(kSpecial), {.tokens = 100});
   ASSERT_EQ(data->batches(0), 1);
   const Batch batch = data->batch(0, 0);
   EXPECT_EQ(batch.sentences, 2);
@@ -44,11 +45,31 @@ class OneId : public text::SubwordSampler {
   }
 };
 
+TEST(ParallelData, PutsAroundATextWhatItsModelWants) {
+  const Frame source{.before = {50}, .after = {51, 52}, .padding = 9};
+  const Frame target{.before = {60}, .after = {61}, .begin = 62, .padding = 8};
+  const auto data = parallel_data({{5, 6}, {7}}, {{10}, {11, 12}}, source, target, {.tokens = 100});
+  const Batch batch = data->batch(0, 0);
+  const int64_t first = batch.source_lengths.at({0}) == 5 ? 0 : 1;
+  const auto row = [](const Tensor& ids, int64_t i) {
+    std::vector<double> values;
+    for (int64_t j = 0; j < ids.size(1); ++j) values.push_back(ids.at({i, j}));
+    return values;
+  };
+  EXPECT_EQ(row(batch.source, first), (std::vector<double>{50, 5, 6, 51, 52}));
+  EXPECT_EQ(row(batch.source, 1 - first), (std::vector<double>{50, 7, 51, 52, 9}));
+  EXPECT_EQ(row(batch.input, first), (std::vector<double>{62, 60, 10, 8}));
+  EXPECT_EQ(row(batch.output, first), (std::vector<double>{60, 10, 61, 8}));
+  EXPECT_EQ(row(batch.output, 1 - first), (std::vector<double>{60, 11, 12, 61}));
+  EXPECT_EQ(batch.tokens, 7);
+  EXPECT_EQ(batch.padding_id, 8);
+}
+
 TEST(ParallelData, SegmentationsAreDrawnInTheEpochsThatAreAskedFor) {
   const std::vector<Ids> sources = {{5, 6, 7}, {8}}, targets = {{9, 10}, {11, 12, 13}};
   const auto sampler = std::make_shared<OneId>();
   for (const int64_t epochs : {0, 1, 2, 1000}) {
-    const auto data = parallel_data(sources, targets, kSpecial, kSpecial, {.tokens = 100},
+    const auto data = parallel_data(sources, targets, source_frame(kSpecial), target_frame(kSpecial), {.tokens = 100},
                                     {.source = sampler,
                                      .target = sampler,
                                      .source_lines = {"a", "b"},
@@ -68,8 +89,8 @@ TEST(ParallelData, EveryEpochHoldsEveryPairOnceInAnotherOrder) {
   std::vector<Ids> sources;
   for (int32_t i = 0; i < 200; ++i) sources.push_back(Ids(static_cast<size_t>(1 + i % 9), 4 + i));
   const BatchLimits limits{.tokens = 60, .seed = 3};
-  const auto data = parallel_data(sources, sources, kSpecial, kSpecial, limits);
-  const auto again = parallel_data(sources, sources, kSpecial, kSpecial, limits);
+  const auto data = parallel_data(sources, sources, source_frame(kSpecial), target_frame(kSpecial), limits);
+  const auto again = parallel_data(sources, sources, source_frame(kSpecial), target_frame(kSpecial), limits);
   std::vector<std::vector<int32_t>> orders;
   for (int64_t epoch = 0; epoch < 3; ++epoch) {
     std::vector<int32_t> order;
@@ -125,7 +146,8 @@ TEST(StreamData, RandomWindowsReachEverywhereAndDependOnSeedAndNumberOnly) {
 TEST(MaskedData, HidesFifteenPercentAsBert) {
   std::vector<Ids> sentences;
   for (int32_t i = 0; i < 400; ++i) sentences.push_back(Ids(50, 4 + i % 90));
-  const auto data = masked_data(sentences, kSpecial, {.mask_id = 100, .vocabulary = 100}, {.tokens = 4000, .seed = 1});
+  const auto data =
+      masked_data(sentences, masked_frame(kSpecial), {.mask_id = 100, .vocabulary = 100}, {.tokens = 4000, .seed = 1});
   double masked = 0, replaced = 0, kept = 0, random = 0, all = 0;
   for (int64_t b = 0; b < data->batches(0); ++b) {
     const Batch batch = data->batch(0, b);
@@ -161,7 +183,8 @@ TEST(MaskedData, ASentenceIsMaskedAlikeInAnyBatchAndAnewEachEpoch) {
   std::vector<Ids> sentences;
   for (int32_t i = 0; i < 40; ++i) sentences.push_back(Ids(20, 4 + i));
   const auto collect = [&](int64_t tokens, int64_t epoch) {
-    const auto data = masked_data(sentences, kSpecial, {.mask_id = 100, .vocabulary = 100}, {.tokens = tokens});
+    const auto data =
+        masked_data(sentences, masked_frame(kSpecial), {.mask_id = 100, .vocabulary = 100}, {.tokens = tokens});
     std::map<int32_t, Ids> rows;
     for (int64_t b = 0; b < data->batches(epoch); ++b) {
       const Batch batch = data->batch(epoch, b);

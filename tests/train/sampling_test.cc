@@ -131,7 +131,7 @@ TEST(Resegmentation, DependsOnEpochLineAndSeedAlone) {
   const auto make = [](int64_t tokens, uint64_t seed) {
     const auto sampler = std::make_shared<Numbers>();
     const std::vector<text::Ids> best(20, text::Ids{5, 5});
-    return parallel_data(best, best, {}, {}, {.tokens = tokens, .seed = seed},
+    return parallel_data(best, best, source_frame({}), target_frame({}), {.tokens = tokens, .seed = seed},
                          {.source = sampler,
                           .target = sampler,
                           .source_lines = std::vector<std::string>(20, "x"),
@@ -151,7 +151,7 @@ TEST(Resegmentation, DependsOnEpochLineAndSeedAlone) {
 TEST(Resegmentation, TakesTheBestWhereTheDrawIsTooLong) {
   const auto sampler = std::make_shared<Numbers>();
   const auto data = parallel_data(
-      {{5, 6, 7}}, {{5}}, {}, {}, {.tokens = 100},
+      {{5, 6, 7}}, {{5}}, source_frame({}), target_frame({}), {.tokens = 100},
       {.source = sampler, .target = sampler, .source_lines = {"long"}, .target_lines = {"x"}, .longest = 8});
   EXPECT_EQ(rows_of(*data, 0, 1)[0], (text::Ids{5, 6, 7, 2}));
 }

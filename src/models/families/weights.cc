@@ -72,7 +72,12 @@ Place place_of(const Design& design, const std::string& path) {
   fail("load", "a parameter of this family; found \"", path, "\"");
 }
 
-void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {
+namespace {
+
+// Calls take(path, parameter, tensor) for every parameter of `model`.
+template <class Take>
+void for_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where,
+                 const Take& take) {
   std::map<std::string, int64_t> parts;  // of each tensor in use, how many
   const auto parameters = model.named_parameters();
   for (const auto& [path, value] : parameters) ++parts[place_of(design, path).name];
@@ -87,13 +92,34 @@ void take_weights(const Model& model, const Design& design, const Weights& weigh
     check_finite(found, where, place.name);
     const Tensor own =
         found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
-    value.set_data(own.contiguous().reshape(ours).clone());
+    take(path, value, own.contiguous().reshape(ours).clone());
   }
   for (const auto& [name, tensor] : weights) {
     const auto is_unused = [&name = name](const std::string& pattern) { return matches(name, pattern); };
     require(parts.contains(name) || std::any_of(design.unused.begin(), design.unused.end(), is_unused), where,
             "only tensors of this model; found \"", name, "\" too, of shape ", tensor.shape());
   }
+}
+
+}  // namespace
+
+void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {
+  for_weights(model, design, weights, where,
+              [](const std::string& /*path*/, const Value& value, Tensor own) { value.set_data(std::move(own)); });
+}
+
+io::Tensors own_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {
+  io::Tensors result;
+  for_weights(model, design, weights, where, [&](const std::string& path, const Value& /*value*/, Tensor own) {
+    result.emplace(path, std::move(own));
+  });
+  return result;
+}
+
+std::shared_ptr<const Origin> with_f32_files(const Origin& origin) {
+  auto result = std::make_shared<Origin>(origin);
+  for (auto& [name, form] : result->forms) form.dtype = DType::f32;
+  return result;
 }
 
 io::Tensors weights_of(const Model& model, const Origin& origin) {

@@ -31,6 +31,13 @@ struct Place {
 // shape, holds NaN or an infinity, or is left over.
 void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where);
 
+// What take_weights() gives the parameters, by our paths. Throws Error as it does.
+[[nodiscard]] io::Tensors own_weights(const Model& model, const Design& design, const Weights& weights,
+                                      const std::string& where);
+
+// The origin of a model that is trained: files hold its weights in f32, so that no update is rounded away.
+[[nodiscard]] std::shared_ptr<const Origin> with_f32_files(const Origin& origin);
+
 // The parameters under their names, in the types and shapes of `origin`.
 [[nodiscard]] io::Tensors weights_of(const Model& model, const Origin& origin);
 

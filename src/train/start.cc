@@ -1,0 +1,207 @@
+#include "train/start.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+#include "models/families/weights.h"
+#include "models/weights.h"
+#include "train/recipe_fields.h"
+
+namespace heed::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using io::Json;
+
+struct Rate {
+  const char* key;
+  float models::Config::*member;
+};
+constexpr Rate kRates[] = {{"dropout", &models::Config::dropout},
+                           {"attention_dropout", &models::Config::attention_dropout},
+                           {"activation_dropout", &models::Config::activation_dropout}};
+
+// The folder's configuration with the rates among the recipe's [model] keys; its other keys must be as they are there.
+models::Config config_for(const Recipe& recipe, models::Config config) {
+  const Json there = io::parse_json(models::to_json(config)).value;
+  const Json keys = io::parse_json(recipe.model_keys).value;
+  for (const auto& [key, value] : keys.items()) {
+    const auto* const rate =
+        std::ranges::find(kRates, std::string_view(key), [](const Rate& r) { return std::string_view(r.key); });
+    if (rate != std::end(kRates)) {
+      config.*(rate->member) = value.get<float>();
+      continue;
+    }
+    const Json found = there.value(key, Json());
+    require(value == found, "train", "model.", key, ": ", io::json_text(found), ", as the model of from has; found ",
+            io::json_text(value));
+  }
+  config.validate();
+  return config;
+}
+
+// The same weights in a model that drops what `config` says. Reading makes a model of the folder's own rates.
+std::unique_ptr<models::Model> with_config(const models::Model& read, const models::Config& config, uint64_t seed) {
+  std::unique_ptr<models::Model> model;
+  {
+    const nn::Initializer::Skipped no_initial_weights;
+    model = models::create(config, seed);
+  }
+  const auto from = read.named_parameters(), to = model->named_parameters();
+  require(from.size() == to.size(), "train", "a model with the parameters of its configuration, ", to.size(),
+          "; found ", from.size());
+  for (size_t i = 0; i < to.size(); ++i) to[i].second.data().copy_from(from[i].second.data());
+  if (read.origin() != nullptr) model->set_origin(models::with_f32_files(*read.origin()));
+  return model;
+}
+
+// What the tokenizer puts around any one text.
+Frame around(const text::Tokenizer& tokenizer) {
+  const text::Tokens tokens = tokenizer.tokens("a");
+  Frame frame;
+  size_t at = 0;
+  for (; at < tokens.ids.size() && tokens.special[at] != 0; ++at) frame.before.push_back(tokens.ids[at]);
+  while (at < tokens.ids.size() && tokens.special[at] == 0) ++at;
+  for (; at < tokens.ids.size(); ++at) frame.after.push_back(tokens.ids[at]);
+  return frame;
+}
+
+bool same_tokens(const text::Tokenizer& a, const text::Tokenizer& b) {
+  if (a.vocabulary() != b.vocabulary()) return false;
+  for (int32_t id = 0; id < a.vocabulary(); ++id) {
+    if (a.piece(id) != b.piece(id)) return false;
+  }
+  return true;
+}
+
+// Tokenizers that recipes know are heed's own ones.
+bool is_recipe_word(const std::string& kind) { return find_field("tokenizer")->allowed.holds(std::string_view(kind)); }
+
+void settle_tokenizer(Recipe& recipe, const Start& start) {
+  const Recipe defaults;
+  const text::Tokenizer& tokenizer = start.source ? *start.source : *start.target;
+  const std::string kind = tokenizer.kind();
+  require(recipe.tokenizer == defaults.tokenizer || recipe.tokenizer == kind, "train", "tokenizer: ", kind,
+          ", as the model of from has; found ", recipe.tokenizer);
+  if (is_recipe_word(kind)) recipe.tokenizer = kind;
+
+  const auto has = [&](const auto& side) { return side && side->vocabulary() == recipe.vocabulary; };
+  require(recipe.vocabulary == defaults.vocabulary || has(start.source) || has(start.target), "train",
+          "vocabulary: ", tokenizer.vocabulary(), ", as the model of from has; found ", recipe.vocabulary);
+  recipe.vocabulary = tokenizer.vocabulary();
+
+  const bool shared = start.source && start.target && same_tokens(*start.source, *start.target);
+  require(!recipe.shared_vocabulary || shared || !start.target, "train",
+          "shared_vocabulary: false, as the model of from has; found true");
+  recipe.shared_vocabulary = shared;
+}
+
+void check_start(const Recipe& recipe, const Start& start, const std::string& where) {
+  const models::Config& config = start.model->config();
+  const auto fits = [&](const std::shared_ptr<const text::Tokenizer>& tokenizer, int64_t vocabulary) {
+    // Models of others may have more rows than there are tokens; heed's own have one more for the mask.
+    const bool masks = start.model->origin() == nullptr && config.architecture == models::Architecture::encoder_only;
+    const int64_t found = tokenizer->vocabulary() + (masks ? 1 : 0);
+    require(found == vocabulary || (found < vocabulary && start.model->origin() != nullptr), "train", where,
+            ": a tokenizer of ", vocabulary, " tokens, as many as the model has; found ", found);
+  };
+  if (start.source) fits(start.source, config.source_vocabulary);
+  if (start.target) fits(start.target, config.target_vocabulary);
+  if (recipe.task == "masked_language_model") {
+    require(config.head == models::Head::masked_token, "train", where,
+            ": a model that guesses masked tokens; found one with another head");
+    require(start.frames.mask_id >= 0, "train", where, ": a tokenizer with [MASK] or <mask>; found neither");
+  }
+  require(recipe.task != "language_model" || config.positions == models::Positions::none ||
+              recipe.context <= config.max_length,
+          "train", "context: at most the max_length of the model of from, ", config.max_length, "; found ",
+          recipe.context);
+  if (start.model->origin() != nullptr) {
+    const Json json = io::parse_json(start.model->origin()->config_json).value;
+    const std::string type = json.value("model_type", "");
+    require(type != "mbart" && type != "m2m_100", "train", where,
+            ": a model of one source and one target language; found a model_type ", type,
+            ", whose languages a recipe cannot name");
+  }
+}
+
+}  // namespace
+
+Frames frames_of(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer* target) {
+  const models::Config& config = model.config();
+  Frames frames;
+  if (model.origin() == nullptr) {
+    frames.source = target != nullptr ? source_frame(source.special()) : masked_frame(source.special());
+    if (target != nullptr) frames.target = target_frame(target->special());
+    frames.mask_id = static_cast<int32_t>(config.mask_id);
+    return frames;
+  }
+  frames.first_drawn = 0;  // their special ids may be anywhere
+  frames.source = around(source);
+  frames.source.padding = static_cast<int32_t>(config.padding_id);
+  if (target != nullptr) {
+    const auto end = static_cast<int32_t>(config.end_id);
+    frames.target = around(*target);
+    if (frames.target.after.empty() || frames.target.after.back() != end) frames.target.after.push_back(end);
+    frames.target.begin = static_cast<int32_t>(config.begin_id);
+    frames.target.padding = static_cast<int32_t>(config.padding_id);
+  } else {
+    for (const char* const token : {"[MASK]", "<mask>"}) {
+      if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
+    }
+  }
+  return frames;
+}
+
+Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokenizers) {
+  Start start;
+  const auto read = models::load(folder);
+  const models::Architecture found = read->config().architecture;
+  require(found == architecture_of(recipe.task), "train", "from: a model that fits the task, ", recipe.task,
+          "; found one that is ", models::to_string(found));
+  const models::Config config = config_for(recipe, read->config());
+  start.model = with_config(*read, config, recipe.seed);
+  if (recipe.task != "language_model") start.source = text::Tokenizer::load(tokenizers, text::Side::source);
+  if (recipe.task != "masked_language_model") start.target = text::Tokenizer::load(tokenizers, text::Side::target);
+  if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get());
+  check_start(recipe, start, folder.string());
+  settle_tokenizer(recipe, start);
+  recipe.model = config;
+  return start;
+}
+
+fs::path start_folder(const Recipe& recipe) {
+  try {
+    return io::find_model_folder(recipe.from);
+  } catch (const Error& error) {
+    fail("train", "from: ", error.what());
+  }
+}
+
+void require_same_start(const Recipe& recipe, const std::string& recorded) {
+  const Json from = value_at(io::parse_json(recorded).value, "from");
+  const bool before = from.is_string() && !from.get<std::string>().empty(), now = !recipe.from.empty();
+  require(before == now, "train", "the recipe that this run was begun with, ", before ? "with" : "without",
+          " from; found one ", now ? "with" : "without", " it");
+}
+
+std::string config_text(const models::Model& model) {
+  return model.origin() != nullptr ? model.origin()->config_json : models::to_json(model.config());
+}
+
+io::Tensors tensors_in_file(const models::Model& model) {
+  if (model.origin() != nullptr) return models::weights_of(model, *model.origin());
+  io::Tensors tensors;
+  for (const auto& [path, parameter] : model.named_parameters()) tensors.emplace(path, parameter.data());
+  return tensors;
+}
+
+io::Tensors own_tensors(const models::Model& model, io::Tensors in_file, const std::string& where) {
+  return model.origin() != nullptr ? models::own_weights(model, model.origin()->design, in_file, where)
+                                   : std::move(in_file);
+}
+
+std::string file_format(const models::Model& model) { return model.origin() != nullptr ? "pt" : models::kFormat; }
+
+}  // namespace heed::train

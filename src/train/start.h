@@ -1,0 +1,50 @@
+// The model that a training starts from (recipe.from): its weights, its configuration and its tokenizers.
+#pragma once
+
+#include <filesystem>
+#include <memory>
+#include <string>
+
+#include "heed/io.h"
+#include "heed/train.h"
+#include "train/data.h"
+
+namespace heed::train {
+
+// What stands around the texts of a model, and how its masked tokens look.
+struct Frames {
+  Frame source, target;  // of an encoder-only model: source
+  int32_t mask_id = -1;
+  int64_t first_drawn = 4;  // ids below do not replace a masked token
+};
+// Of heed's own models their special ids; of models of others what their tokenizers put around a text. `target` is
+// null for encoder-only models.
+[[nodiscard]] Frames frames_of(const models::Model& model, const text::Tokenizer& source,
+                               const text::Tokenizer* target);
+
+struct Start {
+  std::unique_ptr<models::Model> model;
+  std::shared_ptr<const text::Tokenizer> source, target;  // as in Corpus
+  Frames frames;
+};
+// Reads the model of `folder` and the tokenizers of `tokenizers` (a checkpoint has none of its own), and sets what they
+// decide in `recipe`: its model, with the recipe's dropout rates, and its tokenizer. Throws Error, naming the key, for
+// what contradicts them.
+[[nodiscard]] Start load_start(Recipe& recipe, const std::filesystem::path& folder,
+                               const std::filesystem::path& tokenizers);
+
+// The folder that recipe.from names. Throws Error where there is none.
+[[nodiscard]] std::filesystem::path start_folder(const Recipe& recipe);
+
+// Throws Error where one of the recipes starts from a model and the other, that of a checkpoint as JSON, does not.
+void require_same_start(const Recipe& recipe, const std::string& recorded);
+
+// A model's folder as the layout of its origin has it, or heed's own: config.json, and the tensors of
+// model.safetensors in f32 and back.
+[[nodiscard]] std::string config_text(const models::Model& model);
+[[nodiscard]] io::Tensors tensors_in_file(const models::Model& model);
+[[nodiscard]] io::Tensors own_tensors(const models::Model& model, io::Tensors in_file, const std::string& where);
+// The metadata "format" of the file.
+[[nodiscard]] std::string file_format(const models::Model& model);
+
+}  // namespace heed::train

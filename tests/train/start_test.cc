@@ -1,0 +1,364 @@
+// Trainings that start from a model: heed's own, and folders that transformers wrote (tests/data/families).
+#include <atomic>
+#include <nlohmann/json.hpp>
+
+#include "base/data.h"
+#include "heed/models.h"
+#include "ranks.h"
+#include "toy.h"
+#include "train/start.h"
+
+namespace heed::train {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using heed::test::test_data;
+
+// The last line of that type in the log.
+Json last_line(const fs::path& folder, const std::string& type) {
+  Json last;
+  std::istringstream text(read_text(folder / "log.jsonl"));
+  for (std::string line; std::getline(text, line);) {
+    Json json = Json::parse(line);
+    if (json.at("type") == type) last = std::move(json);
+  }
+  return last;
+}
+
+// A recipe on the same text that says nothing of a model.
+Recipe start_recipe(const Recipe& text, const fs::path& from) {
+  Recipe recipe;
+  recipe.task = text.task;
+  recipe.train_source = text.train_source;
+  recipe.train_target = text.train_target;
+  recipe.valid_source = text.valid_source;
+  recipe.valid_target = text.valid_target;
+  recipe.from = from.string();
+  recipe.batch_tokens = 96;
+  recipe.schedule = {.kind = ScheduleKind::constant, .peak = 1e-3, .warmup = 0};
+  recipe.max_updates = 4;
+  recipe.validate_every = 2;
+  recipe.log_every = 1;
+  return recipe;
+}
+
+// Updates so small that no weight changes.
+Recipe without_steps(Recipe recipe) {
+  recipe.schedule.peak = 1e-30;
+  recipe.max_updates = 1;
+  recipe.validate_every = 1;
+  return recipe;
+}
+
+Outcome run_until(const Recipe& recipe, const fs::path& folder, int64_t update) {
+  std::atomic<bool> stop = false;
+  const Callbacks callbacks{.progress = [&](const Progress& p) { stop = p.update >= update; }, .stop = &stop};
+  return train(recipe, folder, false, callbacks);
+}
+
+// Ids 0 to 60: the special ones of `json` first, then letters and their pairs.
+void write_word_tokenizer(const fs::path& folder, const std::vector<std::pair<int, std::string>>& special,
+                          const Json& post_processor) {
+  Json vocabulary = Json::object(), added = Json::array();
+  for (const auto& [id, token] : special) {
+    vocabulary[token] = id;
+    added.push_back({{"id", id},
+                     {"content", token},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  int letter = 0;
+  for (int id = 0; id < 61; ++id) {
+    bool taken = false;
+    for (const auto& [there, token] : special) taken = taken || there == id;
+    if (taken) continue;
+    std::string word(1, static_cast<char>('a' + letter % 26));
+    if (letter >= 26) word += word;
+    if (letter >= 52) word += static_cast<char>('a' + letter % 26);
+    vocabulary[word] = id;
+    ++letter;
+  }
+  const Json tokenizer = {{"version", "1.0"},
+                          {"truncation", nullptr},
+                          {"padding", nullptr},
+                          {"added_tokens", added},
+                          {"normalizer", nullptr},
+                          {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                          {"post_processor", post_processor},
+                          {"decoder", nullptr},
+                          {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};
+  write_text(folder / "tokenizer.json", tokenizer.dump());
+}
+
+// <s> before and </s> behind, where `begin` is there.
+Json template_of(bool begin, int end_id) {
+  Json single = Json::array(), tokens = Json::object();
+  const auto add = [&](const char* token, int id) {
+    single.push_back({{"SpecialToken", {{"id", token}, {"type_id", 0}}}});
+    tokens[token] = {{"id", token}, {"ids", {id}}, {"tokens", {token}}};
+  };
+  if (begin) add("<s>", 0);
+  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
+  add("</s>", end_id);
+  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", single}, {"special_tokens", tokens}};
+}
+
+void copy_family(const std::string& name, const fs::path& to) {
+  fs::create_directories(to);
+  for (const auto& entry : fs::directory_iterator(test_data("families") / name)) {
+    if (entry.is_regular_file() && entry.path().filename() != "golden.safetensors") {
+      fs::copy_file(entry.path(), to / entry.path().filename());
+    }
+  }
+}
+
+void write_marian(const fs::path& folder) {
+  copy_family("marian", folder);
+  write_word_tokenizer(folder, {{0, "</s>"}, {1, "<unk>"}, {60, "<pad>"}}, template_of(false, 0));
+}
+
+void write_bert(const fs::path& folder) {
+  copy_family("bert-masked", folder);
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
+  for (int i = 0; i < 56; ++i) {
+    vocabulary += std::string(static_cast<size_t>(1 + i / 26), static_cast<char>('a' + i % 26)) + "\n";
+  }
+  write_text(folder / "vocab.txt", vocabulary);
+}
+
+class Starts : public OneThread {
+ protected:
+  void SetUp() override {
+    OneThread::SetUp();
+    copy_ = copy_recipe(folder_.path());
+  }
+  Recipe masked() {
+    Recipe recipe = copy_;
+    recipe.task = "masked_language_model";
+    recipe.train_target = recipe.valid_target = "";
+    return recipe;
+  }
+  TemporaryFolder folder_;
+  Recipe copy_;
+};
+
+TEST_F(Starts, FromAnOwnModel) {
+  ASSERT_EQ(run(copy_, folder_ / "first"), Outcome::finished);
+  const Recipe recipe = start_recipe(copy_, folder_ / "first");
+  const auto model = models::load(folder_ / "first");
+  const double there = evaluate(*model, folder_ / "first", copy_.valid_source, copy_.valid_target).loss;
+
+  ASSERT_EQ(run(without_steps(recipe), folder_ / "still"), Outcome::finished);
+  EXPECT_NEAR(last_line(folder_ / "still", "end")["loss"].get<double>(), there, 1e-6);
+  EXPECT_TRUE(same_bytes(folder_ / "first/model.safetensors", folder_ / "still/model.safetensors"));
+  EXPECT_TRUE(same_bytes(folder_ / "first/config.json", folder_ / "still/config.json"));
+  EXPECT_TRUE(same_bytes(folder_ / "first/source.vocab", folder_ / "still/source.vocab"));
+
+  ASSERT_EQ(run(recipe, folder_ / "more"), Outcome::finished);
+  EXPECT_LT(last_line(folder_ / "more", "end")["loss"].get<double>(), there);
+}
+
+TEST_F(Starts, ResumeEndsWithTheSameBits) {
+  write_marian(folder_ / "marian");
+  ASSERT_EQ(run(copy_, folder_ / "first"), Outcome::finished);
+  for (const char* const from : {"first", "marian"}) {
+    for (const bool averages : {false, true}) {
+      Recipe recipe = start_recipe(copy_, folder_ / from);
+      set_option(recipe, "model.dropout", "0.3");
+      if (averages) {
+        recipe.ema = 0.9;
+        recipe.average_last = 2;
+      }
+      const std::string name = from + std::string(averages ? "-averages" : "");
+      ASSERT_EQ(run(recipe, folder_ / (name + "-4")), Outcome::finished);
+      ASSERT_EQ(run_until(recipe, folder_ / (name + "-2"), 2), Outcome::interrupted);
+      EXPECT_EQ(models::load(folder_ / (name + "-2") / "checkpoints/step-00000002")->origin() != nullptr,
+                std::string(from) == "marian");
+      recipe.from = (folder_ / "gone").string();  // the checkpoint has all
+      ASSERT_EQ(run(recipe, folder_ / (name + "-2"), true), Outcome::finished);
+      EXPECT_TRUE(
+          same_bytes(folder_ / (name + "-4") / "model.safetensors", folder_ / (name + "-2") / "model.safetensors"));
+      EXPECT_TRUE(same_bytes(folder_ / (name + "-4") / "checkpoints/step-00000004/optimizer.safetensors",
+                             folder_ / (name + "-2") / "checkpoints/step-00000004/optimizer.safetensors"));
+    }
+  }
+}
+
+TEST_F(Starts, FromAMarian) {
+  write_marian(folder_ / "from");
+  Recipe recipe = start_recipe(copy_, folder_ / "from");
+  ASSERT_EQ(run(without_steps(recipe), folder_ / "still"), Outcome::finished);
+  for (const char* const file : {"config.json", "generation_config.json", "tokenizer.json"}) {
+    EXPECT_TRUE(same_bytes(folder_ / "from" / file, folder_ / "still" / file));
+  }
+  // The weights as they were, under the names that they had.
+  const io::Tensors before = io::read_safetensors(folder_ / "from/model.safetensors").tensors;
+  const io::SafetensorsFile after = io::read_safetensors(folder_ / "still/model.safetensors");
+  EXPECT_EQ(after.metadata.at("format"), "pt");
+  for (const auto& [name, tensor] : after.tensors) {
+    const Tensor expected = before.at(name).to(DType::f32).contiguous(), found = tensor.contiguous();
+    ASSERT_EQ(found.shape(), expected.shape()) << name;
+    EXPECT_EQ(std::memcmp(found.raw(), expected.raw(), static_cast<size_t>(found.nbytes())), 0) << name;
+  }
+  const auto model = models::load(folder_ / "still");
+  ASSERT_NE(model->origin(), nullptr);
+  const double there = evaluate(*model, folder_ / "from", copy_.valid_source, copy_.valid_target).loss;
+  EXPECT_NEAR(last_line(folder_ / "still", "end")["loss"].get<double>(), there, 1e-6);
+
+  recipe.max_updates = 60;
+  recipe.validate_every = 20;
+  recipe.valid_beam = 2;
+  recipe.average_last = 2;
+  recipe.precision = "bf16";
+  recipe.schedule.peak = 1e-2;
+  ASSERT_EQ(run(recipe, folder_ / "more"), Outcome::finished);
+  EXPECT_LT(last_line(folder_ / "more", "end")["loss"].get<double>(), there - 0.5);
+  EXPECT_NE(models::load(folder_ / "more")->origin(), nullptr);
+
+  // Averaged by hand, the folder is complete too.
+  const std::vector<fs::path> two = {folder_ / "still", folder_ / "more"};
+  average_models(two, folder_ / "mean");
+  EXPECT_NE(models::load(folder_ / "mean")->origin(), nullptr);
+  EXPECT_EQ(text::Tokenizer::load(folder_ / "mean", text::Side::target)->vocabulary(), 61);
+}
+
+TEST_F(Starts, FromABertThatGuessesTokens) {
+  write_bert(folder_ / "from");
+  Recipe recipe = start_recipe(masked(), folder_ / "from");
+  ASSERT_EQ(run(without_steps(recipe), folder_ / "still"), Outcome::finished);
+  const auto model = models::load(folder_ / "still");
+  ASSERT_NE(model->origin(), nullptr);
+  EXPECT_TRUE(same_bytes(folder_ / "from/vocab.txt", folder_ / "still/vocab.txt"));
+  EXPECT_TRUE(same_bytes(folder_ / "from/config.json", folder_ / "still/config.json"));
+  // Validation draws with the seed 0.
+  const double there = evaluate(*model, folder_ / "from", recipe.valid_source, "", {.seed = 0}).loss;
+  EXPECT_NEAR(last_line(folder_ / "still", "end")["loss"].get<double>(), there, 1e-6);
+
+  recipe.max_updates = 40;
+  recipe.validate_every = 20;
+  recipe.schedule.peak = 1e-2;
+  ASSERT_EQ(run(recipe, folder_ / "more"), Outcome::finished);
+  EXPECT_LT(last_line(folder_ / "more", "end")["loss"].get<double>(), there - 0.5);
+}
+
+TEST_F(Starts, TextsStandBetweenTheTokensOfTheirModel) {
+  write_bert(folder_ / "bert");
+  const auto bert = models::load(folder_ / "bert");
+  const Frames masked = frames_of(*bert, *text::Tokenizer::load(folder_ / "bert", text::Side::source), nullptr);
+  EXPECT_EQ(masked.source.before, (text::Ids{2}));  // [CLS]
+  EXPECT_EQ(masked.source.after, (text::Ids{3}));   // [SEP]
+  EXPECT_EQ(masked.mask_id, 4);
+  write_marian(folder_ / "marian");
+  const auto marian = models::load(folder_ / "marian");
+  const auto tokenizer = text::Tokenizer::load(folder_ / "marian", text::Side::source);
+  const Frames pairs = frames_of(*marian, *tokenizer, tokenizer.get());
+  EXPECT_EQ(pairs.source.before, text::Ids{});
+  EXPECT_EQ(pairs.source.after, (text::Ids{0}));
+  EXPECT_EQ(pairs.target.begin, 60);  // decoder_start_token_id
+  EXPECT_EQ(pairs.target.after, (text::Ids{0}));
+  EXPECT_EQ(pairs.target.padding, 60);
+}
+
+TEST_F(Starts, FromEveryFamily) {
+  struct Case {
+    const char* name;
+    bool masked;
+    std::vector<std::pair<int, std::string>> special;
+    bool begin;
+    int end_id;
+  };
+  const std::vector<Case> cases = {
+      {"bart", false, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}}, true, 2},
+      {"t5", false, {{0, "<pad>"}, {1, "</s>"}, {2, "<unk>"}}, false, 1},
+      {"t5-v1.1", false, {{0, "<pad>"}, {1, "</s>"}, {2, "<unk>"}}, false, 1},
+      {"roberta-masked", true, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}, {4, "<mask>"}}, true, 2},
+      {"modernbert-masked", true, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}, {4, "[MASK]"}}, true, 2},
+      {"mpnet-masked", true, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}, {4, "<mask>"}}, true, 2},
+      {"distilbert-masked", true, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}, {4, "[MASK]"}}, true, 2},
+      {"bert-masked-bf16", true, {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}, {4, "[MASK]"}}, true, 2}};
+  for (const Case& one : cases) {
+    SCOPED_TRACE(one.name);
+    const fs::path from = folder_ / one.name;
+    copy_family(one.name, from);
+    write_word_tokenizer(from, one.special, template_of(one.begin, one.end_id));
+    Recipe recipe = start_recipe(one.masked ? masked() : copy_, from);
+    ASSERT_EQ(run(without_steps(recipe), folder_ / (one.name + std::string("-still"))), Outcome::finished);
+    const double before = last_line(folder_ / (one.name + std::string("-still")), "end")["loss"].get<double>();
+    recipe.max_updates = 40;
+    recipe.validate_every = 20;
+    recipe.schedule.peak = 5e-3;
+    const fs::path more = folder_ / (one.name + std::string("-more"));
+    ASSERT_EQ(run(recipe, more), Outcome::finished);
+    EXPECT_LT(last_line(more, "end")["loss"].get<double>(), before - 0.3);
+    const auto model = models::load(more);
+    EXPECT_NE(model->origin(), nullptr);
+    for (const auto& [name, tensor] : io::read_safetensors(more / "model.safetensors").tensors) {
+      EXPECT_EQ(tensor.dtype(), DType::f32) << name;
+    }
+  }
+}
+
+TEST_F(Starts, AnyNumberOfProcessesGivesTheSameBits) {
+  write_marian(folder_ / "marian");
+  Recipe recipe = start_recipe(copy_, folder_ / "marian");
+  recipe.shards = 4;
+  recipe.compare_every = 1;
+  for (const int ranks : {1, 3}) {
+    ASSERT_EQ(train_on(ranks, recipe, folder_ / std::to_string(ranks), false), Outcome::finished);
+  }
+  EXPECT_EQ(weights_in(folder_ / "1"), weights_in(folder_ / "3"));
+}
+
+TEST_F(Starts, RefusesWhatContradictsTheFolder) {
+  write_marian(folder_ / "marian");
+  write_bert(folder_ / "bert");
+  const auto error = [&](const char* from, const char* key, const char* value) {
+    Recipe recipe = start_recipe(copy_, folder_ / from);
+    set_option(recipe, key, value);
+    return message_of([&] { (void)run(recipe, folder_ / "new"); });
+  };
+  EXPECT_CONTAINS(error("marian", "model.width", "32"), "model.width: 16, as the model of from has; found 32");
+  EXPECT_CONTAINS(error("marian", "tokenizer", "characters"), "tokenizer: wordlevel, as the model of from has");
+  EXPECT_CONTAINS(error("marian", "vocabulary", "4000"), "vocabulary: 61, as the model of from has; found 4000");
+  EXPECT_CONTAINS(error("marian", "preset", "big"), "preset: left out");
+  EXPECT_CONTAINS(error("marian", "bpe", "true"), "bpe: left out");
+  EXPECT_CONTAINS(error("marian", "vocabulary_lines", "10"), "vocabulary_lines: left out");
+  EXPECT_CONTAINS(error("marian", "token_cache", "x"), "token_cache: left out");
+  EXPECT_CONTAINS(error("marian", "task", "masked_language_model"), "from: a model that fits the task");
+  EXPECT_CONTAINS(error("bert", "log_every", "1"), "from: a model that fits the task, translation");
+  EXPECT_CONTAINS(error("nothing/at/all", "log_every", "1"), "from: ");
+  EXPECT_FALSE(fs::exists(folder_ / "new"));  // a run that fails at once leaves nothing
+
+  Recipe recipe = start_recipe(copy_, folder_ / "marian");
+  set_option(recipe, "model.width", "16");  // as it is there
+  ASSERT_EQ(run_until(recipe, folder_ / "run", 2), Outcome::interrupted);
+  recipe.from = "";
+  EXPECT_CONTAINS(message_of([&] { (void)run(recipe, folder_ / "run", true); }), "found one without it");
+  recipe.from = (folder_ / "marian").string();
+  set_option(recipe, "model.dropout", "0.4");
+  EXPECT_CONTAINS(message_of([&] { (void)run(recipe, folder_ / "run", true); }), "model.dropout (nothing before");
+}
+
+TEST_F(Starts, FromModelsOfManyLanguagesIsRefused) {
+  copy_family("mbart", folder_ / "mbart");
+  write_word_tokenizer(folder_ / "mbart", {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}}, template_of(true, 2));
+  const Recipe recipe = start_recipe(copy_, folder_ / "mbart");
+  EXPECT_CONTAINS(message_of([&] { (void)run(recipe, folder_ / "new"); }), "languages a recipe cannot name");
+}
+
+TEST_F(Starts, RecipesNameAFolderOrAModel) {
+  fs::create_directories(folder_ / "models/own");
+  write_text(folder_ / "recipe.toml", "from = \"models/own\"\n[model]\ndropout = 0.25\n");
+  const Recipe recipe = read_recipe(folder_ / "recipe.toml");
+  EXPECT_EQ(recipe.from, (folder_ / "models/own").string());
+  EXPECT_EQ(Json::parse(to_json(recipe))["model"], (Json{{"dropout", 0.25}}));
+  write_text(folder_ / "named.toml", "from = \"Helsinki-NLP/opus-mt-en-zh\"\n");
+  EXPECT_EQ(read_recipe(folder_ / "named.toml").from, "Helsinki-NLP/opus-mt-en-zh");
+}
+
+}  // namespace
+}  // namespace heed::train
