@@ -29,11 +29,11 @@ from ._heed import (
 )
 
 __all__ = [
-    "AttentionGradients", "AttentionResult", "Encoder", "Encoding", "Generation", "Generator", "KeyValueCache",
-    "KeyValues", "Tapped", "Taps", "Translation", "Translator", "active_isa", "attention", "attention_additive",
-    "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
-    "attention_varlen_backward", "available_isas", "explain", "num_threads", "ops", "peak_gflops", "reference", "set_isa",
-    "set_num_threads",
+    "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
+    "Generation", "Generator", "KeyValueCache", "KeyValues", "SentenceTransformer", "Tapped", "Taps", "TokenClass",
+    "Translation", "Translator", "active_isa", "attention", "attention_additive", "attention_additive_backward",
+    "attention_backward", "attention_cached", "attention_varlen", "attention_varlen_backward", "available_isas",
+    "explain", "load", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -416,4 +416,17 @@ def attention_cached(
 
 
 from . import ops, reference  # noqa: E402  (they use the functions above)
-from .pipelines import Encoder, Encoding, Generation, Generator, Translation, Translator  # noqa: E402
+from .pipelines import (  # noqa: E402
+    Attention,
+    Classification,
+    Encoder,
+    Encoding,
+    Filling,
+    Generation,
+    Generator,
+    SentenceTransformer,
+    TokenClass,
+    Translation,
+    Translator,
+    load,
+)

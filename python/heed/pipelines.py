@@ -1,8 +1,9 @@
-"""Text in, text out: a model paired with its tokenizers, loaded from a folder that `heed train` has written.
+"""Text in, text out: a model paired with its tokenizers, loaded from a folder of heed or of Hugging Face.
 
-    translator = heed.Translator("demo/en-zh")
-    print(translator.translate("Where is the station?")[0].text)
-    open("page.html", "w").write(translator.attention_page("Where is the station?"))
+    model = heed.load("demo/en-zh")                                     # a Translator, a Generator or an Encoder
+    print(model.translate("Where is the station?")[0].text)
+    model.attention("Where is the station?")                            # shows itself in a notebook
+    heed.load("sentence-transformers/all-MiniLM-L6-v2").embed(texts)    # what Hugging Face's tools have downloaded
 
 A text that the model cannot read whole raises ValueError; too_long="cut" reads its beginning, with a warning. A text
 that is mostly unknown to the model gives a warning. Ctrl-C stops between two tokens.
@@ -10,8 +11,10 @@ that is mostly unknown to the model gives a warning. Ctrl-C stops between two to
 
 from __future__ import annotations
 
+import html
 import os
-from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Union
+import warnings
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 from . import _heed
 
@@ -31,16 +34,57 @@ class Generation(NamedTuple):
     log_probs: List[float]  # of each token, and of the end where it was reached
 
 
+class Classification(NamedTuple):
+    label: str  # the likeliest one
+    score: float  # its probability
+    scores: List[float]  # of each of Encoder.labels
+
+
+class TokenClass(NamedTuple):
+    token: str
+    begin: int  # the token's bytes in the text, in UTF-8
+    end: int
+    label: str
+    score: float
+
+
+class Filling(NamedTuple):
+    token: str
+    probability: float
+    id: int
+
+
+class Attention:
+    """Who attends to whom. In a notebook it shows its page; `weights` are arrays (H, L, S), by the layer's path."""
+
+    def __init__(
+        self, page: str, source_tokens: List[str], target_tokens: List[str], output_tokens: List[str],
+        weights: Dict[str, Any],
+    ) -> None:
+        self.page = page
+        self.source_tokens = source_tokens
+        self.target_tokens = target_tokens
+        self.output_tokens = output_tokens
+        self.weights = weights
+
+    def _repr_html_(self) -> str:
+        escaped = html.escape(self.page, quote=True)
+        return f'<iframe srcdoc="{escaped}" sandbox="allow-scripts" style="width:100%;height:720px;border:0"></iframe>'
+
+    def __repr__(self) -> str:
+        return f"Attention({len(self.weights)} layers, {len(self.source_tokens or self.target_tokens)} tokens)"
+
+
 class Encoding(NamedTuple):
-    tokens: List[str]  # the first and the last are the begin and the end
+    tokens: List[str]  # with those that stand around the text ("[CLS]", "</s>")
     states: Any  # (L, E) float32
 
 
 class Translator:
     """An encoder-decoder that reads one language and writes another."""
 
-    def __init__(self, folder: Union[str, os.PathLike]) -> None:
-        self._model = _heed.Translator(os.fspath(folder))
+    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
+        self._model = _heed.Translator(os.fspath(folder), weights)
 
     def translate(
         self,
@@ -54,18 +98,27 @@ class Translator:
         batch_tokens: int = 2048,
         cache: str = "float32",
         too_long: str = "refuse",
+        source_language: str = "",
+        target_language: str = "",
     ) -> Union[List[Translation], List[List[Translation]]]:
         """The n_best translations of a text, the best first; of several texts, such a list for each.
+
+        Models of several languages are told by the names that their vocabularies have: "fra_Latn", "fr_XX", "fr".
 
         No translation depends on the others. beam=1 is greedy search. `cache` is the type of the keys and values that
         are kept between tokens: float32, bfloat16, float16 or int8.
         """
         texts = [text] if isinstance(text, str) else list(text)
         found = self._model.translate(
-            texts, beam, n_best, length_penalty, max_length, min_length, batch_tokens, cache, too_long
+            texts, beam, n_best, length_penalty, max_length, min_length, batch_tokens, cache, too_long, source_language,
+            target_language,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
         return all_translations[0] if isinstance(text, str) else all_translations
+
+    def attention(self, text: str, target: Optional[str] = None, *, beam: int = 5) -> Attention:
+        """Who attends to whom while the model says `target`, or its own translation."""
+        return Attention(*self._model.attention(text, target, beam))
 
     def attention_page(self, text: str, target: Optional[str] = None, *, beam: int = 5) -> str:
         """An HTML page: who attends to whom while the model says `target`, or its own translation."""
@@ -75,8 +128,8 @@ class Translator:
 class Generator:
     """A decoder-only model that continues texts. The same seed gives the same text."""
 
-    def __init__(self, folder: Union[str, os.PathLike]) -> None:
-        self._model = _heed.Generator(os.fspath(folder))
+    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
+        self._model = _heed.Generator(os.fspath(folder), weights)
 
     def generate(
         self,
@@ -103,27 +156,129 @@ class Generator:
             )
         )
 
+    def attention(self, text: str) -> Attention:
+        """Who attends to whom while the model reads `text`."""
+        return Attention(*self._model.attention(text))
+
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
         return self._model.attention_page(text)
 
 
 class Encoder:
-    """An encoder-only model that turns texts into vectors."""
+    """An encoder-only model: text in, vectors, classes or missing words out."""
 
-    def __init__(self, folder: Union[str, os.PathLike]) -> None:
-        self._model = _heed.Encoder(os.fspath(folder))
+    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
+        self._model = _heed.Encoder(os.fspath(folder), weights)
+        self.labels: List[str] = self._model.labels()
+        self.prompts: List[str] = self._model.prompts()
+        self.mask_token: str = self._model.mask_token()
+        self.embedding_size: int = self._model.embedding_size()
 
     def encode(self, text: str, *, too_long: str = "refuse") -> Encoding:
         """The states of one text, a row for each token."""
         return Encoding(*self._model.encode(text, too_long))
 
-    def embed(self, texts: Sequence[str], *, batch_tokens: int = 4096, too_long: str = "refuse") -> Any:
-        """(number of texts, E) float32: the mean of each text's states. No row depends on the other texts."""
+    def embed(
+        self, texts: Sequence[str], *, batch_tokens: int = 4096, too_long: str = "refuse", prompt: str = ""
+    ) -> Any:
+        """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
+
+        No row depends on the other texts. `prompt` names one of `prompts`, whose text stands in front of each text.
+        """
         if isinstance(texts, str):
             raise TypeError("[embed] a list of texts; found one text (encode() takes one)")
-        return self._model.embed(list(texts), batch_tokens, too_long)
+        return self._model.embed(list(texts), batch_tokens, too_long, prompt)
+
+    def classify(
+        self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 4096, too_long: str = "refuse"
+    ) -> List[Classification]:
+        """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
+        if isinstance(texts, str):
+            raise TypeError("[classify] a list of texts or pairs; found one text")
+        pairs = [(text, None) if isinstance(text, str) else (text[0], text[1]) for text in texts]
+        return [Classification(*one) for one in self._model.classify(pairs, batch_tokens, too_long)]
+
+    def classify_tokens(self, text: str, *, too_long: str = "refuse") -> List[TokenClass]:
+        """The class of each token, with its place in the text."""
+        return [TokenClass(*one) for one in self._model.classify_tokens(text, too_long)]
+
+    def fill(self, text: str, *, count: int = 5, too_long: str = "refuse") -> List[List[Filling]]:
+        """The `count` likeliest tokens for each `mask_token` in the text."""
+        return [[Filling(*one) for one in place] for place in self._model.fill(text, count, too_long)]
+
+    def attention(self, text: str) -> Attention:
+        """Who attends to whom while the model reads `text`."""
+        return Attention(*self._model.attention(text))
 
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
         return self._model.attention_page(text)
+
+
+def load(name: Union[str, os.PathLike], *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:
+    """The model of a folder, or "ORG/NAME" of one in Hugging Face's cache. weights="int8" computes with 8-bit weights."""
+    folder = _heed.find_model_folder(os.fspath(name))
+    kinds = {"encoder_decoder": Translator, "decoder_only": Generator, "encoder_only": Encoder}
+    return kinds[_heed.architecture_of(folder)](folder, weights=weights)
+
+
+class SentenceTransformer:
+    """encode() of sentence-transformers, with its arguments. What concerns PyTorch and devices has no effect."""
+
+    def __init__(self, model_name_or_path: Union[str, os.PathLike], **unused: Any) -> None:
+        unknown = set(unused) - {
+            "device", "cache_folder", "local_files_only", "trust_remote_code", "revision", "token", "backend", "prompts",
+            "default_prompt_name", "similarity_fn_name", "truncate_dim", "model_kwargs", "tokenizer_kwargs",
+            "config_kwargs", "modules", "model_card_data",
+        }
+        if unknown:
+            raise TypeError(f"[SentenceTransformer] known arguments; found {', '.join(sorted(unknown))}")
+        for name in ("prompts", "default_prompt_name", "truncate_dim", "modules"):
+            if unused.get(name) is not None:
+                raise ValueError(f"[SentenceTransformer] no {name}; found one (the folder has them)")
+        self.encoder = Encoder(os.fspath(model_name_or_path))
+
+    def get_sentence_embedding_dimension(self) -> int:
+        return self.encoder.embedding_size
+
+    def encode(
+        self,
+        sentences: Union[str, Sequence[str]],
+        prompt_name: Optional[str] = None,
+        prompt: Optional[str] = None,
+        batch_size: int = 32,
+        show_progress_bar: Optional[bool] = None,
+        output_value: str = "sentence_embedding",
+        precision: str = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        normalize_embeddings: bool = False,
+    ) -> Any:
+        """(number of sentences, embedding size), or (embedding size) for one text. Texts that are too long are cut.
+
+        batch_size, show_progress_bar and device have no effect: no result depends on them.
+        """
+        import numpy as np
+
+        if output_value != "sentence_embedding" or precision != "float32":
+            raise ValueError(
+                f"[encode] output_value sentence_embedding and precision float32; found {output_value} and {precision}"
+            )
+        single = isinstance(sentences, str)
+        texts = [sentences] if single else list(sentences)
+        if prompt is not None:
+            texts = [prompt + text for text in texts]
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # sentence-transformers cuts without a word
+            found = self.encoder.embed(texts, too_long="cut", prompt=prompt_name or "")
+        if normalize_embeddings:
+            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
+        if single:
+            found = found[0]
+        if convert_to_tensor:
+            import torch
+
+            return torch.from_numpy(found)
+        return found if convert_to_numpy else list(found)

@@ -6,6 +6,7 @@
 
 #include <utility>
 
+#include "heed/io.h"
 #include "heed/pipelines.h"
 #include "python/arrays.h"
 
@@ -53,10 +54,13 @@ py::list as_list(const std::vector<Translation>& translations) {
 
 py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
                    double length_penalty, int64_t max_length, int64_t min_length, int64_t batch_tokens,
-                   const std::string& cache, const std::string& too_long) {
+                   const std::string& cache, const std::string& too_long, const std::string& source_language,
+                   const std::string& target_language) {
   const TranslatorOptions options{.search = search_options(beam, n_best, length_penalty, max_length, min_length),
                                   .batch_tokens = batch_tokens,
                                   .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
+                                  .source_language = source_language,
+                                  .target_language = target_language,
                                   .text = text_options(too_long)};
   std::vector<std::vector<Translation>> all;
   {
@@ -95,6 +99,75 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
   return py::make_tuple(made.text, made.finished, made.tokens, made.log_probs);
 }
 
+WeightFormat weight_format(const std::string& name) {
+  if (name == "float32") return WeightFormat::f32;
+  if (name == "int8") return WeightFormat::int8;
+  throw py::value_error("[heed] weights \"float32\" or \"int8\"; found \"" + name + "\"");
+}
+
+EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, const std::string& prompt) {
+  return {.batch_tokens = batch_tokens, .prompt = prompt, .text = text_options(too_long)};
+}
+
+// (label, score, scores) of each text or pair.
+py::list classify(const Encoder& encoder, const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
+                  int64_t batch_tokens, const std::string& too_long) {
+  std::vector<TextPair> pairs;
+  for (const auto& [text, pair] : texts) pairs.push_back({text, pair});
+  std::vector<Classification> found;
+  {
+    const py::gil_scoped_release release;
+    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long, ""));
+  }
+  py::list list;
+  for (const Classification& one : found) list.append(py::make_tuple(one.label, one.score, one.scores));
+  return list;
+}
+
+py::list classify_tokens(const Encoder& encoder, const std::string& text, const std::string& too_long) {
+  std::vector<TokenClass> found;
+  {
+    const py::gil_scoped_release release;
+    found = encoder.classify_tokens(text, encoder_options(4096, too_long, ""));
+  }
+  py::list list;
+  for (const TokenClass& one : found)
+    list.append(py::make_tuple(one.token, one.span.begin, one.span.end, one.label, one.score));
+  return list;
+}
+
+py::list fill(const Encoder& encoder, const std::string& text, int64_t count, const std::string& too_long) {
+  std::vector<std::vector<Filling>> found;
+  {
+    const py::gil_scoped_release release;
+    found = encoder.fill(text, {.count = count, .text = text_options(too_long)});
+  }
+  py::list places;
+  for (const auto& fillings : found) {
+    py::list place;
+    for (const Filling& one : fillings) place.append(py::make_tuple(one.token, one.probability, one.id));
+    places.append(place);
+  }
+  return places;
+}
+
+// (page, source tokens, target tokens, output tokens, {layer: weights}) of a record, which `record` computes without
+// the GIL.
+template <class Record>
+py::tuple attention(Record&& record) {
+  inspect::Record found;
+  std::string html;
+  {
+    const py::gil_scoped_release release;
+    found = record();
+    html = inspect::to_html(found);
+  }
+  py::dict weights;
+  for (const auto* const part : {&found.encoder, &found.decoder, &found.cross})
+    for (const inspect::Map& map : *part) weights[py::str(map.path)] = to_numpy(map.weights);
+  return py::make_tuple(html, found.source_tokens, found.target_tokens, found.output_tokens, weights);
+}
+
 // The page of a record, which `record` computes without the GIL.
 template <class Record>
 std::string page(Record&& record) {
@@ -105,8 +178,19 @@ std::string page(Record&& record) {
 }  // namespace
 
 void define_pipelines(py::module_& module) {
+  module.def("find_model_folder", [](const std::string& name) { return io::find_model_folder(name).string(); });
+  module.def("architecture_of",
+             [](const std::string& folder) { return std::string(models::to_string(architecture_of(folder))); });
   py::class_<Translator>(module, "Translator")
-      .def(py::init([](const std::string& folder) { return Translator::load(folder); }))
+      .def(py::init([](const std::string& folder, const std::string& weights) {
+        return Translator::load(folder, weight_format(weights));
+      }))
+      .def("attention",
+           [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
+             return attention([&] {
+               return t.record(text, {.target = target, .search = {.beam = beam}, .text = text_options("refuse")});
+             });
+           })
       .def("translate", &translate)
       .def("attention_page",
            [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
@@ -115,13 +199,32 @@ void define_pipelines(py::module_& module) {
              });
            });
   py::class_<Generator>(module, "Generator")
-      .def(py::init([](const std::string& folder) { return Generator::load(folder); }))
+      .def(py::init([](const std::string& folder, const std::string& weights) {
+        return Generator::load(folder, weight_format(weights));
+      }))
+      .def("attention",
+           [](const Generator& g, const std::string& text) {
+             return attention([&] { return g.record(text, {.text = text_options("refuse")}); });
+           })
       .def("generate", &generate_text)
       .def("attention_page", [](const Generator& g, const std::string& text) {
         return page([&] { return g.record(text, {.text = text_options("refuse")}); });
       });
   py::class_<Encoder>(module, "Encoder")
-      .def(py::init([](const std::string& folder) { return Encoder::load(folder); }))
+      .def(py::init([](const std::string& folder, const std::string& weights) {
+        return Encoder::load(folder, weight_format(weights));
+      }))
+      .def("attention",
+           [](const Encoder& e, const std::string& text) {
+             return attention([&] { return e.record(text, {.text = text_options("refuse")}); });
+           })
+      .def("classify", &classify)
+      .def("classify_tokens", &classify_tokens)
+      .def("fill", &fill)
+      .def("labels", &Encoder::labels)
+      .def("prompts", &Encoder::prompts)
+      .def("mask_token", &Encoder::mask_token)
+      .def("embedding_size", &Encoder::embedding_size)
       .def("encode",
            [](const Encoder& encoder, const std::string& text, const std::string& too_long) {
              const EncoderOptions options{.text = text_options(too_long)};
@@ -134,12 +237,11 @@ void define_pipelines(py::module_& module) {
            })
       .def("embed",
            [](const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
-              const std::string& too_long) {
-             const EncoderOptions options{.batch_tokens = batch_tokens, .text = text_options(too_long)};
+              const std::string& too_long, const std::string& prompt) {
              Tensor found;
              {
                const py::gil_scoped_release release;
-               found = encoder.embed(texts, options);
+               found = encoder.embed(texts, encoder_options(batch_tokens, too_long, prompt));
              }
              return to_numpy(found);
            })

@@ -3,6 +3,8 @@
 import json
 import os
 import pathlib
+import shutil
+import string
 import subprocess
 import tempfile
 import unittest
@@ -126,6 +128,78 @@ class SmallModels(unittest.TestCase):
         with self.assertRaises(TypeError):
             encoder.embed("the cat")
         self.assertIn('id="record">', encoder.attention_page("the cat"))
+
+
+def bert_folder(folder, name):
+    """A copy of a small BERT of others with a vocabulary of as many tokens as it has rows."""
+    shutil.copytree(ROOT / "tests" / "data" / "families" / name, folder)
+    tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase, *string.digits]
+    tokens += [f"##{letter}" for letter in string.ascii_lowercase][: 61 - len(tokens)]
+    (folder / "vocab.txt").write_text("\n".join(tokens) + "\n", encoding="utf-8")
+    return folder
+
+
+class Loads(unittest.TestCase):
+    def setUp(self):
+        self._scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(self._scratch.cleanup)
+        self.folder = pathlib.Path(self._scratch.name)
+
+    def test_what_the_folder_holds(self):
+        translator = heed.load(DEMO)
+        self.assertIsInstance(translator, heed.Translator)
+        self.assertEqual(translator.translate(ENGLISH[0])[0].text, CHINESE[0])
+        self.assertIsInstance(heed.load(bert_folder(self.folder / "m", "bert-masked")), heed.Encoder)
+        with self.assertRaisesRegex(ValueError, "hf download nobody/nothing"):
+            heed.load("nobody/nothing")
+
+    def test_int8_weights_translate_almost_alike(self):
+        text = heed.load(DEMO, weights="int8").translate(ENGLISH[0])[0]
+        self.assertTrue(text.finished)
+        with self.assertRaisesRegex(ValueError, "float32"):
+            heed.load(DEMO, weights="int4")
+
+    def test_attention_has_weights_and_a_page(self):
+        found = heed.load(DEMO).attention(ENGLISH[0])
+        layer = found.weights["decoder.layers.0.cross_attention"]
+        self.assertEqual(layer.shape, (8, len(found.target_tokens), len(found.source_tokens)))
+        np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
+        self.assertIn("<iframe", found._repr_html_())
+        self.assertTrue(found.page.startswith("<!"))
+
+    def test_classes_of_texts_pairs_and_tokens(self):
+        encoder = heed.load(bert_folder(self.folder / "c", "bert-classify"))
+        self.assertEqual(encoder.labels, ["sad", "calm", "glad"])
+        one, two = encoder.classify(["a b c", ("a", "b 7")])
+        self.assertAlmostEqual(sum(one.scores), 1, places=5)
+        self.assertEqual(one.label, encoder.labels[int(np.argmax(one.scores))])
+        self.assertNotEqual(one.scores, two.scores)
+        tokens = heed.load(bert_folder(self.folder / "t", "bert-tokens")).classify_tokens("ab 7")
+        self.assertEqual([(t.begin, t.end) for t in tokens], [(0, 1), (1, 2), (3, 4)])
+        with self.assertRaises(ValueError):
+            encoder.fill("a [MASK]")
+
+    def test_fills_the_mask(self):
+        encoder = heed.load(bert_folder(self.folder / "f", "bert-masked"))
+        (places,) = encoder.fill("a [MASK] c", count=3)
+        self.assertEqual(len(places), 3)
+        self.assertGreaterEqual(places[0].probability, places[1].probability)
+        self.assertEqual(len(encoder.fill("[MASK] [MASK]")), 2)
+        with self.assertRaises(ValueError):
+            encoder.fill("a b c")
+
+    def test_sentence_transformer(self):
+        folder = bert_folder(self.folder / "s", "st-mean")
+        model = heed.SentenceTransformer(folder, device="cpu")
+        found = model.encode(["a b", "c", "a b"], batch_size=1, show_progress_bar=False)
+        self.assertEqual(found.shape, (3, model.get_sentence_embedding_dimension()))
+        np.testing.assert_array_equal(found[0], found[2])
+        np.testing.assert_array_equal(model.encode("a b"), found[0])  # alone it has the same bits
+        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
+        with self.assertRaises(ValueError):
+            model.encode("a", precision="binary")
+        with self.assertRaises(TypeError):
+            heed.SentenceTransformer(folder, colour="blue")
 
 
 if __name__ == "__main__":
