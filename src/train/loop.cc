@@ -175,11 +175,10 @@ void Trainer::load_text(bool continued) {
         {.start = start_ ? &*start_ : nullptr, .ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
   };
   if (leads() || together) load(continued);
-  if (leads() && start_) {
-    if (!continued) copy_tokenizer(start_folder(recipe_), folder_);
-  } else if (leads()) {
-    if (!continued && corpus_.source) corpus_.source->save(folder_, text::Side::source);
-    if (!continued && corpus_.target) corpus_.target->save(folder_, text::Side::target);
+  if (leads() && !continued && start_) copy_tokenizer(start_folder(recipe_), folder_);
+  if (leads() && !continued && !start_) {
+    if (corpus_.source) corpus_.source->save(folder_, text::Side::source);
+    if (corpus_.target) corpus_.target->save(folder_, text::Side::target);
   }
   // Reading a long text, and training its vocabulary, may take longer than a rank is waited for elsewhere.
   const distributed::LongerTimeout patience(ranks_, distributed::LongerTimeout::kNoLimit);

@@ -160,6 +160,12 @@ TEST_F(Starts, FromAnOwnModel) {
 
   ASSERT_EQ(run(recipe, folder_ / "more"), Outcome::finished);
   EXPECT_LT(last_line(folder_ / "more", "end")["loss"].get<double>(), there);
+
+  Recipe dropping = recipe;
+  set_option(dropping, "model.dropout", "0.5");
+  ASSERT_EQ(run(dropping, folder_ / "dropping"), Outcome::finished);
+  EXPECT_EQ(models::read_config(folder_ / "dropping").dropout, 0.5f);
+  EXPECT_NE(read_text(folder_ / "dropping/model.safetensors"), read_text(folder_ / "more/model.safetensors"));
 }
 
 TEST_F(Starts, ResumeEndsWithTheSameBits) {
