@@ -144,8 +144,13 @@ std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, c
   const auto target = processor_of(files.read("target.spm"), files.quoted("target.spm"));
   parts.processor = side == Side::source ? source : target;
   parts.decoder = parts.processor;
-  const std::string name = files.quoted("vocab.json");
-  const io::JsonValue& document = files.read_json("vocab.json");
+  // Two languages with a vocabulary each ("separate_vocabs"), or one for both.
+  const bool apart = files.has("target_vocab.json");
+  if (apart) (void)files.read("target_vocab.json");  // kept, to be written back
+  const char* const vocabulary = apart && side == Side::target ? "target_vocab.json" : "vocab.json";
+  if (apart && side == Side::target) (void)files.read("vocab.json");
+  const std::string name = files.quoted(vocabulary);
+  const io::JsonValue& document = files.read_json(vocabulary);
   require(document.is(io::JsonValue::Kind::object), "load_tokenizer", name, ": an object; found ",
           name_of(document.kind));
   std::vector<std::pair<std::string, int32_t>> tokens;

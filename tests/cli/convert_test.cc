@@ -1,0 +1,60 @@
+// heed convert: the same translations from the converted folder.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "cli/program.h"
+
+namespace heed::cli::test {
+namespace {
+
+const std::string kShipped = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+const std::string kSentences = read(fs::path(HEED_SOURCE_DIR) / "demo" / "sentences.txt");
+
+std::string translations(const std::string& model) {
+  const Result r = run({"translate", model}, {.input = kSentences});
+  EXPECT_EQ(r.status, 0) << r.err;
+  return r.out;
+}
+
+TEST(Convert, TheLayoutOfHuggingFaceKeepsTheTranslations) {
+  const Folder folder;
+  const std::string marian = (folder / "marian").string(), again = (folder / "again").string();
+  const Result r = run({"convert", kShipped, marian, "--layout", "huggingface"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(nlohmann::json::parse(read(fs::path(marian) / "config.json"))["model_type"], "marian");
+  EXPECT_EQ(translations(marian), translations(kShipped));
+  // Written once more it has the same bytes.
+  ASSERT_EQ(run({"convert", marian, again}).status, 0);
+  for (const char* const file : {"config.json", "generation_config.json", "model.safetensors", "source.spm",
+                                 "target.spm", "vocab.json", "target_vocab.json", "tokenizer_config.json"}) {
+    EXPECT_EQ(read(fs::path(marian) / file), read(fs::path(again) / file)) << file;
+  }
+}
+
+TEST(Convert, Int8IsWrittenInHeedsLayout) {
+  const Folder folder;
+  const std::string int8 = (folder / "int8").string();
+  ASSERT_EQ(run({"convert", kShipped, int8, "--weights", "int8"}).status, 0);
+  EXPECT_EQ(translations(int8), run({"translate", kShipped, "--weights", "int8"}, {.input = kSentences}).out);
+  EXPECT_LT(fs::file_size(fs::path(int8) / "model.safetensors"),
+            fs::file_size(fs::path(kShipped) / "model.safetensors"));
+}
+
+TEST(Convert, RefusesWhatCannotBe) {
+  const Folder folder;
+  const std::string out = (folder / "out").string();
+  EXPECT_EQ(run({"convert", kShipped, kShipped}).status, 2);
+  EXPECT_EQ(run({"convert", kShipped, out, "--weights", "int8", "--layout", "huggingface"}).status, 2);
+  const Result other =
+      run({"convert", (fs::path(HEED_SOURCE_DIR) / "demo" / "shakespeare").string(), out, "--layout", "huggingface"});
+  EXPECT_EQ(other.status, 1);
+  EXPECT_NE(other.err.find("learned positions"), std::string::npos) << other.err;
+  EXPECT_FALSE(fs::exists(fs::path(out) / "config.json"));
+  fs::create_directory(folder / "full");
+  (void)folder.write("full/file", "x");
+  EXPECT_EQ(run({"convert", kShipped, (folder / "full").string()}).status, 2);
+}
+
+}  // namespace
+}  // namespace heed::cli::test
