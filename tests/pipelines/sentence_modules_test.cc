@@ -63,17 +63,19 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
                R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.models.Transformer"},
     {"idx": 1, "name": "1", "path": "1_Pooling", "type": "sentence_transformers.models.Pooling"},
     {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
-  scratch.file("1_Pooling/config.json",
-               R"({"embedding_dimension": 2, "pooling_mode": ["mean_sqrt_len_tokens", "lasttoken", "cls"]})");
-  const float weight[] = {1, 0, 0, 0, 0, 0, /**/ 0, 0, 0, 1, 0, 0, /**/ 0, 0, 0, 0, 1, 0};
+  scratch.file(
+      "1_Pooling/config.json",
+      R"({"embedding_dimension": 2, "pooling_mode": ["mean_sqrt_len_tokens", "lasttoken", "cls", "weightedmean"]})");
+  // Columns 0 (mean by root), 3 (last), 4 (first) and 6 (weighted mean).
+  std::vector<float> weight(4 * 8);
+  weight[0] = weight[8 + 3] = weight[16 + 4] = weight[24 + 6] = 1;
   io::write_safetensors(scratch / "2_Dense/model.safetensors",
-                        {{"linear.weight", Tensor::from(std::span<const float>(weight), {3, 6})}});
+                        {{"linear.weight", Tensor::from(std::span<const float>(weight), {4, 8})}});
   const float numbers[] = {1, -2, 3, 4, 0.5f, 7, 9, 9, /* the second text */ -1, -3, 8, 8, 8, 8, 8, 8};
   const Tensor states = Tensor::from(std::span<const float>(numbers), {2, 4, 2});
   const int32_t counts[] = {3, 1};
   const Tensor lengths = Tensor::from(std::span<const int32_t>(counts), {2});
-  // Columns 0 (mean by root), 3 (last) and 4 (first).
-  const double rows[2][3] = {{4.5 / std::sqrt(3.0), 7, 1}, {-1, -3, -1}};
+  const double rows[2][4] = {{4.5 / std::sqrt(3.0), 7, 1, 8.5 / 6}, {-1, -3, -1, -1}};
   const std::pair<const char*, double (*)(double)> activations[] = {
       {"torch.nn.modules.activation.Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"torch.nn.modules.activation.ReLU", [](double x) { return std::max(x, 0.0); }},
@@ -83,10 +85,10 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
   for (const auto& [name, function] : activations) {
     scratch.file(
         "2_Dense/config.json",
-        std::string(R"({"in_features": 6, "out_features": 3, "bias": false, "activation_function": ")") + name + "\"}");
+        std::string(R"({"in_features": 8, "out_features": 4, "bias": false, "activation_function": ")") + name + "\"}");
     const Tensor got = SentenceModules::load(scratch.path(), 2)(states, lengths);
     for (int64_t b = 0; b < 2; ++b) {
-      for (int64_t e = 0; e < 3; ++e) EXPECT_NEAR(got.at({b, e}), function(rows[b][e]), 1e-5) << name << b << e;
+      for (int64_t e = 0; e < 4; ++e) EXPECT_NEAR(got.at({b, e}), function(rows[b][e]), 1e-5) << name << b << e;
     }
   }
 }
