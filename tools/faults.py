@@ -229,8 +229,8 @@ FAULTS = [
      "for (int64_t head = n / entries_; head + 1 < heads; head += own_heads)", "a table's last head left out"),
     ("attention/variants/kv_cache.cc", "static_cast<int32_t>(added[static_cast<size_t>(b)]);\n  }\n}",
      "static_cast<int32_t>(rows);\n  }\n}", "a cache counts rows it did not take"),
-    ("attention/variants/kv_cache.cc", "const int64_t piece = paged() ? page_of(b, j / page_) : b, at = paged() ? j % page_ : j;",
-     "const int64_t piece = paged() ? page_of(b, 0) : b, at = paged() ? j % page_ : j;", "rows written to the wrong page"),
+    ("attention/variants/kv_cache.cc", "const int64_t piece = paged() ? page_of(b, j / page_) : piece_of(b), at = paged() ? j % page_ : j;",
+     "const int64_t piece = paged() ? page_of(b, 0) : piece_of(b), at = paged() ? j % page_ : j;", "rows written to the wrong page"),
     # Rows in bf16 and f16.
     ("attention/schedule/half_rows.cc", "    f32 += count * columns_;\n",
      "", "the second head of a tile converted over the first"),

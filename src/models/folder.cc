@@ -34,15 +34,11 @@ void save(const Model& model, const std::filesystem::path& folder) {
   io::write_file_atomically(folder / "config.json", to_json(model.config()));
 }
 
-namespace {
-
 void require_file(const std::filesystem::path& folder, const char* file, std::string_view function) {
   std::error_code ignored;
   require(std::filesystem::exists(folder / file, ignored), function, "a model folder at ", folder.string(),
           "; found no ", file, " there");
 }
-
-}  // namespace
 
 void require_model_folder(const std::filesystem::path& folder, std::string_view function) {
   std::error_code ignored;

@@ -18,9 +18,9 @@ struct Gpt::Parts {
 
 namespace {
 
-class CachedDecoder : public Decoder {
+class TextDecoder : public Decoder {
  public:
-  CachedDecoder(const Stack<EncoderLayer>& decoder, const Output& output, const KeyValueCache::Options& options)
+  TextDecoder(const Stack<EncoderLayer>& decoder, const Output& output, const KeyValueCache::Options& options)
       : decoder_(decoder), output_(output), options_(options) {}
 
   Tensor step(const Tensor& tokens) override {
@@ -88,7 +88,7 @@ Value Gpt::loss(const Tensor& tokens, const Tensor& expected, const CrossEntropy
 }
 
 std::unique_ptr<Decoder> Gpt::start(const KeyValueCache::Options& cache) const {
-  return std::make_unique<CachedDecoder>(parts_->decoder, parts_->output, cache);
+  return std::make_unique<TextDecoder>(parts_->decoder, parts_->output, cache);
 }
 
 }  // namespace heed::models

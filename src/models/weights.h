@@ -6,8 +6,11 @@
 
 namespace heed::models {
 
-// Throws Error in the name of `function` unless `folder` is one that save() wrote.
+// Throws Error in the name of `function` unless `folder` is one with a config.json.
 void require_model_folder(const std::filesystem::path& folder, std::string_view function);
+
+// The same unless the folder has that file.
+void require_file(const std::filesystem::path& folder, const char* file, std::string_view function);
 
 // Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);

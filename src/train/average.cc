@@ -83,6 +83,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   std::error_code error;
   for (const fs::path& folder : folders) {
     models::require_model_folder(folder, "average");
+    models::require_file(folder, "model.safetensors", "average");
     require(!fs::equivalent(folder, output, error), "average", files::quoted(output),
             ": a folder other than those of the models; found one of them, which would be written over");
   }

@@ -10,7 +10,6 @@
 namespace heed::cli::test {
 namespace {
 
-using nlohmann::json;
 
 // A copy of one of tests/data/families with a WordPiece vocabulary.
 std::string model_in(const Folder& folder, const std::string& name) {
@@ -42,7 +41,7 @@ TEST(Embed, AVectorForEachLineInThreeFormats) {
   ASSERT_EQ(array.shape(), (Shape{3, 16}));
   for (size_t i = 0; i < 3; ++i) {
     std::istringstream numbers(lines[i]);
-    const json object = json::parse(objects[i]);
+    const nlohmann::json object = nlohmann::json::parse(objects[i]);
     double squares = 0;
     for (size_t e = 0; e < 16; ++e) {
       float number = 0;
@@ -54,7 +53,7 @@ TEST(Embed, AVectorForEachLineInThreeFormats) {
     }
     EXPECT_NEAR(squares, 1, 1e-5);
   }
-  EXPECT_EQ(json::parse(objects[0])["text"], "paris is the capital");
+  EXPECT_EQ(nlohmann::json::parse(objects[0])["text"], "paris is the capital");
   EXPECT_EQ(run({"embed", model, "france"}).out, lines[2] + "\n");
   EXPECT_EQ(run({"embed", model, "--output", folder / "v.txt", "france"}).status, 0);
   EXPECT_EQ(read(folder / "v.txt"), lines[2] + "\n");
@@ -69,7 +68,7 @@ TEST(Embed, TheNearestLinesOfAFile) {
   const std::vector<std::string> lines = lines_of(r.out);
   ASSERT_EQ(lines.size(), 2u);
   EXPECT_EQ(lines[0], "1\t1.000000\tthe");
-  const json object = json::parse(run({"embed", model, "the", "--similar", library, "--json"}).out);
+  const nlohmann::json object = nlohmann::json::parse(run({"embed", model, "the", "--similar", library, "--json"}).out);
   ASSERT_EQ(object["similar"].size(), 3u);
   EXPECT_EQ(object["similar"][0]["line"], 3);
   EXPECT_GE(object["similar"][0]["cosine"].get<double>(), object["similar"][1]["cosine"].get<double>());
@@ -112,13 +111,13 @@ TEST(Classify, TextsPairsAndTokens) {
   const std::vector<std::string> objects =
       lines_of(run({"classify", model, "--json"}, {.input = "paris\n\nthe capital\n"}).out);
   ASSERT_EQ(objects.size(), 3u);
-  const json object = json::parse(objects[0]);
+  const nlohmann::json object = nlohmann::json::parse(objects[0]);
   double sum = 0;
   for (const auto& score : object["scores"]) sum += score.get<double>();
   EXPECT_NEAR(sum, 1, 1e-6);
   EXPECT_EQ(object["scores"][object["label"].get<std::string>()], object["score"]);
   EXPECT_EQ(lines[0].substr(0, lines[0].find('\t')), object["label"].get<std::string>());
-  EXPECT_TRUE(json::parse(objects[1])["label"].is_null());
+  EXPECT_TRUE(nlohmann::json::parse(objects[1])["label"].is_null());
 
   const std::string pairs = model_in(folder, "bert-cross-encoder");
   const std::vector<std::string> scored =
@@ -132,7 +131,7 @@ TEST(Classify, TextsPairsAndTokens) {
             "heed classify: standard input, line 2: expected two texts with a tab between them; found no tab\n");
 
   const std::string names = model_in(folder, "bert-tokens");
-  const json tokens = json::parse(run({"classify", names, "--tokens", " Paris  is"}).out);
+  const nlohmann::json tokens = nlohmann::json::parse(run({"classify", names, "--tokens", " Paris  is"}).out);
   ASSERT_EQ(tokens["tokens"].size(), 2u);
   EXPECT_EQ(tokens["tokens"][1]["token"], "is");
   EXPECT_EQ(tokens["tokens"][1]["begin"], 8);
@@ -149,7 +148,7 @@ TEST(Fill, TheLikeliestTokensOfEachMask) {
   const Result one = run({"fill", model, "paris is the [MASK] of france", "--top", "3"});
   EXPECT_EQ(one.status, 0) << one.err;
   EXPECT_EQ(lines_of(one.out).size(), 3u);
-  const json object = json::parse(run({"fill", model, "[MASK] is [MASK]", "--top", "2", "--json"}).out);
+  const nlohmann::json object = nlohmann::json::parse(run({"fill", model, "[MASK] is [MASK]", "--top", "2", "--json"}).out);
   ASSERT_EQ(object["masks"].size(), 2u);
   EXPECT_EQ(object["masks"][1].size(), 2u);
   EXPECT_GE(object["masks"][1][0]["probability"].get<double>(), object["masks"][1][1]["probability"].get<double>());
@@ -173,7 +172,7 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
   const std::string model = model_in(folder, "st-mean");
   (void)folder.write("st-mean/README.md",
                      "---\nlanguage: en\nlicense:\n- apache-2.0\ntags: []\n---\n# A model\nlicense: no\n");
-  const json info = json::parse(run({"info", model, "--json"}).out);
+  const nlohmann::json info = nlohmann::json::parse(run({"info", model, "--json"}).out);
   EXPECT_EQ(info["family"], "bert");
   EXPECT_EQ(info["licence"], "apache-2.0");
   EXPECT_EQ(info["config"]["width"], 16);
@@ -182,7 +181,7 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
     parameters += tensor.numel();
   EXPECT_EQ(info["parameters"], parameters);
   EXPECT_EQ(run({"info", model}).out.substr(0, 25), "family              bert\n");
-  const json record = json::parse(run({"inspect", model, "Paris is", "--json"}).out);
+  const nlohmann::json record = nlohmann::json::parse(run({"inspect", model, "Paris is", "--json"}).out);
   EXPECT_NE(record.dump().find("[CLS]"), std::string::npos);
 }
 

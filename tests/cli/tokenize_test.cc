@@ -39,7 +39,7 @@ TEST(Tokenize, SaysWhatIsWrong) {
   const Folder folder;
   const Result r = run({"tokenize", folder.write("tokenizer.json", "{}"), "a"});
   EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("model: an object; found nothing"), std::string::npos) << r.err;
+  EXPECT_NE(r.err.find("model: expected an object; found nothing"), std::string::npos) << r.err;
 }
 
 }  // namespace

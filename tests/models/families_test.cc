@@ -87,7 +87,7 @@ double deviation(const Tensor& got, const Tensor& golden) {
 }
 
 // States and weights, by the names that the golden file has for them.
-struct Watch : nn::Probe, nn::AttentionObserver {
+struct Seen : nn::Probe, nn::AttentionObserver {
   std::map<std::string, Tensor> seen;
 
   static std::string name_of(std::string_view path, bool only_encoder, const char* what) {
@@ -115,7 +115,7 @@ struct Watch : nn::Probe, nn::AttentionObserver {
 };
 
 // Compares what was seen of row b; the last state of a stack with a final norm is compared by the caller.
-void compare_seen(const Watch& watch, const Case& c, int64_t b, double& worst) {
+void compare_seen(const Seen& watch, const Case& c, int64_t b, double& worst) {
   for (const auto& [name, tensor] : watch.seen) {
     const auto want = c.golden.find(name);
     if (want == c.golden.end()) continue;
@@ -144,7 +144,7 @@ double check_encoder(const Case& c) {
   const NoGradScope no_grad;
   for (int64_t b = 0; b < c.ids.size(0); ++b) {
     const Tensor ids = c.row(c.ids, b), types = c.row(c.types, b), length = c.one_length(b);
-    Watch watch;
+    Seen watch;
     {
       const nn::ProbeScope probe(watch);
       const nn::ObserverScope observer(watch);
@@ -177,7 +177,7 @@ double check_translator(const Case& c) {
   double worst = 0;
   const NoGradScope no_grad;
   for (int64_t b = 0; b < c.ids.size(0); ++b) {
-    Watch watch;
+    Seen watch;
     watch.only_encoder = false;
     Tensor logits;
     {

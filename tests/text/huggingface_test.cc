@@ -100,7 +100,7 @@ INSTANTIATE_TEST_SUITE_P(HuggingFace, Golden,
                          testing::Values("bert", "accents", "roberta", "llama3", "llama", "xlmr", "gemma", "affixes",
                                          "words"));
 
-void expect_reference_ids(const Tokenizer& tokenizer, const char* key) {
+void expect_golden_ids(const Tokenizer& tokenizer, const char* key) {
   const auto reference = json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
   for (const auto& entry : reference["cases"]) {
     const auto text = entry["text"].get<std::string>();
@@ -109,11 +109,11 @@ void expect_reference_ids(const Tokenizer& tokenizer, const char* key) {
 }
 
 TEST(HuggingFace, GivesTheReferenceIdsOfVocabularies) {
-  expect_reference_ids(*load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt")),
+  expect_golden_ids(*load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt")),
                        "minilm_wordpiece_with_cls_sep");
   const auto gpt2 =
       load_byte_level_bpe(test::test_data("tokenizers/gpt2_vocab.json"), test::test_data("tokenizers/gpt2_merges.txt"));
-  expect_reference_ids(*gpt2, "gpt2");
+  expect_golden_ids(*gpt2, "gpt2");
   const auto reference = json::parse(contents_of(test::test_data("tokenizers/reference_ids.json")));
   for (const auto& entry : reference["cases"]) {
     const auto text = entry["text"].get<std::string>();

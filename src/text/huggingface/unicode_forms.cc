@@ -17,7 +17,7 @@ namespace heed::text::huggingface {
 
 namespace {
 
-struct Part {
+struct FormPart {
   int32_t code_point = 0;
   int32_t combining_class = 0;
   int64_t change = 0;
@@ -37,7 +37,7 @@ bool is_inert(int32_t c) {
          property->combining_class == 0 && !is_hangul(c);
 }
 
-void decompose(int32_t c, bool compatibility, std::vector<Part>& parts) {
+void decompose(int32_t c, bool compatibility, std::vector<FormPart>& parts) {
   std::array<utf8proc_int32_t, 32> made{};  // the longest decomposition has 18
   int boundary = 0;
   const bool too_young = (compatibility && is_young_compatibility(c)) || c == 0x11938;
@@ -57,11 +57,11 @@ void decompose(int32_t c, bool compatibility, std::vector<Part>& parts) {
 }
 
 // Stable: marks of the same class keep their order.
-void put_in_order(std::vector<Part>& parts) {
+void put_in_order(std::vector<FormPart>& parts) {
   for (auto at = parts.begin(); at != parts.end();) {
-    at = std::find_if(at, parts.end(), [](const Part& part) { return part.combining_class != 0; });
-    const auto end = std::find_if(at, parts.end(), [](const Part& part) { return part.combining_class == 0; });
-    std::stable_sort(at, end, [](const Part& a, const Part& b) { return a.combining_class < b.combining_class; });
+    at = std::find_if(at, parts.end(), [](const FormPart& part) { return part.combining_class != 0; });
+    const auto end = std::find_if(at, parts.end(), [](const FormPart& part) { return part.combining_class == 0; });
+    std::stable_sort(at, end, [](const FormPart& a, const FormPart& b) { return a.combining_class < b.combining_class; });
     at = end;
   }
 }
@@ -73,11 +73,11 @@ int32_t composition(int32_t first, int32_t second) {
   return utf8proc_normalize_utf32(pair, 2, options) == 1 ? pair[0] : -1;
 }
 
-void compose(std::vector<Part>& parts) {
+void compose(std::vector<FormPart>& parts) {
   size_t kept = 0;
   size_t starter = parts.size();  // none
   int32_t last_class = -1;        // of the character before, if it stays behind the starter
-  for (const Part& part : parts) {
+  for (const FormPart& part : parts) {
     if (starter < kept && last_class < part.combining_class) {
       const int32_t composed = composition(parts[starter].code_point, part.code_point);
       if (composed >= 0) {
@@ -113,7 +113,7 @@ void normalise(AlignedText& text, NormalForm form) {
   if (first == old.size()) return;
 
   Rewriter out(text);
-  std::vector<Part> parts;
+  std::vector<FormPart> parts;
   size_t inert_from = 0;
   // A letter of ASCII with another character of ASCII behind it stays as it is, too.
   const auto stays = [&](size_t at, const Character& c) {
@@ -135,7 +135,7 @@ void normalise(AlignedText& text, NormalForm form) {
     } while (at < old.size() && !stays(at, c));
     put_in_order(parts);
     if (composes) compose(parts);
-    for (const Part& part : parts) out.put(part.code_point, part.change);
+    for (const FormPart& part : parts) out.put(part.code_point, part.change);
     inert_from = at;
   }
   out.keep_rest();
