@@ -20,8 +20,8 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
   }
   if (all != 0) return;
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    require(std::isfinite(values[i]), where, "finite weights; found ", values[i], " at element ", i, " of \"", name,
-            "\"");
+    require(std::isfinite(values[i]), kLoader, where, ": finite weights; found ", values[i], " at element ", i,
+            " of \"", name, "\"");
   }
 }
 
@@ -39,11 +39,11 @@ std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, c
                                                    const std::string& name) {
   const Tensor& numbers = tensors.at(name);
   const auto scales = tensors.find(name + kScaleEnding);
-  require(scales != tensors.end(), where, "a tensor \"", name, kScaleEnding, "\" beside \"", name,
+  require(scales != tensors.end(), kLoader, where, ": a tensor \"", name, kScaleEnding, "\" beside \"", name,
           "\", which is in i8; found none");
   const bool fits =
       numbers.rank() == 2 && scales->second.dtype() == DType::f32 && scales->second.shape() == Shape{numbers.size(0)};
-  require(fits, where, "scales in f32 for each row of \"", name, "\"; found ", scales->second.dtype(), " ",
+  require(fits, kLoader, where, ": scales in f32 for each row of \"", name, "\"; found ", scales->second.dtype(), " ",
           scales->second.shape(), " for ", numbers.shape());
   check_finite(scales->second, where, scales->first);
   return std::make_shared<const ops::PackedWeight>(numbers, scales->second);
@@ -53,10 +53,10 @@ std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, c
 
 Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name) {
   const auto at = tensors.find(name);
-  require(at != tensors.end(), where, "a tensor \"", name, "\"; found none of that name");
+  require(at != tensors.end(), kLoader, where, ": a tensor \"", name, "\"; found none of that name");
   const DType dtype = at->second.dtype();
-  require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, where, "f32, f16 or bf16 in tensor \"",
-          name, "\"; found ", dtype);
+  require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, kLoader, where,
+          ": f32, f16 or bf16 in tensor \"", name, "\"; found ", dtype);
   return at->second;
 }
 
@@ -65,7 +65,8 @@ void check_plausible(const Config& config, const io::Tensors& tensors, const std
   int64_t held = 0;
   for (const auto& [name, tensor] : tensors) held += tensor.numel();
   const int64_t expected = cost(config, 1, 1, 1).parameters;
-  require(expected <= 2 * held + kSlack, where, expected, " parameters, as config.json describes; found ", held);
+  require(expected <= 2 * held + kSlack, kLoader, where, ": ", expected,
+          " parameters, as config.json describes; found ", held);
 }
 
 io::Tensors tensors_of(const Model& model) {
@@ -104,20 +105,20 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
     if (int8) known.insert(path + kScaleEnding);
     const Tensor found = int8 ? stored->second : find_weight(file.tensors, where, path);
     taken.push_back({parameter, path, found, nullptr});
-    require(found.shape() == parameter.shape(), where, "shape ", parameter.shape(), " of tensor \"", path, "\"; found ",
-            found.shape());
+    require(found.shape() == parameter.shape(), kLoader, where, ": shape ", parameter.shape(), " of tensor \"", path,
+            "\"; found ", found.shape());
   }
   for (const auto& [name, tensor] : file.tensors) {
-    require(known.contains(name), where, "only tensors of this configuration; found \"", name, "\"");
+    require(known.contains(name), kLoader, where, ": only tensors of this configuration; found \"", name, "\"");
   }
   const auto written = file.metadata.find(kChecksumKey), format = file.metadata.find("format");
   if (written != file.metadata.end()) {
     const std::string computed = checksum(file.tensors);
-    require(written->second == computed, where, "weights with the checksum ", written->second,
+    require(written->second == computed, kLoader, where, ": weights with the checksum ", written->second,
             " that was written with them; found ", computed, " (the file has changed since)");
   } else {
-    require(format == file.metadata.end() || format->second != kFormat, where,
-            "metadata with a checksum, as in every \"", kFormat, "\" file; found none");
+    require(format == file.metadata.end() || format->second != kFormat, kLoader, where,
+            ": metadata with a checksum, as in every \"", kFormat, "\" file; found none");
   }
   for (Taken& t : taken) {
     if (t.tensor.dtype() == DType::i8) {
@@ -152,17 +153,17 @@ void load_weights(Model& model, const std::filesystem::path& safetensors, const 
     const Shape& ours = parameter.shape();
     bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
     for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];
-    require(fits, where, "in tensor \"", source.name, "\" room for ", ours, " from row ", source.first_row, " (our \"",
-            path, "\"); found ", found.shape());
+    require(fits, kLoader, where, ": in tensor \"", source.name, "\" room for ", ours, " from row ", source.first_row,
+            " (our \"", path, "\"); found ", found.shape());
     check_finite(found, where, source.name);
     rows_taken[source.name] += ours[0];
     taken.emplace_back(parameter, found.slice(0, source.first_row, source.first_row + ours[0]).clone());
   }
   for (const auto& [name, tensor] : file.tensors) {
     if (tensor.numel() == 1 && !rows_taken.contains(name)) continue;  // a setting stored as a number
-    require(rows_taken.contains(name), where, "only tensors of this configuration; found \"", name, "\"");
-    require(rows_taken[name] == tensor.size(0), where, "all rows of \"", name, "\" in use: ", rows_taken[name],
-            "; found ", tensor.size(0));
+    require(rows_taken.contains(name), kLoader, where, ": only tensors of this configuration; found \"", name, "\"");
+    require(rows_taken[name] == tensor.size(0), kLoader, where, ": all rows of \"", name,
+            "\" in use: ", rows_taken[name], "; found ", tensor.size(0));
   }
   for (const auto& [parameter, tensor] : taken) parameter.set_data(tensor);
 }

@@ -6,6 +6,9 @@
 
 namespace heed::models {
 
+// Who speaks in the messages about weights; `where` is the file or folder.
+inline constexpr const char* kLoader = "load";
+
 // Throws Error in the name of `function` unless `folder` is one with a config.json.
 void require_model_folder(const std::filesystem::path& folder, std::string_view function);
 

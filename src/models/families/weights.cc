@@ -87,8 +87,8 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
     const Shape& ours = value.shape();
     Shape whole = ours;
     whole[0] *= parts[place.name];
-    require(found.shape() == whole || (parts[place.name] == 1 && same_but_for_ones(found.shape(), ours)), where,
-            "shape ", whole, " of tensor \"", place.name, "\"; found ", found.shape());
+    require(found.shape() == whole || (parts[place.name] == 1 && same_but_for_ones(found.shape(), ours)), kLoader,
+            where, ": shape ", whole, " of tensor \"", place.name, "\"; found ", found.shape());
     check_finite(found, where, place.name);
     const Tensor own =
         found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
@@ -96,8 +96,8 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
   }
   for (const auto& [name, tensor] : weights) {
     const auto is_unused = [&name = name](const std::string& pattern) { return matches(name, pattern); };
-    require(parts.contains(name) || std::any_of(design.unused.begin(), design.unused.end(), is_unused), where,
-            "only tensors of this model; found \"", name, "\" too, of shape ", tensor.shape());
+    require(parts.contains(name) || std::any_of(design.unused.begin(), design.unused.end(), is_unused), kLoader, where,
+            ": only tensors of this model; found \"", name, "\" too, of shape ", tensor.shape());
   }
 }
 
