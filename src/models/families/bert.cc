@@ -35,7 +35,7 @@ std::string_view prefix_in(const Weights& weights, std::string_view prefix) {
   return at != weights.end() && at->first.starts_with(prefix) ? prefix : std::string_view();
 }
 
-Config bert_config(Keys& keys) {
+Config encoder_config(Keys& keys) {
   Config config;
   config.architecture = Architecture::encoder_only;
   config.source_vocabulary = keys.whole("vocab_size");
@@ -43,19 +43,26 @@ Config bert_config(Keys& keys) {
   config.width = keys.whole("hidden_size");
   config.feed_forward = keys.whole("intermediate_size");
   config.heads = keys.whole("num_attention_heads");
-  config.activation = keys.activation("hidden_act", "gelu");
-  config.norm_epsilon = keys.number("layer_norm_eps", 1e-12f);
-  config.positions = Positions::learned;
-  config.max_length = keys.whole("max_position_embeddings", 512);
   config.scale_embedding = false;
   config.zero_padding = false;
   config.tie_output = keys.flag("tie_word_embeddings", true);
   config.output_bias = true;
+  config.begin_id = config.end_id = config.unknown_id = -1;  // the tokenizer's business
+  (void)keys.value("eos_token_id");
+  return config;
+}
+
+std::span<const Rename> bert_body() { return kBertBody; }
+
+Config bert_config(Keys& keys) {
+  Config config = encoder_config(keys);
+  config.activation = keys.activation("hidden_act", "gelu");
+  config.norm_epsilon = keys.number("layer_norm_eps", 1e-12f);
+  config.positions = Positions::learned;
+  config.max_length = keys.whole("max_position_embeddings", 512);
   config.dropout = keys.number("hidden_dropout_prob", 0.1f);
   config.attention_dropout = keys.number("attention_probs_dropout_prob", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
-  config.begin_id = config.end_id = config.unknown_id = -1;  // the tokenizer's business
-  (void)keys.value("eos_token_id");
   keys.expect("position_embedding_type", {"absolute"});
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);

@@ -60,6 +60,10 @@ struct Family {
 // What Marian, M2M100, BART and mBART share: the keys of BART, and its names.
 [[nodiscard]] Design bart_design(Keys& keys, const Weights& weights);
 
+// The sizes of an encoder, and what holds for all of them. `keys` has BERT's names.
+[[nodiscard]] Config encoder_config(Keys& keys);
+// The body of BERT and of RoBERTa.
+[[nodiscard]] std::span<const Rename> bert_body();
 // What the four older encoders share: post-norm, learned positions, biases, GELU. `keys` has BERT's names.
 [[nodiscard]] Config bert_config(Keys& keys);
 // The head that RoBERTa and MPNet share; `prefix` is that of the body.

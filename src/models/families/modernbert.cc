@@ -63,13 +63,7 @@ float rotary_base(Keys& keys, const char* kind, const char* old_key, float usual
 }  // namespace
 
 Design read_modernbert(Keys& keys, const Weights& weights) {
-  Config config;
-  config.architecture = Architecture::encoder_only;
-  config.source_vocabulary = keys.whole("vocab_size");
-  config.encoder_layers = keys.whole("num_hidden_layers");
-  config.width = keys.whole("hidden_size");
-  config.feed_forward = keys.whole("intermediate_size");
-  config.heads = keys.whole("num_attention_heads");
+  Config config = encoder_config(keys);
   config.activation = keys.activation("hidden_activation", "gelu");
   config.gated = true;
   config.norm_placement = NormPlacement::pre;
@@ -92,15 +86,10 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
                   keys.has("global_rope_theta") && !keys.has("local_rope_theta") && !keys.has("rope_parameters")
                       ? config.rotary_base
                       : 10000);
-  config.scale_embedding = false;
-  config.zero_padding = false;
-  config.tie_output = keys.flag("tie_word_embeddings", true);
   config.output_bias = keys.flag("decoder_bias", true);
   config.dropout = keys.number("mlp_dropout", 0);
   config.attention_dropout = keys.number("attention_dropout", 0);
   config.padding_id = keys.whole("pad_token_id", -1);
-  config.begin_id = config.end_id = config.unknown_id = -1;
-  (void)keys.value("eos_token_id");
   keys.expect("position_embedding_type", {"rope", "sans_pos", "absolute"});  // the code reads none of them
   (void)keys.value("layer_norm_eps");                                        // likewise: norm_eps counts
   const std::string kind = keys.class_of({"ModernBert"}, {"Model", "ForMaskedLM", "ForSequenceClassification",

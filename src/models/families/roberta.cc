@@ -4,20 +4,6 @@
 namespace heed::models {
 namespace {
 
-constexpr Rename kRobertaBody[] = {
-    {"encoder.embedding.tokens", "embeddings.word_embeddings"},
-    {"encoder.embedding.positions", "embeddings.position_embeddings.weight"},
-    {"encoder.embedding.types", "embeddings.token_type_embeddings.weight"},
-    {"encoder.embedding.norm", "embeddings.LayerNorm"},
-    {"encoder.layers.{}.self_attention.query", "encoder.layer.{}.attention.self.query"},
-    {"encoder.layers.{}.self_attention.key", "encoder.layer.{}.attention.self.key"},
-    {"encoder.layers.{}.self_attention.value", "encoder.layer.{}.attention.self.value"},
-    {"encoder.layers.{}.self_attention.output", "encoder.layer.{}.attention.output.dense"},
-    {"encoder.layers.{}.self_attention_norm", "encoder.layer.{}.attention.output.LayerNorm"},
-    {"encoder.layers.{}.feed_forward.inner", "encoder.layer.{}.intermediate.dense"},
-    {"encoder.layers.{}.feed_forward.outer", "encoder.layer.{}.output.dense"},
-    {"encoder.layers.{}.feed_forward_norm", "encoder.layer.{}.output.LayerNorm"},
-};
 constexpr Rename kRobertaPooler[] = {{"head.dense", "pooler.dense"}};
 constexpr Rename kRobertaMasked[] = {
     {"head.dense", "lm_head.dense"},
@@ -77,7 +63,7 @@ Design read_roberta(Keys& keys, const Weights& weights) {
       {"Roberta", "XLMRoberta", "Camembert"},
       {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"});
   const std::string_view prefix = prefix_in(weights, "roberta.");
-  design.names = {{prefix, kRobertaBody}};
+  design.names = {{prefix, bert_body()}};
   set_roberta_head(design, keys, kind, prefix, weights);
   return design;
 }
