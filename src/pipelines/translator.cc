@@ -24,11 +24,28 @@ std::optional<int32_t> language_id(const text::Tokenizer& tokenizer, const std::
   return tokenizer.id_of("__" + language + "__");
 }
 
+// "fra_Latn", "fr_XX", "__fr__" or ">>fra<<".
+bool looks_like_language(std::string_view piece) {
+  if (piece.starts_with("__") && piece.ends_with("__")) return piece.size() > 4;
+  if (piece.starts_with(">>") && piece.ends_with("<<")) return piece.size() > 4;
+  const size_t bar = piece.find('_');
+  const auto letters = [](std::string_view part) {
+    return std::all_of(part.begin(), part.end(),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  };
+  return (bar == 2 || bar == 3) && (piece.size() == bar + 3 || piece.size() == bar + 5) &&
+         letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));
+}
+
 int32_t known_language(const text::Tokenizer& tokenizer, const std::string& language) {
-  const std::optional<int32_t> id = language_id(tokenizer, language);
-  require(id.has_value(), "translate", "a language as the model's vocabulary spells it (fra_Latn, fr_XX or fr, say); found \"",
-          language, "\"");
-  return *id;
+  if (const std::optional<int32_t> id = language_id(tokenizer, language)) return *id;
+  std::string known;
+  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
+    const std::string piece = tokenizer.piece(id);
+    if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + piece;
+  }
+  require(!known.empty(), "translate", "no language, because this model knows none by name; found \"", language, "\"");
+  fail("translate", "a language that the model knows (", known, "); found \"", language, "\"");
 }
 
 Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenizer& tokenizer) {
@@ -184,7 +201,10 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
     target.name = [&](int64_t) { return options.text.name ? options.text.name(1) : std::string("the target"); };
     said = pipelines::encode_text(*target_, *options.target, 1, config.max_length - 1, target, kName);
   } else {
-    said = generate::translate(*model_, std::span(&heard, 1), {.search = search({.search = options.search})}).at(0).at(0).ids;
+    said = generate::translate(*model_, std::span(&heard, 1), {.search = search({.search = options.search})})
+               .at(0)
+               .at(0)
+               .ids;
   }
   inspect::Record record;
   record.source = source;

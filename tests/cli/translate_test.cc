@@ -32,6 +32,24 @@ TEST(Translate, ATextInTheCommand) {
   EXPECT_EQ(json["translations"][0]["text"], "车站在哪里？");
 }
 
+TEST(Translate, ALanguageIsOneThatTheModelKnows) {
+  EXPECT_EQ(run({"translate", kDemo, "x", "--target-language", "fra_Latn"}).err,
+            "heed translate: expected no language, because this model knows none by name; found 'fra_Latn'\n");
+  const Folder folder;
+  for (const char* const file : {"config.json", "generation_config.json", "model.safetensors"})
+    fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families/nllb" / file, folder / file);
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\neng_Latn\nfra_Latn\n__de__\nde_DE\n";
+  for (int id = 8; id < 61; ++id) vocabulary += "token" + std::to_string(id) + "\n";
+  const std::string model = fs::path(folder.write("vocab.txt", vocabulary)).parent_path().string();
+  EXPECT_EQ(run({"translate", model, "token9", "--target-language", "fra_Latn"}).status, 0);
+  EXPECT_EQ(run({"translate", model, "token9", "--source-language", "de"}).status, 0);
+  const Result r = run({"translate", model, "token9", "--target-language", "French"});
+  EXPECT_EQ(r.status, 1);
+  EXPECT_EQ(r.err,
+            "heed translate: expected a language that the model knows (eng_Latn fra_Latn __de__ de_DE); found "
+            "'French'\n");
+}
+
 TEST(Translate, AFileIsNoText) {
   const Folder folder;
   const std::string file = folder.write("english.txt", "Where is the station?\n");
