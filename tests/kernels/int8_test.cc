@@ -36,6 +36,7 @@ HWY_AFTER_NAMESPACE();
 #include <cmath>
 
 #include "kernels/gemm/quantise.h"
+#include "kernels/operands.h"
 #include "kernels/settings.h"
 
 namespace heed::kernels {
@@ -44,7 +45,6 @@ namespace {
 HWY_EXPORT(UnitProduct);
 HWY_EXPORT(TiledInt8);
 
-using testing::random_floats;
 using testing::SettingsScope;
 
 struct Rounded {
@@ -60,17 +60,8 @@ struct Rounded {
   }
 };
 
-struct Int8Case {
-  int64_t m, n, k;
-  std::vector<float> a, weight, bias;
-
-  Int8Case(int64_t rows, int64_t columns, int64_t depth)
-      : m(rows),
-        n(columns),
-        k(depth),
-        a(random_floats(static_cast<size_t>(m * k), 1)),
-        weight(random_floats(static_cast<size_t>(n * k), 2)),
-        bias(random_floats(static_cast<size_t>(n), 3)) {}
+struct Int8Case : Operands {
+  using Operands::Operands;
 
   [[nodiscard]] std::vector<float> expected() const {
     std::vector<Rounded> columns;
@@ -93,12 +84,8 @@ struct Int8Case {
   template <class Product>
   [[nodiscard]] std::vector<float> with(const PackedInt8& b, Product&& product) const {
     std::vector<float> c(static_cast<size_t>(m * n), 99);
-    Gemm g;
-    g.m = m, g.n = n, g.k = k;
-    g.a = a.data(), g.a_row = k;
+    Gemm g = into(c);
     g.int8 = &b;
-    g.c = c.data(), g.c_row = n;
-    g.bias = bias.data();
     g.activation = Activation::relu;
     product(g);
     return c;

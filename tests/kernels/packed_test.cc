@@ -5,35 +5,22 @@
 #include <cstring>
 
 #include "kernels/gemm/gemm.h"
+#include "kernels/operands.h"
 #include "kernels/settings.h"
 
 namespace heed::kernels {
 namespace {
 
-using testing::random_floats;
 using testing::SettingsScope;
 
-struct Operands {
-  int64_t m, n, k;
-  std::vector<float> a, weight, bias;  // (m, k), (n, k), (n)
-
-  Operands(int64_t rows, int64_t columns, int64_t depth)
-      : m(rows),
-        n(columns),
-        k(depth),
-        a(random_floats(static_cast<size_t>(m * k), 1)),
-        weight(random_floats(static_cast<size_t>(n * k), 2)),
-        bias(random_floats(static_cast<size_t>(n), 3)) {}
+struct PackedCase : Operands {
+  using Operands::Operands;
 
   [[nodiscard]] PackedB packed() const { return {weight.data(), 1, k, k, n}; }
   [[nodiscard]] std::vector<float> product(const PackedB& b) const {
     std::vector<float> c(static_cast<size_t>(m * n), 99);
-    Gemm g;
-    g.m = m, g.n = n, g.k = k;
-    g.a = a.data(), g.a_row = k;
+    Gemm g = into(c);
     g.packed = &b;
-    g.c = c.data(), g.c_row = n;
-    g.bias = bias.data();
     gemm(g);
     return c;
   }
@@ -64,7 +51,7 @@ TEST(PackedB, GivesTheChainsOfTheDefinition) {
   for (const int64_t m : {1, 2, 5, 8, 16, 17, 61, 200}) {
     for (const int64_t n : {1, 16, 47, 65}) {
       for (const int64_t k : {1, 30, 257}) {
-        const Operands o(m, n, k);
+        const PackedCase o(m, n, k);
         const std::vector<float> expected = o.chains();
         for (const Isa isa : available_isas()) {
           set_isa(isa);
@@ -82,14 +69,14 @@ TEST(PackedB, GivesTheChainsOfTheDefinition) {
 }
 
 TEST(PackedB, DeepAndWideWeights) {
-  const Operands o(19, 300, 2100);
+  const PackedCase o(19, 300, 2100);
   expect_same_bits(o.product(o.packed()), o.chains(), "19 x 300 x 2100");
 }
 
 TEST(PackedB, UnpacksWhatWasPacked) {
   testing::on_every_isa([] {
     for (const int64_t n : {1, 48, 51, 130}) {
-      const Operands o(1, n, 600);
+      const PackedCase o(1, n, 600);
       std::vector<float> weight(o.weight.size());
       o.packed().unpack(weight.data(), 1, o.k);
       EXPECT_EQ(weight, o.weight) << n;
@@ -99,7 +86,7 @@ TEST(PackedB, UnpacksWhatWasPacked) {
 
 TEST(PackedB, WorksAfterAChangeOfTheInstructionSet) {
   const SettingsScope scope;
-  const Operands o(20, 70, 300);
+  const PackedCase o(20, 70, 300);
   const std::vector<float> expected = o.chains();
   for (const Isa packed_for : available_isas()) {
     set_isa(packed_for);

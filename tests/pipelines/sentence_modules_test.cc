@@ -110,7 +110,7 @@ TEST(SentenceModules, NoNeighbourChangesABit) {
     const int64_t size = m.modules.size();
     std::vector<Tensor> alone;
     for (const Sequence& text : texts) alone.push_back(embed_sequences(m.model, m.modules, {&text, 1}, 1));
-    for (int round = 0; round < 350; ++round) {
+    for (int round = 0; round < 1667; ++round) {  // 10,002 batches of six models
       std::vector<size_t> order(texts.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::shuffle(order.begin(), order.end(), random);
