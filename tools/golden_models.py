@@ -467,7 +467,7 @@ def end_early(tokens, end):
 
 
 def choices(model, name, pool):
-    """Sentences, one of each length, of which greedy search ends one early and writes on and on after another."""
+    """Sentences, one of each length: greedy search ends early after one of them, and not at all after another."""
     end, pad = model.generation_config.eos_token_id, model.generation_config.pad_token_id
     flat = pool.flatten(0, 1)
     tokens = generate(model, flat, mask_of(flat, pad), **calls_of(name)["greedy"]).sequences[:, 1:].unflatten(0, (-1, POOL))

@@ -45,7 +45,8 @@ int64_t truncate(Encoded& text, Encoded* pair, int64_t most, const Truncation& t
     }
   } else {
     const bool cuts_pair = truncation.strategy == Truncation::Strategy::only_second;
-    require(!cuts_pair || pair != nullptr, "tokens", "a pair, of which this tokenizer drops tokens; found one text");
+    require(!cuts_pair || pair != nullptr, "tokens",
+            "a pair of texts, because this tokenizer shortens only the second one; found one text");
     int64_t& cut = cuts_pair ? second : first;
     require(cut > surplus, "tokens", "a limit that is kept when one of two texts is shortened, as this tokenizer ",
             "does; found ", most, " tokens for both");
