@@ -29,13 +29,18 @@ HEED_EXPORT_BEGIN
 namespace heed {
 
 // What happens to a text of more tokens than the model reads.
-enum class TooLong { refuse, cut };
+enum class TooLong {
+  refuse,
+  cut,   // its beginning is read
+  split  // Translator::translate() cuts it where sentences end and joins their translations; others refuse it
+};
 
 // A warning about a text.
 struct TextWarning {
   enum class Kind {
-    cut,     // `total` tokens, of which the model reads `count`
-    unknown  // `count` of the text's `total` characters, half or more, are in no token of the vocabulary
+    cut,      // `total` tokens, of which the model reads `count`
+    unknown,  // `count` of the text's `total` characters, half or more, are in no token of the vocabulary
+    split     // `total` tokens, translated in `count` parts
   } kind = Kind::cut;
   int64_t text = 0;  // its place among the texts of the call
   int64_t count = 0;
@@ -105,6 +110,11 @@ class Translator {
   // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. If a text is
   // refused, the translations before it are delivered before the Error. Returns how many were delivered: all, unless
   // options.search.stop() ended the work.
+  //
+  // With TooLong::split, a text that is too long is cut where its sentences end; a sentence that is too long at its
+  // commas, else at spaces, else between tokens. Each part is translated as if it were alone. Between translations
+  // stands the white space of the text; none beside Chinese and Japanese characters. The k-th best translation of the
+  // text is that of all parts; its score is the mean of theirs, and its log probabilities have the end of each part.
   int64_t translate(std::span<const std::string> texts, const TranslatorOptions& options,
                     const std::function<void(int64_t text, std::vector<Translation> translations)>& deliver) const;
 
@@ -133,6 +143,10 @@ class Translator {
   [[nodiscard]] Around around(const TranslatorOptions& options) const;
   [[nodiscard]] text::Ids read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                                const char* function) const;
+  struct Source;
+  [[nodiscard]] Source read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
+                                     const Around& around) const;
+  [[nodiscard]] int64_t longest(const Around& around) const;
 
   std::shared_ptr<const models::Transformer> model_;
   std::shared_ptr<const text::Tokenizer> source_, target_;

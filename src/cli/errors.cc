@@ -83,8 +83,10 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
   if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
     return "name another folder with --output";
   if (says("a folder without a model or a training")) return "go on with --resume, or name another folder";
-  if (says("tokens that the model reads") && (command == "heed translate" || command == "heed inspect" ||
-                                              command == "heed embed" || command == "heed classify"))
+  if (says("tokens that the model reads") && command == "heed translate")
+    return "--too-long split translates it sentence by sentence";
+  if (says("tokens that the model reads") &&
+      (command == "heed inspect" || command == "heed embed" || command == "heed classify"))
     return "--too-long cut reads the beginning";
   if (says("found a decoder-only model")) return "heed generate continues text with it";
   if (says("found an encoder-decoder")) return "heed translate runs it";

@@ -18,7 +18,7 @@ struct TranslateCommand {
   std::optional<std::string> text;
   TranslatorOptions translate;
   bool scores = false;
-  TooLong too_long = TooLong::refuse;
+  TooLong too_long = TooLong::split;
   WeightFormat weights = WeightFormat::f32;
   LineOptions lines;
 };
@@ -106,8 +106,10 @@ void add_translate_command(Options& options) {
   options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
-  options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
-                 "What to do with a line that is longer than the model can read");
+  options.choose("--too-long", o->too_long,
+                 {{"split", TooLong::split}, {"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
+                 "What to do with a line that is longer than the model can read: split cuts it where sentences end, "
+                 "or else at commas, spaces or tokens, and joins the translations of the parts");
   add_line_options(options, o->lines);
   options.footer(
       "Lines are written in their order as they are done. Empty lines stay empty.\n"

@@ -24,6 +24,8 @@ int64_t count_characters(std::string_view text) {
 std::string to_string(const TextWarning& warning) {
   if (warning.kind == TextWarning::Kind::cut)
     return std::to_string(warning.total) + " tokens, cut to " + std::to_string(warning.count);
+  if (warning.kind == TextWarning::Kind::split)
+    return std::to_string(warning.total) + " tokens, translated in " + std::to_string(warning.count) + " parts";
   return std::to_string(warning.count) + " of " + std::to_string(warning.total) +
          " characters are unknown to the model; is the text in the language that it reads?";
 }
@@ -95,10 +97,20 @@ text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view te
   return result;
 }
 
+Ids encode_all(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, const TextOptions& options,
+               const char* function) {
+  require_utf8(text, index, options, function);
+  return tokenizer.encode(text);
+}
+
 Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
                 const TextOptions& options, const char* function) {
-  require_utf8(text, index, options, function);
-  Ids ids = tokenizer.encode(text);
+  return cut_or_refuse(encode_all(tokenizer, text, index, options, function), tokenizer, text, index, longest, options,
+                       function);
+}
+
+Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
+                  const TextOptions& options, const char* function) {
   const auto count = static_cast<int64_t>(ids.size());
   if (count > longest) {
     refuse_or_warn(count, longest, index, options, function);

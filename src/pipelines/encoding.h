@@ -16,6 +16,12 @@ using Ids = std::vector<int32_t>;
 [[nodiscard]] Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,
                               const TextOptions& options, const char* function);
 
+// The same in two steps: all of its ids, and those cut or refused.
+[[nodiscard]] Ids encode_all(const text::Tokenizer& tokenizer, std::string_view text, int64_t index,
+                             const TextOptions& options, const char* function);
+[[nodiscard]] Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view text, int64_t index,
+                                int64_t longest, const TextOptions& options, const char* function);
+
 // The same with the tokens around the text that the tokenizer adds: at most `tokens.limit` in all, 0 being no limit.
 [[nodiscard]] text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view text,
                                          const text::TokensOptions& tokens, int64_t index, const TextOptions& options,

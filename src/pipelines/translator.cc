@@ -7,6 +7,7 @@
 #include "heed/pipelines.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
+#include "pipelines/parts.h"
 #include "pipelines/recording.h"
 
 namespace heed {
@@ -104,14 +105,54 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
   return result;
 }
 
+int64_t Translator::longest(const Around& around) const {
+  return model_->config().max_length - static_cast<int64_t>(around.before.size() + around.after.size());
+}
+
+namespace {
+
+Ids put_around(Ids ids, const Ids& before, const Ids& after) {
+  if (ids.empty()) return ids;
+  ids.insert(ids.begin(), before.begin(), before.end());
+  ids.insert(ids.end(), after.begin(), after.end());
+  return ids;
+}
+
+}  // namespace
+
 Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                      const char* function) const {
-  const auto added = static_cast<int64_t>(around.before.size() + around.after.size());
-  Ids ids = pipelines::encode_text(*source_, text, place, model_->config().max_length - added, options, function);
-  if (ids.empty()) return ids;
-  ids.insert(ids.begin(), around.before.begin(), around.before.end());
-  ids.insert(ids.end(), around.after.begin(), around.after.end());
-  return ids;
+  return put_around(pipelines::encode_text(*source_, text, place, longest(around), options, function), around.before,
+                    around.after);
+}
+
+// What the encoder reads of a text: all of it, or each part.
+struct Translator::Source {
+  std::vector<Ids> ids;
+  std::vector<pipelines::Part> parts = {};  // none where the text is whole
+};
+
+Translator::Source Translator::read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
+                                             const Around& around) const {
+  constexpr const char* kName = "translate";
+  Ids all = pipelines::encode_all(*source_, text, place, options, kName);
+  const int64_t most = longest(around), count = std::ssize(all);
+  if (count <= most || options.too_long != TooLong::split) {
+    all = pipelines::cut_or_refuse(std::move(all), *source_, text, place, most, options, kName);
+    return {.ids = {put_around(std::move(all), around.before, around.after)}};
+  }
+  Source source{.ids = {}, .parts = pipelines::parts_of(*source_, text, place, most, options, kName)};
+  for (const pipelines::Part& part : source.parts) {
+    const std::string_view bytes =
+        text.substr(static_cast<size_t>(part.span.begin), static_cast<size_t>(part.span.end - part.span.begin));
+    source.ids.push_back(put_around(source_->encode(bytes), around.before, around.after));
+  }
+  if (source.parts.empty()) return {.ids = {Ids()}};  // white space only
+  if (options.on_warning) {
+    options.on_warning(
+        {.kind = TextWarning::Kind::split, .text = place, .count = std::ssize(source.parts), .total = count});
+  }
+  return source;
 }
 
 generate::BeamOptions Translator::search(const TranslatorOptions& options) const {
@@ -153,22 +194,31 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
   const int64_t largest = std::max(options.first_group, largest_group(options));
   int64_t group = options.first_group;
   for (int64_t begin = 0; begin < count; group = std::min(4 * group, largest)) {
-    std::vector<Ids> sources;
+    std::vector<Source> sources;
+    std::vector<Ids> ids;         // of the parts of all of them
     std::exception_ptr bad_text;  // what stands before it is translated first
     try {
       for (int64_t i = begin; i < std::min(count, begin + group); ++i)
-        sources.push_back(read(texts[static_cast<size_t>(i)], i, options.text, around, "translate"));
+        sources.push_back(read_in_parts(texts[static_cast<size_t>(i)], i, options.text, around));
     } catch (const Error&) {
       bad_text = std::current_exception();
     }
-    const auto found = generate::translate(*model_, sources, search, [&](int64_t done, int64_t) {
-      if (options.progress) options.progress(begin + done);
+    for (Source& source : sources) std::move(source.ids.begin(), source.ids.end(), std::back_inserter(ids));
+    const auto found = generate::translate(*model_, ids, search, [&](int64_t done, int64_t) {
+      if (options.progress) options.progress(begin + done * std::ssize(sources) / std::ssize(ids));
     });
-    for (const auto& hypotheses : found) {
-      if (hypotheses.empty()) return begin;  // stopped
-      std::vector<Translation> translations;
-      for (const generate::Hypothesis& hypothesis : hypotheses) translations.push_back(as_text(hypothesis, *target_));
-      deliver(begin, std::move(translations));
+    size_t next = 0;  // of what was found
+    for (const Source& source : sources) {
+      std::vector<std::vector<Translation>> translations;
+      for (size_t part = 0; part < source.ids.size(); ++part) {
+        translations.emplace_back();
+        for (const generate::Hypothesis& hypothesis : found[next++])
+          translations.back().push_back(as_text(hypothesis, *target_));
+        if (translations.back().empty()) return begin;  // stopped
+      }
+      const std::string& text = texts[static_cast<size_t>(begin)];
+      deliver(begin, source.parts.empty() ? std::move(translations.at(0))
+                                          : pipelines::join_parts(text, source.parts, translations));
       ++begin;
     }
     if (bad_text) std::rethrow_exception(bad_text);

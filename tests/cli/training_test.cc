@@ -166,7 +166,7 @@ TEST(Training, FromTextToTranslations) {
     EXPECT_NE(r.err.find("standard input, line 2"), std::string::npos) << r.err;
     std::string longest;
     for (int i = 0; i < 2000; ++i) longest += "5 ";
-    const Result refused = run({"translate", model}, {.input = "1\n" + longest + "\n"});
+    const Result refused = run({"translate", model, "--too-long", "refuse"}, {.input = "1\n" + longest + "\n"});
     EXPECT_EQ(refused.status, 1);
     EXPECT_NE(refused.err.find("line 2"), std::string::npos) << refused.err;
     const Result cut =

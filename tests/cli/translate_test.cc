@@ -50,6 +50,20 @@ TEST(Translate, ALanguageIsOneThatTheModelKnows) {
             "'French'\n");
 }
 
+TEST(Translate, ALongLineIsTranslatedSentenceBySentence) {
+  std::string line, expected;
+  for (int i = 0; i < 30; ++i) line += "Where is the station? ", expected += "车站在哪里？";
+  const Result split = run({"translate", kDemo}, {.input = "Where is the station?\n" + line + "\n"});
+  EXPECT_EQ(split.status, 0);
+  EXPECT_EQ(split.out, "车站在哪里？\n" + expected + "\n");
+  EXPECT_EQ(split.err, "heed translate: warning: standard input, line 2: 150 tokens, translated in 30 parts\n");
+  const Result refused = run({"translate", kDemo, "--too-long", "refuse"}, {.input = line});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.err,
+            "heed translate: standard input, line 1: expected at most the 127 tokens that the model reads; found 150 "
+            "(--too-long split translates it sentence by sentence)\n");
+}
+
 TEST(Translate, AFileIsNoText) {
   const Folder folder;
   const std::string file = folder.write("english.txt", "Where is the station?\n");
