@@ -4,11 +4,13 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/convert_ctranslate2.h"
 #include "cli/float_types.h"
 #include "cli/json.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "heed/text.h"
+#include "models/ctranslate2.h"
 #include "train/average.h"
 
 namespace heed::cli {
@@ -19,7 +21,7 @@ namespace fs = std::filesystem;
 enum class Layout { same, heed, huggingface };
 
 struct ConvertCommand {
-  std::string model, output;
+  std::string model, output, tokenizers;
   WeightFormat weights = WeightFormat::f32;
   Layout layout = Layout::same;
   bool force = false;
@@ -28,7 +30,9 @@ struct ConvertCommand {
 double megabytes(const fs::path& folder) {
   double bytes = 0;
   for (const auto& entry : fs::directory_iterator(folder)) {
-    if (entry.path().extension() == ".safetensors") bytes += static_cast<double>(entry.file_size());
+    const fs::path file = entry.path();
+    if (file.extension() == ".safetensors" || file.filename() == "model.bin")
+      bytes += static_cast<double>(entry.file_size());
   }
   return bytes / 1e6;
 }
@@ -80,6 +84,11 @@ void save_tokenizers(const fs::path& from, const fs::path& to, const models::Mod
   }
 }
 
+void report_sizes(const fs::path& from, const std::string& to, const Context& context) {
+  message(context,
+          fmt::format("wrote {}: weights of {:.1f} MB, {:.1f} MB before", escaped(to), megabytes(to), megabytes(from)));
+}
+
 int run_convert(const ConvertCommand& o, Context& context) {
   std::error_code error;
   const fs::path from = io::find_model_folder(o.model);
@@ -91,6 +100,12 @@ int run_convert(const ConvertCommand& o, Context& context) {
   const bool int8 = o.weights == WeightFormat::int8;
   if (int8 && o.layout == Layout::huggingface)
     throw UsageError("weights in int8 are written in heed's own layout; found --layout huggingface");
+  if (models::is_ctranslate2_folder(from)) {
+    convert_ctranslate2(from, o.tokenizers, o.output, o.layout == Layout::huggingface, o.weights);
+    report_sizes(from, o.output, context);
+    return kSuccess;
+  }
+  if (!o.tokenizers.empty()) throw UsageError("--tokenizers is for folders of CTranslate2; found another model");
   const auto model = models::load(from, {.packed = int8, .weights = o.weights});
   const bool foreign = model->origin() != nullptr;
   const bool to_marian = !foreign && o.layout == Layout::huggingface &&
@@ -105,8 +120,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
     model->set_origin(origin);
     save_tokenizers(from, o.output, *model, false);
   }
-  message(context, fmt::format("wrote {}: weights of {:.1f} MB, {:.1f} MB before", escaped(o.output),
-                               megabytes(o.output), megabytes(from)));
+  report_sizes(from, o.output, context);
   return kSuccess;
 }
 
@@ -119,15 +133,22 @@ void add_convert_command(Options& options) {
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.choose("--layout", o->layout,
                  {{"same", Layout::same}, {"heed", Layout::heed}, {"huggingface", Layout::huggingface}},
-                 "Layout of the folder; weights in int8 are always in heed's");
+                 "Layout of the folder; weights in int8 are always in heed's, and so is what comes from CTranslate2 if "
+                 "nothing else is asked");
+  options
+      .add("--tokenizers", o->tokenizers,
+           "For folders of CTranslate2: where source.spm and target.spm are, if not in MODEL")
+      .takes("DIR");
   options.flag("--force", o->force, "Write over what is in the output folder");
   options.footer(
       "A model in int8 gives the bits that --weights int8 gives with the model it was made from.\n"
       "In the layout of Hugging Face a translator is a Marian, an encoder a BERT, and a\n"
       "decoder-only model a GPT-2: transformers loads the folder.\n"
+      "A translator of CTranslate2 (model.bin with its vocabularies) becomes one of heed's.\n"
       "Examples:\n"
       "  heed convert demo/en-zh en-zh-int8 --weights int8\n"
-      "  heed convert demo/en-zh en-zh-marian --layout huggingface\n");
+      "  heed convert demo/en-zh en-zh-marian --layout huggingface\n"
+      "  heed convert opus-mt-ctranslate2 opus-mt --layout huggingface\n");
   options.on_run([o](Context& c) { return run_convert(*o, c); });
 }
 

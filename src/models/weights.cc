@@ -143,8 +143,11 @@ void load_weights(Model& model, const std::filesystem::path& safetensors) {
 }
 
 void load_weights(Model& model, const std::filesystem::path& safetensors, const NameMapping& mapping) {
-  const io::SafetensorsFile file = io::read_safetensors(safetensors);
-  const std::string where = safetensors.string();
+  take_weights(model, io::read_safetensors(safetensors), safetensors.string(), mapping);
+}
+
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where,
+                  const NameMapping& mapping) {
   std::map<std::string, int64_t> rows_taken;
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {

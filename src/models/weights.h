@@ -17,6 +17,9 @@ void require_file(const std::filesystem::path& folder, const char* file, std::st
 
 // Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);
+// The same under the names of another tool.
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where,
+                  const NameMapping& mapping);
 
 // The tensor of that name, in f32, f16 or bf16. Throws Error where there is none.
 [[nodiscard]] Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name);
