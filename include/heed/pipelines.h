@@ -200,7 +200,11 @@ struct EncoderOptions {
   // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
   // model names as its default, which as a rule is none.
   std::string prompt = {};
+  std::optional<std::string> prompt_text = {};  // of embed(): what stands there instead, of no name
+  int64_t longest = 0;  // of encode() and embed(): as Encoder::longest(), where it is smaller; 0: that
   TextOptions text = {};
+  // Of embed() and classify(), which many texts keep busy: texts done so far. It may throw to end the work.
+  std::function<void(int64_t done)> progress = {};
 };
 
 // The states of one text: a row for each token, with those that stand around it ("[CLS]", "</s>").
@@ -256,6 +260,7 @@ class Encoder {
   // without one, the mean of the states of all tokens, special ones included.
   [[nodiscard]] Tensor embed(std::span<const std::string> texts, const EncoderOptions& options = {}) const;
   [[nodiscard]] int64_t embedding_size() const;
+  [[nodiscard]] int64_t longest() const;                   // the most tokens of a text, special ones included
   [[nodiscard]] std::vector<std::string> prompts() const;  // their names
 
   // The class of each text. Scores are probabilities that make 1 together; with one class only, or where config.json

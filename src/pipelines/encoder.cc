@@ -34,6 +34,10 @@ std::string lowercase(const std::string& text) {
   return lower.text();
 }
 
+void require_longest(int64_t longest, const char* function) {
+  require(longest == 0 || longest >= 3, function, "a limit of 3 tokens or more; found ", longest);
+}
+
 struct MaskToken {
   int32_t id = -1;
   std::string text;
@@ -53,11 +57,11 @@ MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tok
 text::Tokens Encoder::Parts::read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
                                   const TextOptions& options, const char* function) const {
   text::TokensOptions own = tokens;
-  own.limit = longest;
+  own.limit = tokens.limit > 0 ? std::min(tokens.limit, longest) : longest;
   if (model->origin() != nullptr) return pipelines::encode_around(*tokenizer, text, own, place, options, function);
   require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
   text::Tokens result;
-  result.ids = pipelines::encode_text(*tokenizer, text, place, longest - 2, options, function);
+  result.ids = pipelines::encode_text(*tokenizer, text, place, own.limit - 2, options, function);
   result.spans.resize(result.ids.size());
   return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
 }
@@ -92,6 +96,8 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   return result;
 }
 
+int64_t Encoder::longest() const { return parts_->longest; }
+
 int64_t Encoder::embedding_size() const { return parts_->modules.size(); }
 
 std::vector<std::string> Encoder::prompts() const {
@@ -101,7 +107,12 @@ std::vector<std::string> Encoder::prompts() const {
 }
 
 Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) const {
-  const Sequence sequence = parts_->sequence_of(parts_->read(text, {}, 0, options.text, "Encoder::encode"));
+  constexpr const char* kName = "Encoder::encode";
+  require_longest(options.longest, kName);
+  if (parts_->settings.lowercase) pipelines::require_utf8(text, 0, options.text, kName);
+  const std::string lower = parts_->settings.lowercase ? lowercase(std::string(text)) : std::string();
+  const std::string_view read = parts_->settings.lowercase ? lower : text;
+  const Sequence sequence = parts_->sequence_of(parts_->read(read, {.limit = options.longest}, 0, options.text, kName));
   const Sequence* const only = &sequence;
   const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   const NoGradScope no_grad;
@@ -112,18 +123,22 @@ Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) c
 Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::embed";
   require(options.batch_tokens >= 1, kName, "batches of 1 token or more; found ", options.batch_tokens);
-  const std::string prompt = prompt_text(parts_->settings, options.prompt, kName);
+  require_longest(options.longest, kName);
+  const std::string prompt =
+      options.prompt_text ? *options.prompt_text : prompt_text(parts_->settings, options.prompt, kName);
   require(prompt.empty() || parts_->modules.pools_prompts(), kName,
           "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
   std::vector<Sequence> all;
   for (const std::string& text : texts) {
     const bool changes = !prompt.empty() || parts_->settings.lowercase;
     const auto place = static_cast<int64_t>(all.size());
+    pipelines::look_up(place, options.progress);
     if (changes) pipelines::require_utf8(text, place, options.text, kName);
     const std::string changed = !changes ? "" : parts_->settings.lowercase ? lowercase(prompt + text) : prompt + text;
-    all.push_back(parts_->sequence_of(parts_->read(changes ? changed : text, {}, place, options.text, kName)));
+    all.push_back(parts_->sequence_of(
+        parts_->read(changes ? changed : text, {.limit = options.longest}, place, options.text, kName)));
   }
-  return pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens);
+  return pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);
 }
 
 inspect::Record Encoder::record(std::string_view text, const RecordOptions& options) const {

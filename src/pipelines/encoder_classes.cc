@@ -68,15 +68,18 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
     text::TokensOptions tokens;
     if (text.pair) tokens.pair = *text.pair;
     const auto place = static_cast<int64_t>(all.size());
+    pipelines::look_up(place, options.progress);
     all.push_back(parts_->sequence_of(parts_->read(text.text, tokens, place, options.text, kName)));
     require(!all.back().ids.empty(), kName, pipelines::name_of_text(options.text, place),
             ": a text of at least one token; found an empty one");
   }
   const auto classes = static_cast<int64_t>(labels().size());
-  const Tensor logits = pipelines::rows_of(all, options.batch_tokens, model_->config().padding_id, classes,
-                                           [&](const pipelines::SequenceBatch& batch) {
-                                             return model_->forward(batch.ids, batch.lengths, batch.types).data();
-                                           });
+  const Tensor logits = pipelines::rows_of(
+      all, options.batch_tokens, model_->config().padding_id, classes,
+      [&](const pipelines::SequenceBatch& batch) {
+        return model_->forward(batch.ids, batch.lengths, batch.types).data();
+      },
+      options.progress);
   std::vector<Classification> result;
   for (int64_t i = 0; i < logits.size(0); ++i) {
     std::vector<float> scores = scores_of(row_of(logits, i), parts_->scores);

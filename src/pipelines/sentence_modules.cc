@@ -155,6 +155,13 @@ fs::path SentenceModules::encoder_folder(const fs::path& folder) {
   return has_modules(folder) ? read_entries(folder).front().folder : folder;
 }
 
+std::vector<fs::path> SentenceModules::folders(const fs::path& folder) {
+  if (!has_modules(folder)) return {folder};
+  std::vector<fs::path> result;
+  for (const Entry& entry : read_entries(folder)) result.push_back(entry.folder);
+  return result;
+}
+
 SentenceModules SentenceModules::load(const fs::path& folder, int64_t width) {
   SentenceModules result(width);
   if (!has_modules(folder)) return result;

@@ -30,6 +30,8 @@ class SentenceModules {
   [[nodiscard]] static SentenceModules load(const std::filesystem::path& folder, int64_t width);
   // Where the encoder of `folder` is: as a rule `folder` itself.
   [[nodiscard]] static std::filesystem::path encoder_folder(const std::filesystem::path& folder);
+  // The folders of all modules: first the encoder's.
+  [[nodiscard]] static std::vector<std::filesystem::path> folders(const std::filesystem::path& folder);
 
   // The length of a vector.
   [[nodiscard]] int64_t size() const { return size_; }

@@ -19,7 +19,8 @@ SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t paddi
 }
 
 Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_t padding_id, int64_t width,
-               const std::function<Tensor(const SequenceBatch& batch)>& compute) {
+               const std::function<Tensor(const SequenceBatch& batch)>& compute,
+               const std::function<void(int64_t done)>& progress) {
   std::vector<size_t> order(sequences.size());
   std::iota(order.begin(), order.end(), size_t{0});
   std::stable_sort(order.begin(), order.end(),
@@ -39,15 +40,24 @@ Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_
                   static_cast<size_t>(width) * sizeof(float));
     }
     begin = end;
+    if (progress) progress(static_cast<int64_t>(end));
   }
   return result;
 }
 
 Tensor embed_sequences(const models::Bert& model, const SentenceModules& modules, std::span<const Sequence> sequences,
-                       int64_t batch_tokens) {
-  return rows_of(sequences, batch_tokens, model.config().padding_id, modules.size(), [&](const SequenceBatch& batch) {
-    return modules(model.encode(batch.ids, batch.lengths, batch.types).data(), batch.lengths);
-  });
+                       int64_t batch_tokens, const std::function<void(int64_t done)>& progress) {
+  return rows_of(
+      sequences, batch_tokens, model.config().padding_id, modules.size(),
+      [&](const SequenceBatch& batch) {
+        return modules(model.encode(batch.ids, batch.lengths, batch.types).data(), batch.lengths);
+      },
+      progress);
+}
+
+void look_up(int64_t texts_read, const std::function<void(int64_t done)>& progress) {
+  constexpr int64_t kTexts = 256;
+  if (progress && texts_read % kTexts == 0) progress(0);
 }
 
 }  // namespace heed::pipelines

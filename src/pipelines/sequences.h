@@ -23,12 +23,18 @@ struct SequenceBatch {
 [[nodiscard]] SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t padding_id);
 
 // The rows (N, width) that `compute` gives, (B, width) for a batch, in the order of the sequences. Those of similar
-// length share batches of at most `batch_tokens` tokens, padding included, or of one sequence.
+// length share batches of at most `batch_tokens` tokens, padding included, or of one sequence. After each, `progress`
+// (if any) gets the number of those done.
 [[nodiscard]] Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_t padding_id,
-                             int64_t width, const std::function<Tensor(const SequenceBatch& batch)>& compute);
+                             int64_t width, const std::function<Tensor(const SequenceBatch& batch)>& compute,
+                             const std::function<void(int64_t done)>& progress = {});
 
 // The texts' vectors (N, modules.size()).
 [[nodiscard]] Tensor embed_sequences(const models::Bert& model, const SentenceModules& modules,
-                                     std::span<const Sequence> sequences, int64_t batch_tokens);
+                                     std::span<const Sequence> sequences, int64_t batch_tokens,
+                                     const std::function<void(int64_t done)>& progress = {});
+
+// Calls `progress` (if any) while texts are read: none is done, but it may throw to end the work.
+void look_up(int64_t texts_read, const std::function<void(int64_t done)>& progress);
 
 }  // namespace heed::pipelines

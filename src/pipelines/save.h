@@ -1,0 +1,22 @@
+// Loaded pipelines written back as folders.
+#pragma once
+
+#include <filesystem>
+
+#include "heed/pipelines.h"
+
+namespace heed::pipelines {
+
+// As it was loaded, heed's own, or that of Hugging Face, in which transformers reads it.
+enum class Layout { same, heed, huggingface };
+
+// Writes a folder `to` that gives what the pipeline gives: weights, configuration, tokenizers, and the small files that
+// `from`, the folder that it was loaded from, has beside them. Weights in int8 are always in heed's own layout. Throws
+// Error where the layout cannot hold the model.
+void save(const Translator& translator, const std::filesystem::path& from, const std::filesystem::path& to,
+          Layout layout);
+void save(const Generator& generator, const std::filesystem::path& from, const std::filesystem::path& to,
+          Layout layout);
+void save(const Encoder& encoder, const std::filesystem::path& from, const std::filesystem::path& to, Layout layout);
+
+}  // namespace heed::pipelines

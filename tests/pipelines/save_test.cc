@@ -1,0 +1,158 @@
+// Loaded pipelines written back as folders, and the options of embed() that programs need.
+#include "pipelines/save.h"
+
+#include <gtest/gtest.h>
+
+#include <cstring>
+#include <set>
+
+#include "base/message.h"
+#include "heed/error.h"
+#include "pipelines/hugging_face.h"
+
+namespace heed {
+namespace {
+
+namespace fs = std::filesystem;
+using pipelines::Layout;
+using test::Scratch;
+using test::with_words;
+using testing::message_of;
+
+const std::vector<std::string> kSomeTexts = {"Paris is the capital of France", "a city", "", "query : the city"};
+
+bool same_vectors(const Tensor& a, const Tensor& b) {
+  return a.shape() == b.shape() && std::memcmp(a.data<float>(), b.data<float>(), static_cast<size_t>(a.nbytes())) == 0;
+}
+
+// The folder with a token for each of the model's 61 rows.
+fs::path with_all_words(const Scratch& scratch, const char* name) {
+  const fs::path folder = with_words(scratch, name);
+  std::string vocabulary = io::read_file(folder / "vocab.txt");
+  for (size_t i = std::size(test::kWords); i < 61; ++i) vocabulary += "word" + std::to_string(i) + "\n";
+  io::write_file_atomically(folder / "vocab.txt", vocabulary);
+  return folder;
+}
+
+std::set<std::string> files_of(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) names.insert(entry.path().lexically_relative(folder).string());
+  return names;
+}
+
+TEST(SavePipeline, AnEncoderKeepsItsModulesAndItsBits) {
+  for (const char* const name : {"st-mean", "st-cls-dense"}) {
+    const Scratch scratch;
+    const fs::path from = with_all_words(scratch, name);
+    const Encoder encoder = Encoder::load(from);
+    for (const Layout layout : {Layout::same, Layout::huggingface}) {
+      const fs::path to = scratch / (layout == Layout::same ? "same" : "huggingface");
+      save(encoder, from, to, layout);
+      EXPECT_TRUE(same_vectors(Encoder::load(to).embed(kSomeTexts), encoder.embed(kSomeTexts))) << name;
+      const io::Tensors before = io::read_weights(from).tensors, after = io::read_weights(to).tensors;
+      ASSERT_EQ(before.size(), after.size());
+      for (const auto& [path, tensor] : before) {
+        ASSERT_EQ(after.at(path).nbytes(), tensor.nbytes());
+        EXPECT_EQ(std::memcmp(after.at(path).raw(), tensor.raw(), static_cast<size_t>(tensor.nbytes())), 0) << path;
+      }
+    }
+    save(encoder, from, scratch / "own", Layout::heed);
+    const Encoder own = Encoder::load(scratch / "own");
+    EXPECT_EQ(own.model().origin(), nullptr);
+    EXPECT_TRUE(same_vectors(own.embed(kSomeTexts), encoder.embed(kSomeTexts))) << name;
+  }
+}
+
+TEST(SavePipeline, AnEncoderMayBeInAFolderOfItsOwn) {
+  const Scratch scratch;
+  const fs::path from = with_words(scratch, "st-mean"), inner = from / "0_Transformer";
+  fs::create_directories(inner);
+  for (const char* const file : {"config.json", "model.safetensors", "vocab.txt"})
+    fs::rename(from / file, inner / file);
+  std::string modules = io::read_file(from / "modules.json");
+  const std::string path = "\"path\": \"\"";
+  modules.replace(modules.find(path), path.size(), "\"path\": \"0_Transformer\"");
+  io::write_file_atomically(from / "modules.json", modules);
+  const Encoder encoder = Encoder::load(from);
+  save(encoder, from, scratch / "to", Layout::same);
+  EXPECT_TRUE(files_of(scratch / "to").contains("0_Transformer/vocab.txt"));
+  EXPECT_TRUE(same_vectors(Encoder::load(scratch / "to").embed(kSomeTexts), encoder.embed(kSomeTexts)));
+}
+
+TEST(SavePipeline, WeightsInInt8AreHeedsOwn) {
+  const Scratch scratch;
+  const fs::path from = with_all_words(scratch, "st-mean");
+  const Encoder encoder = Encoder::load(from, WeightFormat::int8);
+  save(encoder, from, scratch / "to", Layout::same);
+  const Encoder again = Encoder::load(scratch / "to");
+  EXPECT_EQ(again.model().origin(), nullptr);
+  EXPECT_TRUE(same_vectors(again.embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  EXPECT_CONTAINS(message_of([&] { save(encoder, from, scratch / "no", Layout::huggingface); }),
+                  "found weights in int8");
+}
+
+TEST(SavePipeline, WhatHeedsOwnLayoutCannotHoldIsRefused) {
+  const Scratch scratch;
+  const fs::path from = with_words(scratch, "st-mean");
+  const Encoder encoder = Encoder::load(from);
+  EXPECT_CONTAINS(message_of([&] { save(encoder, from, scratch / "own", Layout::heed); }), "61 tokens");
+  EXPECT_FALSE(fs::exists(scratch / "own"));
+}
+
+TEST(SavePipeline, ATranslatorInEveryLayoutTranslatesAlike) {
+  const Scratch scratch;
+  const fs::path shipped = fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh";
+  const Translator translator = Translator::load(shipped);
+  const std::vector<Translation> expected = translator.translate("Where is the station?");
+  const auto check = [&](const Translator& from, const fs::path& folder, const char* name, Layout layout) {
+    save(from, folder, scratch / name, layout);
+    const Translator again = Translator::load(scratch / name);
+    EXPECT_EQ(again.translate("Where is the station?").front().text, expected.front().text) << name;
+    return again;
+  };
+  (void)check(translator, shipped, "own", Layout::same);
+  EXPECT_EQ(io::read_file(scratch / "own/config.json"), io::read_file(shipped / "config.json"));
+  const Translator marian = check(translator, shipped, "marian", Layout::huggingface);
+  EXPECT_NE(marian.model().origin(), nullptr);
+  const Translator back = check(marian, scratch / "marian", "back", Layout::heed);
+  EXPECT_EQ(back.model().origin(), nullptr);
+  (void)check(marian, scratch / "marian", "marian again", Layout::same);
+  EXPECT_EQ(files_of(scratch / "marian again"), files_of(scratch / "marian"));
+}
+
+TEST(EmbedOptions, AreToldOfTheWorkAndMayEndIt) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "st-mean"));
+  std::vector<int64_t> told;
+  const Tensor found =
+      encoder.embed(kSomeTexts, {.batch_tokens = 8, .progress = [&](int64_t done) { told.push_back(done); }});
+  EXPECT_EQ(told, (std::vector<int64_t>{0, 1, 2, 4}));  // while texts are read; 8, 6, and 4 with 2 tokens
+  EXPECT_TRUE(same_vectors(found, encoder.embed(kSomeTexts)));
+  const auto stop = [](int64_t done) { require(done < 2, "test", "to go on; found ", done, " texts done"); };
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(kSomeTexts, {.batch_tokens = 8, .progress = stop}); }),
+                  "found 2 texts done");
+  const Encoder classes = Encoder::load(with_words(scratch, "bert-classify"));
+  const std::vector<std::string> words = {"the city", "a", "of france"};
+  EXPECT_CONTAINS(message_of([&] { (void)classes.classify(words, {.batch_tokens = 1, .progress = stop}); }),
+                  "found 2 texts done");
+}
+
+TEST(EmbedOptions, APromptMayBeATextAndTheLimitASmallerOne) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "st-mean"));
+  const std::vector<std::string> city = {"the city"}, asked = {"query : the city"};
+  EXPECT_TRUE(same_vectors(encoder.embed(city, {.prompt_text = "query : "}), encoder.embed(asked)));
+  EXPECT_TRUE(same_vectors(encoder.embed(city, {.prompt_text = ""}), encoder.embed(city)));
+  const std::vector<std::string> begins = {"query :"};
+  const TextOptions cut{.too_long = TooLong::cut};
+  EXPECT_TRUE(same_vectors(encoder.embed(asked, {.longest = 4, .text = cut}), encoder.embed(begins)));
+  EXPECT_EQ(encoder.encode("query : the city", {.longest = 4, .text = cut}).tokens,
+            (std::vector<std::string>{"[CLS]", "query", ":", "[SEP]"}));
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(asked, {.longest = 4}); }), "4");
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(asked, {.longest = 2}); }), "a limit of 3 tokens or more");
+  EXPECT_GE(encoder.longest(), 16);
+}
+
+}  // namespace
+}  // namespace heed
