@@ -8,7 +8,7 @@ set -eu
 
 build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev libutf8proc-dev libpcre2-dev
        nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libpng-dev zlib1g-dev libcpp-httplib-dev"
-tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev chromium fonts-noto-cjk
+tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev mypy chromium fonts-noto-cjk
        openmpi-bin libopenmpi-dev"
 tidy="clang-tidy libomp-dev"  # (omp.h as clang reads it)
 fuzz="clang libclang-rt-dev libgtest-dev"

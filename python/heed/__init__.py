@@ -15,7 +15,7 @@ released while heed computes.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union
+from typing import Any, Dict, Literal, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union, overload
 
 from . import _heed
 from ._heed import (
@@ -30,13 +30,15 @@ from ._heed import (
 
 __all__ = [
     "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
-    "Generation", "Generator", "KeyValueCache", "KeyValues", "SentenceTransformer", "Tapped", "Taps", "TokenClass",
-    "Translation", "Translator", "active_isa", "attention", "attention_additive", "attention_additive_backward",
-    "attention_backward", "attention_cached", "attention_varlen", "attention_varlen_backward", "available_isas",
-    "explain", "load", "num_threads", "ops", "peak_gflops", "reference", "set_isa", "set_num_threads",
+    "Generation", "Generator", "KeyValueCache", "KeyValues", "Progress", "SentenceTransformer", "Tapped", "Taps",
+    "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa", "attention",
+    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
+    "attention_varlen_backward", "available_isas", "explain", "load", "num_threads", "ops", "peak_gflops",
+    "recipe_keys", "reference", "set_isa", "set_num_threads", "train",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
+Attended = Any  # an Array, or an AttentionResult where more than the output is asked for
 Causal = Union[None, bool, int, str]
 
 
@@ -101,7 +103,7 @@ def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Opt
     return result.astype("float16") if half else result
 
 
-def _options(given: dict) -> dict:
+def _options(given: Dict[str, Any]) -> Dict[str, Any]:
     options = {name: given[name] for name in _OPTIONS}
     options["taps"] = dict(given["taps"]) if given.get("taps") else None
     for name in ("return_logsumexp", "return_weights", "return_scores"):
@@ -115,7 +117,7 @@ _OPTIONS = (
 )
 
 
-def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
+def _result(found: Dict[str, Any], query: Array, given: Dict[str, Any], out: Optional[Array]) -> Attended:
     taps = found["taps"]
     result = AttentionResult(
         _like(query, found["output"]),
@@ -132,10 +134,32 @@ def _result(found: dict, query: Array, given: dict, out: Optional[Array]):
     return result if any(given.get(name) for name in more) else result.output
 
 
-def _attention(plain: bool, query: Array, key: Array, value: Array, given: dict, out: Optional[Array]):
+def _attention(
+    plain: bool, query: Array, key: Array, value: Array, given: Dict[str, Any], out: Optional[Array]
+) -> Attended:
     return _result(_heed.attention(query, key, value, _options(given), plain, None, out), query, given, out)
 
 
+@overload
+def attention(
+    query: Array, key: Array, value: Array, *, mask: Optional[Array] = ..., bias: Optional[Array] = ...,
+    causal: Causal = ..., window: Optional[Tuple[int, int]] = ..., key_lengths: Optional[Array] = ...,
+    scale: Optional[float] = ..., softcap: Optional[float] = ..., dropout: float = ..., seed: Optional[int] = ...,
+    sinks: Optional[Array] = ..., alibi_slopes: Optional[Array] = ..., relative_table: Optional[Array] = ...,
+    query_documents: Optional[Array] = ..., key_documents: Optional[Array] = ...,
+    return_logsumexp: Literal[False] = ..., return_weights: Literal[False] = ..., return_scores: Literal[False] = ...,
+    taps: None = ..., layout: str = ..., out: Optional[Array] = ...,
+) -> Array: ...
+@overload
+def attention(
+    query: Array, key: Array, value: Array, *, mask: Optional[Array] = ..., bias: Optional[Array] = ...,
+    causal: Causal = ..., window: Optional[Tuple[int, int]] = ..., key_lengths: Optional[Array] = ...,
+    scale: Optional[float] = ..., softcap: Optional[float] = ..., dropout: float = ..., seed: Optional[int] = ...,
+    sinks: Optional[Array] = ..., alibi_slopes: Optional[Array] = ..., relative_table: Optional[Array] = ...,
+    query_documents: Optional[Array] = ..., key_documents: Optional[Array] = ..., return_logsumexp: bool = ...,
+    return_weights: bool = ..., return_scores: bool = ..., taps: Optional[Taps] = ..., layout: str = ...,
+    out: Optional[Array] = ...,
+) -> AttentionResult: ...
 def attention(
     query: Array,
     key: Array,
@@ -161,7 +185,7 @@ def attention(
     taps: Optional[Taps] = None,
     layout: str = "bhld",
     out: Optional[Array] = None,
-) -> Union[Array, AttentionResult]:
+) -> Attended:
     """softmax(softcap(scale * Q K^T) + bias + mask) V, exact, in memory linear in L + S.
 
     query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv) -> (B, H, L, Dv). With layout="blhd" the second and third
@@ -229,7 +253,9 @@ def attention_backward(
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
 
 
-def _given(function: str, options: dict, more: Tuple[str, ...] = (), without: Tuple[str, ...] = ()) -> dict:
+def _given(
+    function: str, options: Dict[str, Any], more: Tuple[str, ...] = (), without: Tuple[str, ...] = ()
+) -> Dict[str, Any]:
     """Options that were given by name, with attention()'s defaults; `more` are allowed, `without` are not."""
     known = [name for name in _OPTIONS + more if name not in without]
     unknown = sorted(set(options) - set(known))
@@ -248,7 +274,7 @@ def _weight_of(function: str, weight: Optional[Array]) -> Array:
 
 def attention_additive(
     query: Array, key: Array, value: Array, weight: Array, **options: Any
-) -> Union[Array, AttentionResult]:
+) -> Attended:
     """Additive attention (Bahdanau et al. 2015): the score of a pair is sum_d weight_d tanh(q_d + k_d).
 
     query (B, H, L, D) and key (B, Hkv, S, D) are projected already; weight (D) or (H, D); all in float32. Options and
@@ -274,7 +300,7 @@ def attention_additive_backward(
 
 def attention_varlen(
     query: Array, key: Array, value: Array, cu_seqlens_q: Array, cu_seqlens_k: Optional[Array] = None, **options: Any
-) -> Union[Array, AttentionResult]:
+) -> Attended:
     """attention() of sequences of different lengths, laid one behind the other without padding. Each attends to itself.
 
     query (T, H, D), key (U, Hkv, D), value (U, Hkv, Dv) -> (T, H, Dv), logsumexp (H, T). cu_seqlens_q (B + 1): where each
@@ -398,7 +424,7 @@ def attention_cached(
     taps: Optional[Taps] = None,
     layout: str = "bhld",
     out: Optional[Array] = None,
-) -> Union[Array, AttentionResult]:
+) -> Attended:
     """attention() of query (B, H, L, D) over a cache, or over keys and values in memory of your own.
 
     The result has the bits of attention() over the same numbers converted to float32, with the lengths of the sequences as
@@ -424,9 +450,11 @@ from .pipelines import (  # noqa: E402
     Filling,
     Generation,
     Generator,
-    SentenceTransformer,
     TokenClass,
     Translation,
     Translator,
     load,
 )
+from .sentence_transformer import SentenceTransformer  # noqa: E402
+from .tokenizers import Tokenizer, Tokens  # noqa: E402
+from .training import Progress, recipe_keys, train  # noqa: E402

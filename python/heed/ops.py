@@ -64,4 +64,5 @@ def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False
 
 def rotary_tables(count: int, size: int, first_position: int = 0, base: float = 10000.0) -> Tuple[Array, Array]:
     """cos and sin (count, size / 2) of the angles position * base^(-2 n / size)."""
-    return _heed.rotary_tables(count, size, first_position, base)
+    cos, sin = _heed.rotary_tables(count, size, first_position, base)
+    return cos, sin

@@ -13,10 +13,20 @@ from __future__ import annotations
 
 import html
 import os
-import warnings
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+
+import numpy as np
+import numpy.typing as npt
 
 from . import _heed
+from .tokenizers import Tokenizer
+
+__all__ = [
+    "Attention", "Classification", "Encoder", "Encoding", "Filling", "Generation", "Generator", "TokenClass",
+    "Translation", "Translator", "load",
+]
+
+Path = Union[str, "os.PathLike[str]"]
 
 
 class Translation(NamedTuple):
@@ -42,7 +52,7 @@ class Classification(NamedTuple):
 
 class TokenClass(NamedTuple):
     token: str
-    begin: int  # the token's bytes in the text, in UTF-8
+    begin: int  # the token is text[begin:end]
     end: int
     label: str
     score: float
@@ -59,7 +69,7 @@ class Attention:
 
     def __init__(
         self, page: str, source_tokens: List[str], target_tokens: List[str], output_tokens: List[str],
-        weights: Dict[str, Any],
+        weights: Dict[str, npt.NDArray[np.float32]],
     ) -> None:
         self.page = page
         self.source_tokens = source_tokens
@@ -77,14 +87,42 @@ class Attention:
 
 class Encoding(NamedTuple):
     tokens: List[str]  # with those that stand around the text ("[CLS]", "</s>")
-    states: Any  # (L, E) float32
+    states: npt.NDArray[np.float32]  # (L, E)
 
 
 class Translator:
     """An encoder-decoder that reads one language and writes another."""
 
-    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
-        self._model = _heed.Translator(os.fspath(folder), weights)
+    def __init__(self, folder: Path, *, weights: str = "float32") -> None:
+        self.folder = _heed.find_model_folder(os.fspath(folder))
+        self._model = _heed.Translator(self.folder, weights)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        """Of the language that is read."""
+        return Tokenizer._of(self._model.source_tokenizer())
+
+    @property
+    def target_tokenizer(self) -> Tokenizer:
+        """Of the language that is written."""
+        return Tokenizer._of(self._model.target_tokenizer())
+
+    def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
+        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a Marian."""
+        _save(self._model, self.folder, folder, layout, overwrite)
+
+    @overload
+    def translate(  # type: ignore[misc]  # a str is a sequence of str as well
+        self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: float = ..., max_length: int = ...,
+        min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
+        source_language: str = ..., target_language: str = ...,
+    ) -> List[Translation]: ...
+    @overload
+    def translate(
+        self, text: Sequence[str], *, beam: int = ..., n_best: int = ..., length_penalty: float = ...,
+        max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
+        source_language: str = ..., target_language: str = ...,
+    ) -> List[List[Translation]]: ...
 
     def translate(
         self,
@@ -128,8 +166,17 @@ class Translator:
 class Generator:
     """A decoder-only model that continues texts. The same seed gives the same text."""
 
-    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
-        self._model = _heed.Generator(os.fspath(folder), weights)
+    def __init__(self, folder: Path, *, weights: str = "float32") -> None:
+        self.folder = _heed.find_model_folder(os.fspath(folder))
+        self._model = _heed.Generator(self.folder, weights)
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer._of(self._model.tokenizer())
+
+    def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
+        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a GPT-2."""
+        _save(self._model, self.folder, folder, layout, overwrite)
 
     def generate(
         self,
@@ -168,27 +215,46 @@ class Generator:
 class Encoder:
     """An encoder-only model: text in, vectors, classes or missing words out."""
 
-    def __init__(self, folder: Union[str, os.PathLike], *, weights: str = "float32") -> None:
-        self._model = _heed.Encoder(os.fspath(folder), weights)
+    def __init__(self, folder: Path, *, weights: str = "float32") -> None:
+        self.folder = _heed.find_model_folder(os.fspath(folder))
+        self._model = _heed.Encoder(self.folder, weights)
         self.labels: List[str] = self._model.labels()
         self.prompts: List[str] = self._model.prompts()
         self.mask_token: str = self._model.mask_token()
         self.embedding_size: int = self._model.embedding_size()
+        self.longest: int = self._model.longest()  # the most tokens of a text, special ones included
+        self.token_types: int = self._model.token_types()
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return Tokenizer._of(self._model.tokenizer())
+
+    def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
+        """Writes a folder that heed.load() reads and that gives the same bits: weights, configuration, tokenizer.
+
+        layout: "same" as it was loaded, "heed", or "huggingface", in which transformers reads it: a model of heed's own
+        training is a BERT there. Weights that were loaded as int8 are always written in heed's layout. overwrite: the
+        folder may have files in it.
+        """
+        _save(self._model, self.folder, folder, layout, overwrite)
 
     def encode(self, text: str, *, too_long: str = "refuse") -> Encoding:
         """The states of one text, a row for each token."""
-        return Encoding(*self._model.encode(text, too_long))
+        return Encoding(*self._model.encode(text, too_long, 0))
+
+    def _states(self, text: str, too_long: str, longest: int) -> npt.NDArray[np.float32]:
+        return self._model.encode(text, too_long, longest)[1]
 
     def embed(
         self, texts: Sequence[str], *, batch_tokens: int = 4096, too_long: str = "refuse", prompt: str = ""
-    ) -> Any:
+    ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
 
         No row depends on the other texts. `prompt` names one of `prompts`, whose text stands in front of each text.
         """
         if isinstance(texts, str):
             raise TypeError("[embed] a list of texts; found one text (encode() takes one)")
-        return self._model.embed(list(texts), batch_tokens, too_long, prompt)
+        return self._model.embed(list(texts), batch_tokens, too_long, prompt, None, 0, None)
 
     def classify(
         self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 4096, too_long: str = "refuse"
@@ -201,7 +267,8 @@ class Encoder:
 
     def classify_tokens(self, text: str, *, too_long: str = "refuse") -> List[TokenClass]:
         """The class of each token, with its place in the text."""
-        return [TokenClass(*one) for one in self._model.classify_tokens(text, too_long)]
+        found = self._model.classify_tokens(text, too_long)
+        return [TokenClass(*one) for one in found]
 
     def fill(self, text: str, *, count: int = 5, too_long: str = "refuse") -> List[List[Filling]]:
         """The `count` likeliest tokens for each `mask_token` in the text."""
@@ -216,69 +283,20 @@ class Encoder:
         return self._model.attention_page(text)
 
 
-def load(name: Union[str, os.PathLike], *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:
+def _save(
+    model: Union[_heed.Translator, _heed.Generator, _heed.Encoder], source: str, folder: Path, layout: str,
+    overwrite: bool,
+) -> None:
+    to = os.fspath(folder)
+    if not overwrite and os.path.exists(to) and (not os.path.isdir(to) or os.listdir(to)):
+        raise FileExistsError(f"[save] a new or empty folder, or overwrite=True; found files at {to}")
+    model.save(source, to, layout)
+
+
+def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:
     """The model of a folder, or "ORG/NAME" of one in Hugging Face's cache. weights="int8" computes with 8-bit weights."""
     folder = _heed.find_model_folder(os.fspath(name))
-    kinds = {"encoder_decoder": Translator, "decoder_only": Generator, "encoder_only": Encoder}
-    return kinds[_heed.architecture_of(folder)](folder, weights=weights)
-
-
-class SentenceTransformer:
-    """encode() of sentence-transformers, with its arguments. What concerns PyTorch and devices has no effect."""
-
-    def __init__(self, model_name_or_path: Union[str, os.PathLike], **unused: Any) -> None:
-        unknown = set(unused) - {
-            "device", "cache_folder", "local_files_only", "trust_remote_code", "revision", "token", "backend", "prompts",
-            "default_prompt_name", "similarity_fn_name", "truncate_dim", "model_kwargs", "tokenizer_kwargs",
-            "config_kwargs", "modules", "model_card_data",
-        }
-        if unknown:
-            raise TypeError(f"[SentenceTransformer] known arguments; found {', '.join(sorted(unknown))}")
-        for name in ("prompts", "default_prompt_name", "truncate_dim", "modules"):
-            if unused.get(name) is not None:
-                raise ValueError(f"[SentenceTransformer] no {name}; found one (the folder has them)")
-        self.encoder = Encoder(os.fspath(model_name_or_path))
-
-    def get_sentence_embedding_dimension(self) -> int:
-        return self.encoder.embedding_size
-
-    def encode(
-        self,
-        sentences: Union[str, Sequence[str]],
-        prompt_name: Optional[str] = None,
-        prompt: Optional[str] = None,
-        batch_size: int = 32,
-        show_progress_bar: Optional[bool] = None,
-        output_value: str = "sentence_embedding",
-        precision: str = "float32",
-        convert_to_numpy: bool = True,
-        convert_to_tensor: bool = False,
-        device: Any = None,
-        normalize_embeddings: bool = False,
-    ) -> Any:
-        """(number of sentences, embedding size), or (embedding size) for one text. Texts that are too long are cut.
-
-        batch_size, show_progress_bar and device have no effect: no result depends on them.
-        """
-        import numpy as np
-
-        if output_value != "sentence_embedding" or precision != "float32":
-            raise ValueError(
-                f"[encode] output_value sentence_embedding and precision float32; found {output_value} and {precision}"
-            )
-        single = isinstance(sentences, str)
-        texts = [sentences] if single else list(sentences)
-        if prompt is not None:
-            texts = [prompt + text for text in texts]
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # sentence-transformers cuts without a word
-            found = self.encoder.embed(texts, too_long="cut", prompt=prompt_name or "")
-        if normalize_embeddings:
-            found = found / np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-12)
-        if single:
-            found = found[0]
-        if convert_to_tensor:
-            import torch
-
-            return torch.from_numpy(found)
-        return found if convert_to_numpy else list(found)
+    kind = _heed.architecture_of(folder)
+    if kind == "encoder_decoder":
+        return Translator(folder, weights=weights)
+    return Generator(folder, weights=weights) if kind == "decoder_only" else Encoder(folder, weights=weights)

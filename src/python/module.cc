@@ -15,6 +15,8 @@
 #include "python/arrays.h"
 #include "python/ops.h"
 #include "python/pipelines.h"
+#include "python/tokenizers.h"
+#include "python/training.h"
 
 namespace py = pybind11;
 
@@ -452,7 +454,9 @@ PYBIND11_MODULE(_heed, module) {
   module.def("attention_varlen_backward", &differentiate_varlen);
   module.def("copy_into", &copy_into);
   define_ops(module);
+  define_tokenizers(module);
   define_pipelines(module);
+  define_training(module);
   module.def("explain", &explain);
   module.def("attention_cache", &attend_cache);
   module.def("attention_stored", &attend_stored);

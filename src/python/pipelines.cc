@@ -4,27 +4,31 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 
+#include <functional>
 #include <utility>
 
 #include "heed/io.h"
 #include "heed/pipelines.h"
+#include "pipelines/save.h"
 #include "python/arrays.h"
+#include "python/characters.h"
+#include "python/interrupt.h"
+#include "python/tokenizers.h"
 
 namespace py = pybind11;
 
 namespace heed::python {
 namespace {
 
-// Called between steps, without the GIL: Ctrl-C in Python raises KeyboardInterrupt.
-void raise_if_interrupted() {
-  const py::gil_scoped_acquire acquire;
-  if (PyErr_CheckSignals() != 0) throw py::error_already_set();
+TooLong too_long_of(const std::string& name) {
+  if (name == "refuse") return TooLong::refuse;
+  if (name == "cut") return TooLong::cut;
+  if (name == "split") return TooLong::split;
+  throw py::value_error("[heed] too_long \"refuse\", \"cut\" or \"split\"; found \"" + name + "\"");
 }
 
 TextOptions text_options(const std::string& too_long) {
-  if (too_long != "refuse" && too_long != "cut")
-    throw py::value_error("[heed] too_long \"refuse\" or \"cut\"; found \"" + too_long + "\"");
-  return {.too_long = too_long == "cut" ? TooLong::cut : TooLong::refuse, .on_warning = [](const TextWarning& warning) {
+  return {.too_long = too_long_of(too_long), .on_warning = [](const TextWarning& warning) {
             const py::gil_scoped_acquire acquire;
             const std::string text = "text " + std::to_string(warning.text + 1) + ": " + to_string(warning);
             // Level 2 names the line that called the package.
@@ -105,8 +109,31 @@ WeightFormat weight_format(const std::string& name) {
   throw py::value_error("[heed] weights \"float32\" or \"int8\"; found \"" + name + "\"");
 }
 
-EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, const std::string& prompt) {
-  return {.batch_tokens = batch_tokens, .prompt = prompt, .text = text_options(too_long)};
+pipelines::Layout layout_of(const std::string& name) {
+  if (name == "same") return pipelines::Layout::same;
+  if (name == "heed") return pipelines::Layout::heed;
+  if (name == "huggingface") return pipelines::Layout::huggingface;
+  throw py::value_error("[save] layout \"same\", \"heed\" or \"huggingface\"; found \"" + name + "\"");
+}
+
+template <class Pipeline>
+Pipeline load(const std::string& folder, const std::string& weights) {
+  const WeightFormat format = weight_format(weights);
+  const py::gil_scoped_release release;
+  return Pipeline::load(folder, format);
+}
+
+template <class Pipeline>
+void save(const Pipeline& pipeline, const std::string& from, const std::string& to, const std::string& layout) {
+  const pipelines::Layout wanted = layout_of(layout);
+  const py::gil_scoped_release release;
+  pipelines::save(pipeline, from, to, wanted);
+}
+
+EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long) {
+  return {.batch_tokens = batch_tokens, .text = text_options(too_long), .progress = [](int64_t) {
+            raise_if_interrupted();
+          }};
 }
 
 // (label, score, scores) of each text or pair.
@@ -117,22 +144,44 @@ py::list classify(const Encoder& encoder, const std::vector<std::pair<std::strin
   std::vector<Classification> found;
   {
     const py::gil_scoped_release release;
-    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long, ""));
+    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long));
   }
   py::list list;
   for (const Classification& one : found) list.append(py::make_tuple(one.label, one.score, one.scores));
   return list;
 }
 
+py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
+                const std::string& too_long, const std::string& prompt, const std::optional<std::string>& prompt_text,
+                int64_t longest, const std::function<void(int64_t)>& on_progress) {
+  EncoderOptions options = encoder_options(batch_tokens, too_long);
+  options.prompt = prompt;
+  options.prompt_text = prompt_text;
+  options.longest = longest;
+  options.progress = [&](int64_t done) {
+    raise_if_interrupted();
+    if (on_progress) on_progress(done);
+  };
+  Tensor found;
+  {
+    const py::gil_scoped_release release;
+    found = encoder.embed(texts, options);
+  }
+  return to_numpy(found);
+}
+
 py::list classify_tokens(const Encoder& encoder, const std::string& text, const std::string& too_long) {
   std::vector<TokenClass> found;
   {
     const py::gil_scoped_release release;
-    found = encoder.classify_tokens(text, encoder_options(4096, too_long, ""));
+    found = encoder.classify_tokens(text, encoder_options(4096, too_long));
   }
   py::list list;
-  for (const TokenClass& one : found)
-    list.append(py::make_tuple(one.token, one.span.begin, one.span.end, one.label, one.score));
+  const Characters characters(text);
+  for (const TokenClass& one : found) {
+    const auto [begin, end] = characters.of(one.span);
+    list.append(py::make_tuple(one.token, begin, end, one.label, one.score));
+  }
   return list;
 }
 
@@ -168,6 +217,14 @@ py::tuple attention(Record&& record) {
   return py::make_tuple(html, found.source_tokens, found.target_tokens, found.output_tokens, weights);
 }
 
+// Of an encoder-decoder, which translates where it is given no target.
+RecordOptions record_options(const std::optional<std::string>& target, int64_t beam) {
+  const generate::BeamOptions usual;
+  return {.target = target,
+          .search = search_options(beam, usual.n_best, usual.length_penalty, usual.max_length, usual.min_length),
+          .text = text_options("refuse")};
+}
+
 // The page of a record, which `record` computes without the GIL.
 template <class Record>
 std::string page(Record&& record) {
@@ -182,26 +239,26 @@ void define_pipelines(py::module_& module) {
   module.def("architecture_of",
              [](const std::string& folder) { return std::string(models::to_string(architecture_of(folder))); });
   py::class_<Translator>(module, "Translator")
-      .def(py::init([](const std::string& folder, const std::string& weights) {
-        return Translator::load(folder, weight_format(weights));
-      }))
+      .def(py::init(&load<Translator>))
+      .def("save", &save<Translator>)
+      .def("source_tokenizer",
+           [](const Translator& t) { return tokenizer_of(t, std::mem_fn(&Translator::source_tokenizer)); })
+      .def("target_tokenizer",
+           [](const Translator& t) { return tokenizer_of(t, std::mem_fn(&Translator::target_tokenizer)); })
       .def("attention",
            [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
-             return attention([&] {
-               return t.record(text, {.target = target, .search = {.beam = beam}, .text = text_options("refuse")});
-             });
+             return attention([&] { return t.record(text, record_options(target, beam)); });
            })
       .def("translate", &translate)
       .def("attention_page",
            [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
-             return page([&] {
-               return t.record(text, {.target = target, .search = {.beam = beam}, .text = text_options("refuse")});
-             });
+             return page([&] { return t.record(text, record_options(target, beam)); });
            });
   py::class_<Generator>(module, "Generator")
-      .def(py::init([](const std::string& folder, const std::string& weights) {
-        return Generator::load(folder, weight_format(weights));
-      }))
+      .def(py::init(&load<Generator>))
+      .def("save", &save<Generator>)
+      .def("tokenizer",
+           [](const Generator& pipeline) { return tokenizer_of(pipeline, std::mem_fn(&Generator::tokenizer)); })
       .def("attention",
            [](const Generator& g, const std::string& text) {
              return attention([&] { return g.record(text, {.text = text_options("refuse")}); });
@@ -211,9 +268,10 @@ void define_pipelines(py::module_& module) {
         return page([&] { return g.record(text, {.text = text_options("refuse")}); });
       });
   py::class_<Encoder>(module, "Encoder")
-      .def(py::init([](const std::string& folder, const std::string& weights) {
-        return Encoder::load(folder, weight_format(weights));
-      }))
+      .def(py::init(&load<Encoder>))
+      .def("save", &save<Encoder>)
+      .def("tokenizer",
+           [](const Encoder& pipeline) { return tokenizer_of(pipeline, std::mem_fn(&Encoder::tokenizer)); })
       .def("attention",
            [](const Encoder& e, const std::string& text) {
              return attention([&] { return e.record(text, {.text = text_options("refuse")}); });
@@ -225,9 +283,11 @@ void define_pipelines(py::module_& module) {
       .def("prompts", &Encoder::prompts)
       .def("mask_token", &Encoder::mask_token)
       .def("embedding_size", &Encoder::embedding_size)
+      .def("longest", &Encoder::longest)
+      .def("token_types", [](const Encoder& encoder) { return encoder.model().config().token_types; })
       .def("encode",
-           [](const Encoder& encoder, const std::string& text, const std::string& too_long) {
-             const EncoderOptions options{.text = text_options(too_long)};
+           [](const Encoder& encoder, const std::string& text, const std::string& too_long, int64_t longest) {
+             const EncoderOptions options{.longest = longest, .text = text_options(too_long)};
              Encoding found;
              {
                const py::gil_scoped_release release;
@@ -235,16 +295,7 @@ void define_pipelines(py::module_& module) {
              }
              return py::make_tuple(found.tokens, to_numpy(found.states));
            })
-      .def("embed",
-           [](const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
-              const std::string& too_long, const std::string& prompt) {
-             Tensor found;
-             {
-               const py::gil_scoped_release release;
-               found = encoder.embed(texts, encoder_options(batch_tokens, too_long, prompt));
-             }
-             return to_numpy(found);
-           })
+      .def("embed", &embed)
       .def("attention_page", [](const Encoder& encoder, const std::string& text) {
         return page([&] { return encoder.record(text, {.text = text_options("refuse")}); });
       });

@@ -13,6 +13,7 @@ import warnings
 import numpy as np
 
 import heed
+from interrupted import interrupt
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 DEMO = ROOT / "demo" / "en-zh"
@@ -188,18 +189,93 @@ class Loads(unittest.TestCase):
         with self.assertRaises(ValueError):
             encoder.fill("a b c")
 
-    def test_sentence_transformer(self):
-        folder = bert_folder(self.folder / "s", "st-mean")
-        model = heed.SentenceTransformer(folder, device="cpu")
-        found = model.encode(["a b", "c", "a b"], batch_size=1, show_progress_bar=False)
-        self.assertEqual(found.shape, (3, model.get_sentence_embedding_dimension()))
-        np.testing.assert_array_equal(found[0], found[2])
-        np.testing.assert_array_equal(model.encode("a b"), found[0])  # alone it has the same bits
-        np.testing.assert_allclose(np.linalg.norm(found, axis=1), 1, atol=1e-6)
-        with self.assertRaises(ValueError):
-            model.encode("a", precision="binary")
-        with self.assertRaises(TypeError):
-            heed.SentenceTransformer(folder, colour="blue")
+    def test_places_are_characters(self):
+        found = heed.load(bert_folder(self.folder / "t", "bert-tokens")).classify_tokens("é ab")
+        self.assertEqual([(t.begin, t.end) for t in found][-2:], [(2, 3), (3, 4)])
+
+
+class Saves(unittest.TestCase):
+    def setUp(self):
+        scratch = tempfile.TemporaryDirectory()
+        self.addCleanup(scratch.cleanup)
+        self.folder = pathlib.Path(scratch.name)
+
+    @unittest.skipUnless(PROGRAM, "HEED_PROGRAM names no program")
+    def test_as_heed_convert(self):
+        model = heed.load(DEMO)
+        for layout in ("same", "heed", "huggingface"):
+            heed_program("convert", DEMO, self.folder / f"p-{layout}", "--layout", layout)
+            model.save(self.folder / layout, layout=layout)
+            expected = {path.name: path.read_bytes() for path in (self.folder / f"p-{layout}").iterdir()}
+            self.assertEqual({path.name: path.read_bytes() for path in (self.folder / layout).iterdir()}, expected)
+
+    def test_what_was_saved_gives_the_same_bits(self):
+        texts = ["a b c", "7", ""]
+        vectors = heed.load(bert_folder(self.folder / "s", "st-mean"))
+        vectors.save(self.folder / "t")
+        self.assertTrue((self.folder / "t" / "1_Pooling" / "config.json").is_file())
+        np.testing.assert_array_equal(heed.load(self.folder / "t").embed(texts), vectors.embed(texts))
+        for weights in ("float32", "int8"):
+            classes = heed.load(bert_folder(self.folder / f"c-{weights}", "bert-classify"), weights=weights)
+            classes.save(self.folder / weights)
+            self.assertEqual(heed.load(self.folder / weights).classify(["a b"]), classes.classify(["a b"]))
+        generator = heed.load(ROOT / "demo" / "shakespeare")
+        generator.save(self.folder / "g")
+        again = heed.load(self.folder / "g").generate("ROMEO:", max_tokens=8, seed=3)
+        self.assertEqual(again, generator.generate("ROMEO:", max_tokens=8, seed=3))
+
+    def test_nothing_is_written_over(self):
+        model = heed.load(bert_folder(self.folder / "s", "st-mean"))
+        (self.folder / "t").mkdir()
+        (self.folder / "t" / "mine.txt").write_text("mine")
+        with self.assertRaisesRegex(FileExistsError, "overwrite=True"):
+            model.save(self.folder / "t")
+        model.save(self.folder / "t", overwrite=True)
+        self.assertTrue((self.folder / "t" / "mine.txt").exists())
+        with self.assertRaisesRegex(ValueError, "layout"):
+            model.save(self.folder / "u", layout="onnx")
+
+
+class IsInterrupted(unittest.TestCase):
+    """SIGINT reaches Python while the library computes: every long call raises KeyboardInterrupt soon."""
+
+    def check(self, code, after=0.5):
+        printed = interrupt(code, after)
+        self.assertEqual(printed[0], "interrupted")
+        self.assertLess(float(printed[1]), after + 5)
+
+    def test_translating(self):
+        self.check(f"model = heed.load({str(DEMO)!r})\nwork(lambda: model.translate(['I am tired of it.'] * 100000))")
+
+    def test_recording_attention(self):
+        self.check(f"model = heed.load({str(DEMO)!r})\nwork(lambda: [model.attention('a ' * 80, beam=20) for _ in range(200)])")
+
+    def test_vectors_and_classes(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            for name, call in (("st-mean", "embed"), ("bert-classify", "classify")):
+                folder = bert_folder(pathlib.Path(scratch) / name, name)
+                self.check(f"model = heed.load({str(folder)!r})\nwork(lambda: model.{call}(['a b c d'] * 1000000))", 1)
+
+    def test_generating(self):
+        folder = ROOT / "demo" / "shakespeare"
+        self.check(f"model = heed.load({str(folder)!r})\nwork(lambda: model.generate('A', max_tokens=10**6, ignore_end=True))")
+
+    def test_tokens(self):
+        self.check(f"t = heed.load({str(DEMO)!r}).tokenizer\nwork(lambda: t.encode_batch(['I am tired of it.'] * 2000000))", 2)
+
+    def test_other_threads_run_meanwhile(self):
+        printed = interrupt(f"""
+model = heed.load({str(DEMO)!r})
+counted = [0]
+def count():
+    while True:
+        counted[0] += 1
+        time.sleep(0.001)
+threading.Thread(target=count, daemon=True).start()
+work(lambda: model.translate(["I am tired of it."] * 100000))
+print(counted[0])
+""", after=2)
+        self.assertGreater(int(printed[2]), 100)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,347 @@
+"""SentenceTransformer with the arguments of sentence-transformers 6, computed by heed.
+
+    model = heed.SentenceTransformer("sentence-transformers/all-MiniLM-L6-v2")
+    vectors = model.encode(["a text", "another"], normalize_embeddings=True)
+
+What is not done as there is refused: no argument is ignored, but those that only say how fast or where to compute. The
+vectors are NumPy arrays; tensors, where they are asked for, need PyTorch.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import warnings
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _heed
+from .pipelines import Encoder
+from .tokenizers import Tokenizer
+
+__all__ = ["SentenceTransformer"]
+
+_SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+_PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
+
+
+def _refuse(function: str, **given: Any) -> None:
+    """What would change the result, and heed does not do."""
+    for name, value in given.items():
+        if value is not None and value is not False and value != {}:
+            raise ValueError(f"[{function}] no {name}, which heed does not have; found {value!r}")
+
+
+def _check_device(function: str, device: Any) -> None:
+    for one in device if isinstance(device, (list, tuple)) else [device]:
+        if one is not None and str(one).partition(":")[0] != "cpu":
+            raise ValueError(f'[{function}] device "cpu", because heed computes on processors; found "{one}"')
+
+
+def _torch(function: str, what: str) -> Any:
+    try:
+        import torch
+    except ImportError:
+        raise ImportError(f"[{function}] PyTorch, for {what}; found none installed") from None
+    return torch
+
+
+def _tensor_where_torch_is(array: Any) -> Any:
+    try:
+        import torch
+    except ImportError:
+        return array
+    return torch.from_numpy(array)
+
+
+def _rows(vectors: Any) -> npt.NDArray[np.float32]:
+    """(N, E) float32 of an array, a tensor, or a list of either; one vector is a row."""
+    listed = [np.asarray(one) for one in vectors] if isinstance(vectors, (list, tuple)) else vectors
+    array = np.asarray(listed, dtype=np.float32)
+    return array[None] if array.ndim == 1 else array
+
+
+def _normalised(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
+    result: npt.NDArray[np.float32] = (rows / np.maximum(lengths, np.float32(1e-12))).astype(np.float32)
+    return result
+
+
+def _quantised(rows: npt.NDArray[np.float32], precision: str) -> npt.NDArray[Any]:
+    """(N, E) in another precision, as sentence_transformers.quantize_embeddings() does it without calibration."""
+    if precision.endswith("binary"):
+        bits: npt.NDArray[Any] = np.packbits(rows > 0, axis=-1)
+        return bits if precision == "ubinary" else (bits - 128).astype(np.int8)
+    if len(rows) == 1:
+        raise ValueError(f"[encode] several sentences for precision {precision}, whose ranges they give; found one")
+    if len(rows) < 100:
+        warnings.warn(f"the ranges of precision {precision} come from {len(rows)} sentences only", stacklevel=4)
+    starts = rows.min(axis=0)
+    steps = (rows.max(axis=0) - starts) / 255
+    steps = np.where(steps == 0, 1, steps)
+    numbers: npt.NDArray[Any] = np.clip(np.floor((rows - starts) / steps), 0, 255)
+    return numbers.astype(np.uint8) if precision == "uint8" else (numbers - 128).astype(np.int8)
+
+
+class _Bar:
+    """A progress bar of tqdm, where one is asked for and tqdm is installed."""
+
+    def __init__(self, wanted: Optional[bool], total: int) -> None:
+        self._bar: Any = None
+        if not wanted:
+            return
+        try:
+            from tqdm.auto import tqdm
+        except ImportError:
+            warnings.warn("no progress bar: tqdm is not installed", stacklevel=4)
+        else:
+            self._bar = tqdm(total=total, desc="Sentences")
+
+    def __call__(self, done: int) -> None:
+        self._bar.update(done - self._bar.n)
+
+    def __enter__(self) -> "Optional[_Bar]":
+        return self if self._bar is not None else None
+
+    def __exit__(self, *unused: Any) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+
+class SentenceTransformer:
+    """A model that gives each text a vector. Each vector has the bits that it has alone, so no batch size changes it."""
+
+    SUPPORTED_SIMILARITY_FN_NAMES = list(_SIMILARITIES)
+
+    def __init__(
+        self,
+        model_name_or_path: Union[str, "os.PathLike[str]"],
+        *,
+        modules: Any = None,
+        device: Any = None,
+        prompts: Optional[Mapping[str, str]] = None,
+        default_prompt_name: Optional[str] = None,
+        cache_folder: Optional[str] = None,
+        trust_remote_code: bool = False,
+        revision: Optional[str] = None,
+        local_files_only: bool = False,
+        token: Any = None,
+        use_auth_token: Any = None,
+        model_kwargs: Optional[Dict[str, Any]] = None,
+        processor_kwargs: Optional[Dict[str, Any]] = None,
+        tokenizer_kwargs: Optional[Dict[str, Any]] = None,
+        config_kwargs: Optional[Dict[str, Any]] = None,
+        model_card_data: Any = None,
+        backend: str = "torch",
+        similarity_fn_name: Optional[str] = None,
+        truncate_dim: Optional[int] = None,
+        weights: str = "float32",
+    ) -> None:
+        """A folder, or a name in Hugging Face's cache. weights="int8" computes with 8-bit weights.
+
+        Nothing is downloaded and no code of a model is run, so trust_remote_code, local_files_only, token and
+        model_card_data have no effect. backend says who computes, and must be left alone.
+        """
+        _refuse("SentenceTransformer", modules=modules, cache_folder=cache_folder, revision=revision,
+                model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
+                config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
+        _check_device("SentenceTransformer", device)
+        name = os.fspath(model_name_or_path)
+        folder = pathlib.Path(_heed.find_model_folder(_with_organisation(name)))
+        self.encoder = Encoder(folder, weights=weights)
+        settings = _read(folder / "config_sentence_transformers.json")
+        self.prompts: Dict[str, str] = {**(settings.get("prompts") or {}), **(prompts or {})}
+        self.default_prompt_name: Optional[str] = (
+            settings.get("default_prompt_name") if default_prompt_name is None else default_prompt_name)
+        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
+            raise ValueError(f"[SentenceTransformer] default_prompt_name: {self._names()}; found "
+                             f'"{self.default_prompt_name}"')
+        self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
+        if self.similarity_fn_name not in _SIMILARITIES:
+            raise ValueError(f"[SentenceTransformer] similarity_fn_name: one of {', '.join(_SIMILARITIES)}; found "
+                             f'"{self.similarity_fn_name}"')
+        self.truncate_dim = truncate_dim
+        self._longest = self.encoder.longest
+
+    def _names(self) -> str:
+        return f"one of {', '.join(self.prompts)}" if self.prompts else "none, as the model has no prompts"
+
+    @property
+    def tokenizer(self) -> Tokenizer:
+        return self.encoder.tokenizer
+
+    @property
+    def device(self) -> str:
+        return "cpu"
+
+    @property
+    def max_seq_length(self) -> int:
+        """Longer texts are cut to so many tokens, special ones included. It may be made smaller."""
+        return self._longest
+
+    @max_seq_length.setter
+    def max_seq_length(self, value: int) -> None:
+        if not 3 <= value <= self.encoder.longest:
+            raise ValueError(f"[max_seq_length] 3 to {self.encoder.longest} tokens; found {value}")
+        self._longest = value
+
+    def get_max_seq_length(self) -> int:
+        return self._longest
+
+    def get_embedding_dimension(self) -> int:
+        size = self.encoder.embedding_size
+        return size if self.truncate_dim is None else min(size, self.truncate_dim)
+
+    def get_sentence_embedding_dimension(self) -> int:
+        return self.get_embedding_dimension()
+
+    def eval(self) -> "SentenceTransformer":
+        return self
+
+    def to(self, device: Any) -> "SentenceTransformer":
+        _check_device("to", device)
+        return self
+
+    def preprocess(self, inputs: Sequence[str], prompt: Optional[str] = None) -> Dict[str, Any]:
+        """What the model reads, padded: "input_ids", "attention_mask" and, where it has them, "token_type_ids"."""
+        texts = [(prompt or "") + text for text in inputs]
+        found = self.tokenizer.arrays(texts, max_length=self._longest)
+        if self.encoder.token_types < 2:
+            del found["token_type_ids"]
+        return {name: _tensor_where_torch_is(array) for name, array in found.items()}
+
+    def tokenize(self, texts: Sequence[str]) -> Dict[str, Any]:
+        return self.preprocess(texts)
+
+    def _prompt(self, prompt: Optional[str], prompt_name: Optional[str]) -> str:
+        if prompt is not None:
+            return prompt
+        name = self.default_prompt_name if prompt_name is None else prompt_name
+        if name is not None and name not in self.prompts:
+            raise ValueError(f'[encode] prompt_name: {self._names()}; found "{name}"')
+        return "" if name is None else self.prompts[name]
+
+    def encode(
+        self,
+        inputs: Union[None, str, Iterable[str]] = None,
+        prompt_name: Optional[str] = None,
+        prompt: Optional[str] = None,
+        batch_size: int = 32,
+        show_progress_bar: Optional[bool] = None,
+        output_value: Optional[str] = "sentence_embedding",
+        precision: Optional[str] = "float32",
+        convert_to_numpy: bool = True,
+        convert_to_tensor: bool = False,
+        device: Any = None,
+        normalize_embeddings: bool = False,
+        truncate_dim: Optional[int] = None,
+        pool: Any = None,
+        chunk_size: Optional[int] = None,
+        *,
+        sentences: Union[None, str, Iterable[str]] = None,
+        task: Optional[str] = None,
+        processing_kwargs: Any = None,
+    ) -> Any:
+        """(number of texts, embedding size), or (embedding size) for one text. Texts that are too long are cut.
+
+        `sentences` is the older name of `inputs`. batch_size, chunk_size and task change no result. output_value:
+        "sentence_embedding", or "token_embeddings" for the states of each text's tokens, as a list of tensors.
+        precision: float32, int8, uint8, binary or ubinary. Without convert_to_numpy and convert_to_tensor the result is
+        a list of tensors.
+        """
+        _refuse("encode", pool=pool, processing_kwargs=processing_kwargs)
+        _check_device("encode", device)
+        inputs = sentences if inputs is None else inputs
+        single = isinstance(inputs, str)
+        texts = [inputs] if isinstance(inputs, str) else list(inputs if inputs is not None else [None])  # type: ignore
+        for place, text in enumerate(texts):
+            if not isinstance(text, str):
+                raise TypeError(f"[encode] texts; found {type(text).__name__} at place {place + 1}")
+        if batch_size < 1 or precision not in (None, *_PRECISIONS):
+            raise ValueError(f"[encode] batch_size of 1 or more and a precision of {', '.join(_PRECISIONS)}; found "
+                             f'{batch_size} and "{precision}"')
+        before = self._prompt(prompt, prompt_name)
+        if output_value == "token_embeddings":
+            states = self._states([before + text for text in texts])
+            return states[0] if single else states
+        if output_value != "sentence_embedding":
+            raise ValueError('[encode] output_value "sentence_embedding" or "token_embeddings"; found '
+                             f"{output_value!r}")
+        vectors = self._vectors(texts, before, show_progress_bar)
+        vectors = vectors[:, : self.truncate_dim if truncate_dim is None else truncate_dim]
+        if normalize_embeddings:
+            vectors = _normalised(vectors)
+        found: Any = vectors
+        if len(texts) > 0 and precision not in (None, "float32"):
+            found = _quantised(vectors, str(precision))
+        if convert_to_tensor:
+            found = _torch("encode", "convert_to_tensor=True").from_numpy(found if len(texts) > 0 else found[:, 0])
+        elif not convert_to_numpy:
+            found = list(_torch("encode", "convert_to_numpy=False").from_numpy(found))
+        elif len(texts) == 0:
+            found = np.array([])
+        return found[0] if single else found
+
+    def encode_query(self, inputs: Union[None, str, Iterable[str]] = None, prompt_name: Optional[str] = None,
+                     prompt: Optional[str] = None, *arguments: Any, **options: Any) -> Any:
+        """encode() with the prompt "query", where the model has it and no other is given."""
+        if prompt_name is None and prompt is None and "query" in self.prompts:
+            prompt_name = "query"
+        return self.encode(inputs, prompt_name, prompt, *arguments, **options)
+
+    def encode_document(self, inputs: Union[None, str, Iterable[str]] = None, prompt_name: Optional[str] = None,
+                        prompt: Optional[str] = None, *arguments: Any, **options: Any) -> Any:
+        """encode() with the prompt "document", "passage" or "corpus", where the model has it and no other is given."""
+        if prompt_name is None and prompt is None:
+            prompt_name = next((name for name in ("document", "passage", "corpus") if name in self.prompts), None)
+        return self.encode(inputs, prompt_name, prompt, *arguments, **options)
+
+    def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
+        with warnings.catch_warnings(), _Bar(bar, len(texts)) as progress:
+            warnings.simplefilter("ignore")  # sentence-transformers cuts without a word
+            return self.encoder._model.embed(texts, 4096, "cut", "", prompt, self._longest, progress)
+
+    def _states(self, texts: List[str]) -> List[Any]:
+        torch = _torch("encode", 'output_value="token_embeddings"')
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [torch.from_numpy(self.encoder._states(text, "cut", self._longest)) for text in texts]
+
+    def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""
+        a, b = _rows(embeddings1), _rows(embeddings2)
+        if self.similarity_fn_name == "cosine":
+            found = _normalised(a) @ _normalised(b).T
+        elif self.similarity_fn_name == "dot":
+            found = a @ b.T
+        elif self.similarity_fn_name == "euclidean":
+            found = np.stack([-np.linalg.norm(row - b, axis=1) for row in a])
+        else:
+            found = np.stack([-np.abs(row - b).sum(axis=1) for row in a])
+        return _tensor_where_torch_is(found.astype(np.float32))
+
+    def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
+        """(number of rows): how alike row n of one and row n of the other are."""
+        a, b = _rows(embeddings1), _rows(embeddings2)
+        if self.similarity_fn_name == "cosine":
+            found = (_normalised(a) * _normalised(b)).sum(axis=1)
+        elif self.similarity_fn_name == "dot":
+            found = (a * b).sum(axis=1)
+        elif self.similarity_fn_name == "euclidean":
+            found = -np.linalg.norm(a - b, axis=1)
+        else:
+            found = -np.abs(a - b).sum(axis=1)
+        return _tensor_where_torch_is(found.astype(np.float32))
+
+
+def _read(file: pathlib.Path) -> Dict[str, Any]:
+    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    return found if isinstance(found, dict) else {}
+
+
+def _with_organisation(name: str) -> str:
+    """A name such as all-MiniLM-L6-v2 is one of sentence-transformers, where no folder has that name."""
+    return name if "/" in name or os.path.exists(name) else f"sentence-transformers/{name}"

@@ -1,0 +1,166 @@
+"""Tokenizers: texts to ids and back, with the names of Hugging Face's tokenizers.
+
+    tokenizer = heed.load("demo/en-zh").tokenizer            # or heed.Tokenizer("demo/en-zh")
+    found = tokenizer.encode("Where is the station?")
+    found.ids, found.tokens, found.offsets
+    tokenizer.decode(found.ids)                              # 'Where is the station?'
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+import numpy as np
+import numpy.typing as npt
+
+from . import _heed
+
+__all__ = ["Tokenizer", "Tokens"]
+
+TextOrPair = Union[str, Tuple[str, str]]
+
+
+class Tokens(NamedTuple):
+    """A text as a model reads it; each list has one entry for each token."""
+
+    ids: List[int]
+    tokens: List[str]  # as the vocabulary spells them
+    offsets: List[Tuple[int, int]]  # the token is text[begin:end]; (0, 0) for tokens that stand around the text
+    type_ids: List[int]  # 0 for a text and 1 for its pair, in models that tell them apart
+    special_tokens_mask: List[int]  # 1 for the tokens that stand around the text
+    left_out: int  # how many tokens did not fit max_length
+
+    @property
+    def attention_mask(self) -> List[int]:
+        """1 for each token: nothing is padded."""
+        return [1] * len(self.ids)
+
+
+class Tokenizer:
+    """The tokenizer of a model's folder. It never changes; any number of threads may use one."""
+
+    def __init__(self, folder: Union[str, "os.PathLike[str]"], *, side: str = "source") -> None:
+        if side not in ("source", "target"):
+            raise ValueError(f'[Tokenizer] side "source" or "target"; found "{side}"')
+        self._tokenizer = _heed.Tokenizer(_heed.find_model_folder(os.fspath(folder)), side == "target")
+
+    @classmethod
+    def _of(cls, tokenizer: _heed.Tokenizer) -> "Tokenizer":
+        self = cls.__new__(cls)
+        self._tokenizer = tokenizer
+        return self
+
+    def encode(
+        self,
+        text: str,
+        pair: Optional[str] = None,
+        *,
+        add_special_tokens: bool = True,
+        max_length: Optional[int] = None,
+        parse_special: bool = False,
+    ) -> Tokens:
+        """One text, or a text and a second one.
+
+        add_special_tokens: with the tokens that the model expects around the text ("[CLS]", "</s>"). max_length: tokens
+        at most, these included; what is left out stands in `left_out`. parse_special: "[SEP]" in the text is the special
+        token; otherwise it is text as any other.
+        """
+        if not isinstance(text, str):
+            raise TypeError(f"[encode] a text; found {type(text).__name__} (encode_batch() takes many)")
+        one: TextOrPair = text if pair is None else (text, pair)
+        return self.encode_batch(
+            [one], add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special
+        )[0]
+
+    def encode_batch(
+        self,
+        texts: Iterable[TextOrPair],
+        *,
+        add_special_tokens: bool = True,
+        max_length: Optional[int] = None,
+        parse_special: bool = False,
+    ) -> List[Tokens]:
+        """encode() of many texts, or pairs of texts, shared among threads."""
+        if isinstance(texts, str):
+            raise TypeError("[encode_batch] a list of texts or pairs; found one text (encode() takes one)")
+        if max_length is not None and max_length < 1:
+            raise ValueError(f"[encode_batch] max_length of 1 or more; found {max_length}")
+        both = [(text, None) if isinstance(text, str) else (text[0], text[1]) for text in texts]
+        found = self._tokenizer.encode_batch(both, add_special_tokens, max_length or 0, parse_special)
+        return [Tokens(*one) for one in found]
+
+    def arrays(
+        self,
+        texts: Iterable[TextOrPair],
+        *,
+        add_special_tokens: bool = True,
+        max_length: Optional[int] = None,
+    ) -> Dict[str, npt.NDArray[np.int64]]:
+        """{"input_ids", "token_type_ids", "attention_mask"} (number of texts, longest), padded on the right."""
+        rows = self.encode_batch(texts, add_special_tokens=add_special_tokens, max_length=max_length)
+        shape = (len(rows), max((len(row.ids) for row in rows), default=0))
+        result = {
+            "input_ids": np.full(shape, self.padding_id or 0, np.int64),
+            "token_type_ids": np.zeros(shape, np.int64),
+            "attention_mask": np.zeros(shape, np.int64),
+        }
+        for place, row in enumerate(rows):
+            result["input_ids"][place, : len(row.ids)] = row.ids
+            result["token_type_ids"][place, : len(row.ids)] = row.type_ids
+            result["attention_mask"][place, : len(row.ids)] = 1
+        return result
+
+    def decode(self, ids: Union[Sequence[int], npt.NDArray[Any]]) -> str:
+        """The text of ids. Special tokens are left out."""
+        return self._tokenizer.decode_batch([[int(one) for one in ids]])[0]
+
+    def decode_batch(self, rows: Iterable[Union[Sequence[int], npt.NDArray[Any]]]) -> List[str]:
+        """decode() of many lists, or of the rows of an array."""
+        return self._tokenizer.decode_batch([[int(one) for one in row] for row in rows])
+
+    def token_to_id(self, token: str) -> Optional[int]:
+        """The id of a token as the vocabulary spells it; None where it is not there."""
+        return self._tokenizer.id_of(token)
+
+    def id_to_token(self, id: int) -> Optional[str]:
+        """The token as the vocabulary spells it; None outside the vocabulary."""
+        return self._tokenizer.piece(id) if 0 <= id < self.get_vocab_size() else None
+
+    def get_vocab(self) -> Dict[str, int]:
+        """{token: id}"""
+        return {token: id for id, token in enumerate(self._tokenizer.vocabulary())}
+
+    def get_vocab_size(self) -> int:
+        return self._tokenizer.size()
+
+    def __len__(self) -> int:
+        return self._tokenizer.size()
+
+    @property
+    def kind(self) -> str:
+        """One of "sentencepiece", "characters", "pieces", "wordpiece", "bpe", "unigram" or "wordlevel"."""
+        return self._tokenizer.kind()
+
+    def _special(self, place: int) -> Optional[int]:
+        id = self._tokenizer.special()[place]
+        return None if id < 0 else id
+
+    @property
+    def padding_id(self) -> Optional[int]:
+        return self._special(0)
+
+    @property
+    def begin_id(self) -> Optional[int]:
+        return self._special(1)
+
+    @property
+    def end_id(self) -> Optional[int]:
+        return self._special(2)
+
+    @property
+    def unknown_id(self) -> Optional[int]:
+        return self._special(3)
+
+    def __repr__(self) -> str:
+        return f"Tokenizer({self.kind}, {self.get_vocab_size()} tokens)"

@@ -1,0 +1,124 @@
+"""Training from Python: what `heed train` does, with the same recipes and the same bits.
+
+    def show(p):
+        print(p.update, p.loss, p.valid_loss)
+
+    model = heed.train("recipes/first.toml", "runs/first", on_progress=show)
+    model = heed.train({"task": "translation", "pairs": "pairs.tsv", "preset": "tiny", "max_updates": 200}, "runs/a")
+    model = heed.train(recipe, "runs/b", start="demo/en-zh")      # goes on from another model's weights
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+from . import _heed
+from .pipelines import Encoder, Generator, Translator, load
+
+__all__ = ["Progress", "recipe_keys", "train"]
+
+Path = Union[str, "os.PathLike[str]"]
+Recipe = Union[Path, Mapping[str, Any]]
+
+
+class Progress(NamedTuple):
+    """A report of a training. Validations are reports of their own, in which valid_loss or valid_bleu is set."""
+
+    update: int
+    epoch: int
+    max_updates: int
+    loss: float  # mean a target token since the last report, smoothing included
+    learning_rate: float
+    gradient_norm: float
+    tokens_per_second: float  # target tokens
+    seconds: float  # since the start of the training, earlier runs included
+    valid_loss: Optional[float]  # without smoothing, nats a token
+    valid_bleu: Optional[float]
+    best: bool  # the best validation so far
+
+
+def recipe_keys() -> List[str]:
+    """Every key of a recipe: "schedule.peak" is `peak` in the table `schedule`."""
+    return _heed.recipe_keys()
+
+
+def _plain(value: Any) -> Any:
+    """What JSON has no form for: paths, and numbers of NumPy."""
+    return value.item() if hasattr(value, "item") else os.fspath(value)
+
+
+def _flat(changes: Mapping[str, Any], table: str = "") -> List[Tuple[str, str]]:
+    flat: List[Tuple[str, str]] = []
+    for key, value in changes.items():
+        if isinstance(value, Mapping):
+            flat += _flat(value, f"{table}{key}.")
+        elif isinstance(value, (str, os.PathLike)):
+            flat.append((table + key, os.fspath(value)))
+        else:
+            flat.append((table + key, json.dumps(value, default=_plain)))
+    return flat
+
+
+def train(
+    recipe: Optional[Recipe],
+    folder: Path,
+    *,
+    start: Optional[Path] = None,
+    changes: Optional[Mapping[str, Any]] = None,
+    data: Optional[Path] = None,
+    resume: bool = False,
+    on_progress: Optional[Callable[[Progress], Any]] = None,
+    on_message: Optional[Callable[[str], Any]] = None,
+) -> Union[Translator, Generator, Encoder]:
+    """Trains what a recipe says into a folder, and returns the model that came out: heed.load(folder).
+
+    recipe: a file, .toml or .json, or a dict with the same keys and tables (recipe_keys() lists them). start: the folder
+    or the name of a model whose weights and tokenizers the training goes on from, as `heed train --from`. changes: keys
+    that replace the recipe's. data: where relative paths of the recipe start; otherwise at the recipe's file, or at the
+    current folder. resume: goes on from the last checkpoint in `folder`; the recipe may then be None.
+
+    on_progress gets a Progress every `log_every` updates and at each validation; on_message gets lines of text. Both are
+    called in the thread that called train(). Ctrl-C, and an exception of theirs, ends the training after the current
+    update, with a checkpoint, and is raised; resume=True then goes on with the same bits. The GIL is released.
+    """
+    keys = dict(changes or {})
+    if start is not None:
+        if "from" in keys or (isinstance(recipe, Mapping) and "from" in recipe):
+            raise TypeError("[train] start, or the recipe's key \"from\"; found both")
+        keys["from"] = start
+    # The task and the preset decide what the model's keys change, so they come first.
+    flat = sorted(_flat(keys), key=lambda change: change[0] not in ("task", "preset"))
+
+    def progress(found: Tuple[Any, ...]) -> None:
+        if on_progress is not None:
+            on_progress(Progress(*found))
+
+    into = os.fspath(folder)
+    if isinstance(recipe, Mapping):
+        _train_dict(recipe, into, "." if data is None else os.fspath(data), resume, flat, progress, on_message)
+    elif recipe is None and not resume:
+        raise TypeError("[train] a recipe; found None, which only goes with resume=True")
+    else:
+        file = "" if recipe is None else os.fspath(recipe)
+        _heed.train(file, "" if data is None else os.fspath(data), into, resume, flat, progress, on_message)
+    return load(into)
+
+
+def _train_dict(
+    recipe: Mapping[str, Any], folder: str, data: str, resume: bool, changes: List[Tuple[str, str]],
+    progress: Callable[[Tuple[Any, ...]], None], on_message: Optional[Callable[[str], Any]],
+) -> None:
+    """As the file that the dict is the content of; errors name the dict."""
+    with tempfile.TemporaryDirectory() as scratch:
+        file = pathlib.Path(scratch) / "recipe.json"
+        file.write_text(json.dumps(dict(recipe), default=_plain), encoding="utf-8")
+        try:
+            _heed.train(str(file), data, folder, resume, changes, progress, on_message)
+        except ValueError as error:
+            if str(file) not in str(error):
+                raise
+            raise ValueError(str(error).replace(str(file), "the recipe")) from None

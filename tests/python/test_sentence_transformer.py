@@ -1,0 +1,176 @@
+"""heed.SentenceTransformer: the arguments of sentence-transformers, each done as there or refused.
+
+The numbers are those of sentence-transformers in tests/data/families; bench/compare/sentence_transformer.py compares the
+whole class with the installed package.
+"""
+
+import importlib.util
+import inspect
+import json
+import pathlib
+import tempfile
+import unittest
+import warnings
+
+import numpy as np
+
+import heed
+from test_pipelines import bert_folder
+
+HAS_TORCH = importlib.util.find_spec("torch") is not None
+# sentence-transformers 6.2, without its **kwargs, of which `sentences`, `task` and `processing_kwargs` are known there.
+ENCODE = ["self", "inputs", "prompt_name", "prompt", "batch_size", "show_progress_bar", "output_value", "precision",
+          "convert_to_numpy", "convert_to_tensor", "device", "normalize_embeddings", "truncate_dim", "pool", "chunk_size"]
+TEXTS = ["a b c", "7", "", "z y x w v u", "a b"]
+
+
+class Encodes(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        scratch = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(scratch.cleanup)
+        cls.folder = bert_folder(pathlib.Path(scratch.name) / "s", "st-mean")
+        settings = {"prompts": {"query": "a ", "passage": "b "}, "similarity_fn_name": "dot"}
+        (cls.folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+        cls.model = heed.SentenceTransformer(cls.folder, device="cpu")
+        cls.vectors = cls.model.encode(TEXTS)
+
+    def test_the_arguments_stand_in_their_order(self):
+        found = inspect.signature(heed.SentenceTransformer.encode).parameters
+        self.assertEqual(list(found)[: len(ENCODE)], ENCODE)
+        self.assertEqual({name for name in found if name not in ENCODE}, {"sentences", "task", "processing_kwargs"})
+        defaults = [found[name].default for name in ENCODE[2:]]
+        self.assertEqual(defaults, [None, None, 32, None, "sentence_embedding", "float32", True, False, None, False, None,
+                                    None, None])
+
+    def test_one_text_and_several(self):
+        self.assertEqual(self.vectors.shape, (5, self.model.get_sentence_embedding_dimension()))
+        self.assertEqual(self.vectors.dtype, np.float32)
+        np.testing.assert_array_equal(self.vectors, self.model.encoder.embed(TEXTS))
+        np.testing.assert_allclose(np.linalg.norm(self.vectors[:2], axis=1), 1, atol=1e-6)
+        for place, text in enumerate(TEXTS):
+            np.testing.assert_array_equal(self.model.encode(text), self.vectors[place])
+        for size in (1, 2, 100):  # no batch changes a bit
+            np.testing.assert_array_equal(self.model.encode(TEXTS, batch_size=size), self.vectors)
+        np.testing.assert_array_equal(self.model.encode(sentences=TEXTS), self.vectors)
+        np.testing.assert_array_equal(self.model.encode(np.array(TEXTS)), self.vectors)
+        np.testing.assert_array_equal(self.model.encode(iter(TEXTS), device=["cpu", "cpu"], chunk_size=2), self.vectors)
+        self.assertEqual(self.model.encode([]).shape, (0,))
+
+    def test_prompts(self):
+        asked = self.model.encode(["a " + text for text in TEXTS])
+        np.testing.assert_array_equal(self.model.encode(TEXTS, prompt_name="query"), asked)
+        np.testing.assert_array_equal(self.model.encode(TEXTS, prompt="a "), asked)
+        np.testing.assert_array_equal(self.model.encode(TEXTS, "passage", "a "), asked)  # the prompt before its name
+        np.testing.assert_array_equal(self.model.encode_query(TEXTS), asked)
+        np.testing.assert_array_equal(self.model.encode_document(TEXTS), self.model.encode(TEXTS, prompt_name="passage"))
+        np.testing.assert_array_equal(self.model.encode_query(TEXTS, prompt=""), self.vectors)
+        with self.assertRaisesRegex(ValueError, "one of query, passage; found \"no\""):
+            self.model.encode(TEXTS, prompt_name="no")
+        other = heed.SentenceTransformer(self.folder, prompts={"query": "b ", "own": "a "}, default_prompt_name="own")
+        np.testing.assert_array_equal(other.encode(TEXTS), asked)
+        np.testing.assert_array_equal(other.encode(TEXTS, prompt=""), self.vectors)
+        np.testing.assert_array_equal(other.encode_query(TEXTS), self.model.encode(TEXTS, prompt="b "))
+        with self.assertRaisesRegex(ValueError, "default_prompt_name"):
+            heed.SentenceTransformer(self.folder, default_prompt_name="no")
+
+    def test_lengths(self):
+        model = heed.SentenceTransformer(self.folder, truncate_dim=6)
+        self.assertEqual(model.get_embedding_dimension(), 6)
+        np.testing.assert_array_equal(model.encode(TEXTS), self.vectors[:, :6])
+        np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=4), self.vectors[:, :4])
+        short = self.model.encode(TEXTS, truncate_dim=4, normalize_embeddings=True)
+        np.testing.assert_allclose(short, self.vectors[:, :4] / np.linalg.norm(self.vectors[:, :4], axis=1, keepdims=True),
+                                   atol=1e-6)
+        self.assertEqual(model.max_seq_length, model.encoder.longest)
+        model.max_seq_length = 4
+        np.testing.assert_array_equal(model.encode("a b c"), model.encode("a b"))  # two tokens stand around
+        self.assertEqual(model.preprocess(["a b c"])["input_ids"].shape[1], 4)
+        with self.assertRaises(ValueError):
+            model.max_seq_length = 10**6
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            self.assertEqual(self.model.encode("a " * 5000).shape, self.vectors[0].shape)  # cut without a word
+
+    def test_precisions(self):
+        bits = self.model.encode(TEXTS, precision="ubinary")
+        np.testing.assert_array_equal(np.unpackbits(bits, axis=1)[:, : self.vectors.shape[1]], self.vectors > 0)
+        np.testing.assert_array_equal(self.model.encode(TEXTS, precision="binary").astype(int), bits.astype(int) - 128)
+        with self.assertWarnsRegex(UserWarning, "5 sentences"):
+            numbers = self.model.encode(TEXTS, precision="uint8")
+        low, high = self.vectors.min(axis=0), self.vectors.max(axis=0)
+        self.assertGreaterEqual(numbers.max(axis=0).min(), 254)
+        np.testing.assert_array_equal(numbers.min(axis=0), 0)
+        np.testing.assert_allclose(low + numbers / 255.0 * (high - low), self.vectors, atol=((high - low) / 255).max())
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            np.testing.assert_array_equal(self.model.encode(TEXTS, precision="int8").astype(int), numbers.astype(int) - 128)
+        with self.assertRaisesRegex(ValueError, "several sentences"):
+            self.model.encode("a", precision="int8")
+
+    def test_similarities(self):
+        a, b = self.vectors[:2].astype(float), self.vectors[2:].astype(float)
+        distances = np.sqrt(((a[:, None] - b) ** 2).sum(axis=2))
+        lengths = np.linalg.norm(a, axis=1)[:, None] * np.linalg.norm(b, axis=1)
+        expected = {"cosine": a @ b.T / lengths, "dot": a @ b.T, "euclidean": -distances,
+                    "manhattan": -np.abs(a[:, None] - b).sum(axis=2)}
+        for name, matrix in expected.items():
+            model = heed.SentenceTransformer(self.folder, similarity_fn_name=name)
+            np.testing.assert_allclose(np.asarray(model.similarity(a, b)), matrix, atol=1e-5)
+            pairs = np.asarray(model.similarity_pairwise(a, self.vectors[2:4]))
+            np.testing.assert_allclose(pairs, np.diagonal(matrix), atol=1e-5)
+        self.assertEqual(self.model.similarity_fn_name, "dot")  # as the folder says
+        self.assertEqual(np.asarray(self.model.similarity(self.vectors[0], list(b))).shape, (1, 3))
+
+    def test_tokens(self):
+        found = self.model.tokenize(["a b", "c"])
+        self.assertEqual(set(found), {"input_ids", "attention_mask", "token_type_ids"})
+        rows = self.model.tokenizer.encode_batch(["a b", "c"])
+        self.assertEqual(np.asarray(found["input_ids"]).tolist(), [rows[0].ids, rows[1].ids + [0]])
+        self.assertEqual(np.asarray(found["attention_mask"]).tolist(), [[1, 1, 1, 1], [1, 1, 1, 0]])
+
+    def test_what_is_not_done_is_refused(self):
+        for wrong in ({"output_value": None}, {"output_value": "states"}, {"precision": "float16"}, {"batch_size": 0},
+                      {"device": "cuda"}, {"device": ["cpu", "cuda:1"]}, {"pool": {}, "processing_kwargs": {"text": {}}},
+                      {"pool": {"input": None}}):
+            with self.assertRaises(ValueError, msg=str(wrong)):
+                self.model.encode(TEXTS, **wrong)
+        for wrong in ({"colour": "blue"}, {"inputs": None}, {"inputs": [("a", "b")]}, {"inputs": 3}):
+            with self.assertRaises(TypeError, msg=str(wrong)):
+                self.model.encode(**{"inputs": TEXTS, **wrong})
+        for wrong in ({"device": "cuda"}, {"modules": [1]}, {"backend": "onnx"}, {"model_kwargs": {"dtype": "float16"}},
+                      {"revision": "main"}, {"cache_folder": "a"}, {"similarity_fn_name": "near"}):
+            with self.assertRaises(ValueError, msg=str(wrong)):
+                heed.SentenceTransformer(self.folder, **wrong)
+        with self.assertRaises(TypeError):
+            heed.SentenceTransformer(self.folder, colour="blue")
+        same = heed.SentenceTransformer(self.folder, trust_remote_code=True, local_files_only=True, token="t", backend="torch",
+                                        model_kwargs={})
+        np.testing.assert_array_equal(same.eval().to("cpu").encode(TEXTS), self.vectors)
+
+    def test_names_without_an_organisation(self):
+        with self.assertRaisesRegex(ValueError, "hf download sentence-transformers/no-such-model"):
+            heed.SentenceTransformer("no-such-model")
+
+    @unittest.skipUnless(HAS_TORCH, "PyTorch is not installed for this Python")
+    def test_tensors(self):
+        import torch
+
+        tensor = self.model.encode(TEXTS, convert_to_tensor=True)
+        self.assertIsInstance(tensor, torch.Tensor)
+        np.testing.assert_array_equal(tensor.numpy(), self.vectors)
+        rows = self.model.encode(TEXTS, convert_to_numpy=False)
+        np.testing.assert_array_equal(torch.stack(rows).numpy(), self.vectors)
+        states = self.model.encode(TEXTS, output_value="token_embeddings")
+        self.assertEqual([len(one) for one in states], [len(self.model.tokenizer.encode(text).ids) for text in TEXTS])
+        self.assertIsInstance(self.model.similarity(tensor, tensor), torch.Tensor)
+
+    @unittest.skipIf(HAS_TORCH, "PyTorch is installed")
+    def test_without_torch_tensors_are_refused(self):
+        for wanted in ({"convert_to_tensor": True}, {"convert_to_numpy": False}, {"output_value": "token_embeddings"}):
+            with self.assertRaisesRegex(ImportError, "PyTorch"):
+                self.model.encode(TEXTS, **wanted)
+
+
+if __name__ == "__main__":
+    unittest.main()
