@@ -29,8 +29,10 @@ Value DecoderLayer::forward(const Value& x, const Value& memory, const Attention
 
 DecoderLayer::Cache DecoderLayer::start(const Value& memory, const Tensor& memory_lengths, int64_t rows,
                                         const KeyValueCache::Options& options) const {
+  KeyValueCache::Options of_memory = options;
+  of_memory.heads_together = true;  // cross-attention has no bias
   return {.self = self_attention_.start(rows, options),
-          .memory = cross_attention_.remember(memory, memory_lengths, options)};
+          .memory = cross_attention_.remember(memory, memory_lengths, of_memory)};
 }
 
 Value DecoderLayer::step(const Value& x, Cache& cache, const Value& distance_bias) const {

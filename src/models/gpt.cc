@@ -21,7 +21,9 @@ namespace {
 class TextDecoder : public Decoder {
  public:
   TextDecoder(const Stack<EncoderLayer>& decoder, const Output& output, const KeyValueCache::Options& options)
-      : decoder_(decoder), output_(output), options_(options) {}
+      : decoder_(decoder), output_(output), options_(options) {
+    options_.heads_together = true;
+  }
 
   Tensor step(const Tensor& tokens) override {
     require(tokens.defined() && tokens.rank() == 2 && (length_ == 0 || tokens.size(0) == rows_), "Decoder::step",

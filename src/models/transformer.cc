@@ -32,7 +32,9 @@ class CachedDecoder : public Decoder {
         distance_bias_(decoder.distance_bias()),
         sources_(memory.size(0)),
         rows_(sources_ * copies) {
-    for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory, memory_lengths, rows_, options));
+    KeyValueCache::Options together = options;
+    together.heads_together = !distance_bias_.defined();
+    for (const auto& layer : decoder.layers()) caches_.push_back(layer->start(memory, memory_lengths, rows_, together));
   }
 
   Tensor step(const Tensor& tokens) override {

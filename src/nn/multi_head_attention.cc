@@ -107,7 +107,9 @@ Value MultiHeadAttention::cross(const Value& x, const Value& memory, const Atten
 }
 
 KeyValueCache MultiHeadAttention::start(int64_t batch, const KeyValueCache::Options& options) const {
-  return {batch, options_.key_value_heads, 0, options_.head_size, options_.value_size, options};
+  KeyValueCache::Options of_heads = options;
+  of_heads.heads_together = options.heads_together && !options_.alibi;
+  return {batch, options_.key_value_heads, 0, options_.head_size, options_.value_size, of_heads};
 }
 
 Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache, const Value& distance_bias) const {

@@ -10,7 +10,7 @@ namespace {
 
 using testing::Random;
 
-constexpr int64_t kHeads = 2, kKeySize = 3, kValueSize = 5;
+constexpr int64_t kHeads = 4, kKeySize = 8, kValueSize = 16;  // KeyValueCache::Options::heads_together takes them
 
 // Rows of whole numbers with a largest magnitude of 127: every dtype holds them exactly.
 Tensor whole_numbers(Random& random, const Shape& shape) {
@@ -84,10 +84,12 @@ TEST(KeyValueCache, HoldsWhatWasAppendedHoweverItIsReordered) {
   Random random(21);
   for (int trial = 0; trial < 120; ++trial) {
     const DType dtype = std::initializer_list<DType>{DType::f32, DType::bf16, DType::f16, DType::i8}.begin()[trial % 4];
-    const int64_t page = random.pick<int64_t>({0, 0, 1, 4, 16}), capacity = random.pick<int64_t>({0, 400});
+    const int64_t page = random.pick<int64_t>({0, 0, 1, 4, 16}), capacity = random.pick<int64_t>({0, 0, 400});
     const std::string text = "trial " + std::to_string(trial) + " in " + std::string(to_string(dtype)) + ", page " +
                              std::to_string(page) + ", capacity " + std::to_string(capacity);
-    KeyValueCache cache(2, kHeads, capacity, kKeySize, kValueSize, {.dtype = dtype, .page = page});
+    const bool together = random.chance(0.5);
+    const KeyValueCache::Options options{.dtype = dtype, .page = page, .heads_together = together};
+    KeyValueCache cache(2, kHeads, capacity, kKeySize, kValueSize, options);
     Sequences expected(2);
     for (int step = 0; step < 9; ++step) {
       append(random, cache, expected);
@@ -107,6 +109,21 @@ TEST(KeyValueCache, HoldsWhatWasAppendedHoweverItIsReordered) {
       }
       expect_rows(cache, expected, text);
     }
+  }
+}
+
+// One position of all heads is one piece of memory, until there are more than 64.
+TEST(KeyValueCache, KeepsTheHeadsTogether) {
+  Random random(25);
+  KeyValueCache cache(2, kHeads, 0, kKeySize, kValueSize, {.heads_together = true});
+  Sequences expected(2);
+  while (cache.memory().key.size(2) <= 64) {
+    append(random, cache, expected);
+    expect_rows(cache, expected, "together");
+    const Tensor &key = cache.memory().key, &value = cache.memory().value;
+    const bool together = key.size(2) <= 64;
+    EXPECT_EQ(key.strides()[1] == 1 && key.strides()[3] == kHeads, together) << key.size(2);
+    EXPECT_EQ(value.strides()[2] == kHeads * kValueSize, together) << value.size(2);
   }
 }
 

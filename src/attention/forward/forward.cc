@@ -6,6 +6,7 @@
 
 #include "attention/call/explain.h"
 #include "attention/call/group.h"
+#include "attention/forward/all_heads.h"
 #include "attention/observe/taps.h"
 #include "attention/schedule/forward_worker.h"
 #include "base/threads.h"
@@ -119,7 +120,7 @@ AttentionResult run_attention(std::string_view function, const AttentionProblem&
     result.taps = run_tapped(call);
     if (!want.logsumexp) result.logsumexp = {};
   } else {
-    run_forward({&call, 1});
+    takes_all_heads(call) ? run_all_heads(call) : run_forward({&call, 1});
   }
   return result;
 }

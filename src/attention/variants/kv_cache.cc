@@ -7,12 +7,16 @@
 #include "attention/call/group.h"
 #include "base/threads.h"
 #include "heed/error.h"
+#include "kernels/attention/decode/heads.h"
 
 namespace heed {
 namespace {
 
-constexpr int64_t kFirstRoom = 16;     // keys of a piece, or pages, of a cache that grows
-constexpr int64_t kCopyGrain = 65536;  // numbers that a thread copies at least
+// Keys of a piece, or pages, of a cache that grows. Many short texts in one batch take as much memory for their caches
+// as the weights do: with 16 keys the shipped translator took 178 MB in all, with 8 it takes 113.
+constexpr int64_t kFirstRoom = 8;
+constexpr int64_t kCopyGrain = 65536;                       // numbers that a thread copies at least
+constexpr int64_t kMostTogether = kernels::kMostHeadsKeys;  // keys of a piece whose heads lie together
 
 // A row (of one head) of a piece: a sequence's own memory, or a page.
 void* row_at(const Tensor& rows, int64_t piece, int64_t h, int64_t j) {
@@ -27,28 +31,67 @@ std::vector<Tensor*> tensors_of(KeyValues& memory) {
   return tensors;
 }
 
+// Whether all heads of a position are one piece of memory.
+bool heads_lie_together(const Tensor& rows) {
+  return rows.rank() == 4 && rows.size(1) > 1 && rows.stride(2) == rows.size(1) * rows.size(3);
+}
+
+// Memory for `rows` rows of each head and piece, (pieces, heads, rows, columns).
+Tensor empty_pieces(const Tensor& like, int64_t pieces, int64_t rows) {
+  Shape shape = like.shape();
+  shape[0] = pieces;
+  shape[2] = rows;
+  return Tensor::empty(shape, like.dtype());
+}
+Tensor empty_keys_together(int64_t pieces, int64_t heads, int64_t rows, int64_t size) {
+  return Tensor::empty({pieces, rows, size, heads}).transpose(2, 3).transpose(1, 2);
+}
+Tensor empty_values_together(int64_t pieces, int64_t heads, int64_t rows, int64_t size) {
+  return Tensor::empty({pieces, rows, heads, size}).transpose(1, 2);
+}
+
 // The first `count` rows of every head of piece `from` become those of piece `to`.
 void copy_piece(const Tensor& source, int64_t from, const Tensor& target, int64_t to, int64_t count) {
+  if (count == 0) return;
+  const bool together = heads_lie_together(source);
+  if (together != heads_lie_together(target)) {
+    target.select(0, to).slice(1, 0, count).copy_from(source.select(0, from).slice(1, 0, count));
+    return;
+  }
   const int64_t columns = source.rank() > 3 ? source.size(3) : 1;
-  for (int64_t h = 0; h < source.size(1) && count > 0; ++h) {
+  const int64_t heads = source.size(1), copies = together ? 1 : heads, rows = together ? heads * count : count;
+  for (int64_t h = 0; h < copies; ++h) {
     std::memcpy(row_at(target, to, h, 0), row_at(source, from, h, 0),
-                static_cast<size_t>(count * columns * size_of(source.dtype())));
+                static_cast<size_t>(rows * columns * size_of(source.dtype())));
   }
 }
 
-// `pieces[r]`, whose first counts[r] rows matter, becomes piece r of a tensor with room for `rows` rows.
-Tensor gathered(const Tensor& source, std::span<const int64_t> pieces, std::span<const int64_t> counts, int64_t rows) {
-  Shape shape = source.shape();
-  shape[0] = static_cast<int64_t>(pieces.size());
-  shape[2] = rows;
-  const Tensor target = Tensor::empty(shape, source.dtype());
+// `pieces[r]`, whose first counts[r] rows matter, becomes piece r of `target`.
+void gather(const Tensor& source, std::span<const int64_t> pieces, std::span<const int64_t> counts,
+            const Tensor& target) {
   const int64_t columns = source.rank() > 3 ? source.size(3) : 1;
   const int64_t longest = counts.empty() ? 0 : *std::max_element(counts.begin(), counts.end());
-  parallel_for(shape[0], kCopyGrain / (source.size(1) * longest * columns + 1) + 1, [&](int64_t begin, int64_t end) {
-    for (int64_t r = begin; r < end; ++r)
-      copy_piece(source, pieces[static_cast<size_t>(r)], target, r, counts[static_cast<size_t>(r)]);
-  });
-  return target;
+  parallel_for(static_cast<int64_t>(pieces.size()), kCopyGrain / (source.size(1) * longest * columns + 1) + 1,
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t r = begin; r < end; ++r)
+                   copy_piece(source, pieces[static_cast<size_t>(r)], target, r, counts[static_cast<size_t>(r)]);
+               });
+}
+
+// Rows [old, old + count) of a sequence's piece, whose heads lie together, from `rows` on.
+void append_together(const Tensor& source, int64_t b, const Tensor& target, int64_t piece, int64_t old, int64_t count,
+                     bool key) {
+  const int64_t heads = source.size(1), size = source.size(3);
+  const float* row = source.data<float>() + b * source.stride(0);
+  for (int64_t j = old; j < old + count; ++j, row += source.stride(2)) {
+    auto* const to = static_cast<float*>(row_at(target, piece, 0, j));
+    if (key) {
+      kernels::interleave_heads(row, source.stride(1), heads, size, to);
+    } else {
+      for (int64_t h = 0; h < heads; ++h)
+        std::memcpy(to + h * size, row + h * source.stride(1), static_cast<size_t>(size) * sizeof(float));
+    }
+  }
 }
 
 }  // namespace
@@ -62,7 +105,11 @@ KeyValueCache::KeyValueCache(int64_t batch, int64_t heads, int64_t capacity, int
 
 KeyValueCache::KeyValueCache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size,
                              const Options& options)
-    : capacity_(capacity), page_(options.page), fixed_pages_(options.pages > 0) {
+    : capacity_(capacity),
+      together_(options.heads_together && options.page == 0 && options.dtype == DType::f32 &&
+                kernels::fits_heads_decode(heads, size, value_size)),
+      page_(options.page),
+      fixed_pages_(options.pages > 0) {
   constexpr std::string_view kName = "KeyValueCache";
   require(batch >= 1 && heads >= 1, kName, "a batch and heads of 1 or more; found ", batch, " and ", heads);
   require(capacity >= 0 && size >= 0 && value_size >= 0, kName, "a capacity and sizes of 0 or more; found ", capacity,
@@ -99,7 +146,7 @@ void KeyValueCache::resize(int64_t pieces, int64_t rows) {
     from[static_cast<size_t>(p)] = paged() ? p : piece_of(p);
     counts[static_cast<size_t>(p)] = paged() ? kept : std::min<int64_t>(kept, length(p));
   }
-  for (Tensor* const x : tensors_of(memory_)) *x = gathered(*x, from, counts, rows);
+  gather_pieces(from, counts, rows);
   if (!paged()) {
     memory_.pieces = {};
     return;
@@ -108,6 +155,23 @@ void KeyValueCache::resize(int64_t pieces, int64_t rows) {
   std::vector<int32_t> free;  // the new ones below those that were free already
   for (int64_t p = pieces; p-- > before;) free.push_back(static_cast<int32_t>(p));
   free_.insert(free_.begin(), free.begin(), free.end());
+}
+
+void KeyValueCache::gather_pieces(std::span<const int64_t> from, std::span<const int64_t> counts, int64_t rows) {
+  const auto pieces = static_cast<int64_t>(from.size());
+  const bool together = together_ && rows <= kMostTogether;
+  for (Tensor* const x : tensors_of(memory_)) {
+    Tensor target;
+    if (!together) {
+      target = empty_pieces(*x, pieces, rows);
+    } else if (x == &memory_.key) {
+      target = empty_keys_together(pieces, x->size(1), rows, x->size(3));
+    } else {
+      target = empty_values_together(pieces, x->size(1), rows, x->size(3));
+    }
+    gather(*x, from, counts, target);
+    *x = target;
+  }
 }
 
 int32_t& KeyValueCache::page_of(int64_t sequence, int64_t n) {
@@ -162,6 +226,13 @@ void KeyValueCache::append(const Tensor& key, const Tensor& value, const Tensor&
     const Tensor source =
         from.dtype() == DType::f32 && (size <= 1 || from.stride(3) == 1) ? from : from.to(DType::f32).contiguous();
     const bool copied = to.dtype() == DType::f32;
+    if (heads_lie_together(to)) {
+      parallel_for(batch(), 1 + 16384 / (rows * heads * size + 1), [&](int64_t begin, int64_t end) {
+        for (int64_t b = begin; b < end; ++b)
+          append_together(source, b, to, piece_of(b), length(b), added[static_cast<size_t>(b)], &to == &memory_.key);
+      });
+      return;
+    }
     parallel_for(batch() * heads, 1 + 16384 / (rows * size + 1), [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
         const int64_t b = index / heads, h = index % heads, old = length(b);
@@ -257,7 +328,7 @@ void KeyValueCache::fork_pieces(std::span<const int64_t> rows, std::span<const i
   if (static_cast<int64_t>(rows.size()) > pieces) {
     std::vector<int64_t> from;
     for (const int64_t row : rows) from.push_back(piece_of(row));
-    for (Tensor* const x : tensors_of(memory_)) *x = gathered(*x, from, lengths, x->size(2));
+    gather_pieces(from, lengths, memory_.key.size(2));
     memory_.pieces = {};
     return;
   }
