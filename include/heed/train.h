@@ -73,18 +73,21 @@ struct Schedule {
 // the tokenizer decide, and changes the preset.
 struct Recipe {
   // data
-  std::string task = "translation";  // "translation", "language_model" or "masked_language_model"
-  std::string train_source, train_target, valid_source, valid_target;  // text files; one file for language models
+  // "translation", "language_model", "masked_language_model" or "sequence_classification"
+  std::string task = "translation";
+  // Text files. Language models have one. Classifiers too: lines of text <tab> label, or of text <tab> text <tab>
+  // label.
+  std::string train_source, train_target, valid_source, valid_target;
   std::string pairs;  // or one TSV of source <tab> target [<tab> anything]
   double valid_fraction =
-      0;  // of `pairs` or of a language model's text, held back from the end (text) or by hash (pairs)
+      0;  // held back for validation: of a language model's text the end, of other text by a hash of the first column
   std::string token_cache;  // a folder for the tokens of a text that is larger than memory; empty: they are in memory
   std::string tokenizer = "sentencepiece";  // "sentencepiece", "characters", "pieces"
   bool bpe = false;
   int64_t vocabulary = 8000;  // each side; or of both with shared_vocabulary
   bool shared_vocabulary = false;
   int64_t vocabulary_lines = 2'000'000;   // sentencepiece: of a longer text the seed draws so many to train on
-  int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training
+  int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training; classified texts are cut
   double subword_sampling = 0;          // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
   int64_t subword_sampling_epochs = 0;  // epochs that draw; later ones read the most probable segmentation; 0: all
   // model
@@ -115,7 +118,7 @@ struct Recipe {
   int64_t validate_every = -1;  // updates; 0: each epoch; -1: each epoch, where that is not too often or too seldom
   int64_t valid_beam = 0;       // 0: no BLEU while training
   std::string valid_tokenize = "13a";
-  std::string best_by = "loss";  // or "bleu"
+  std::string best_by = "loss";  // or "bleu", or "accuracy"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
   int64_t keep_last = 2;         // checkpoints, beside the best one: the second serves if the first is damaged
   int64_t checkpoint_every = 0;  // updates; 0: with each validation
@@ -152,8 +155,8 @@ struct Progress {
   // it sent them in each update.
   double waiting = 0;
   double bytes_an_update = 0;
-  std::optional<double> valid_loss,
-      valid_bleu;  // set in the report of a validation; loss without smoothing, nats a token
+  // Set in the report of a validation; loss without smoothing, nats a token, or a text that has a class.
+  std::optional<double> valid_loss, valid_bleu, valid_accuracy;
   bool best = false;
 };
 
@@ -178,6 +181,10 @@ struct Callbacks {
 // loss or gradient is an Error before the weights are touched. A new run that fails before its first checkpoint removes
 // what it wrote.
 //
+// A classifier starts from an encoder (recipe.from). A head that tells all labels of the training text stays; otherwise
+// it gets a new one for them, as transformers' ForSequenceClassification has it. What is said of tokens is said of
+// texts then: losses are nats a text.
+//
 // With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
 // final model are folders that transformers and models::load() read, with weights in f32.
 //
@@ -186,8 +193,8 @@ struct Callbacks {
 //
 // log.jsonl has one JSON object a line, each with "type" and "update":
 //   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm,
-//   tokens_per_second, seconds;  "valid": epoch, loss, perplexity, bleu (where computed), best, seconds;  "end":
-//   outcome, and loss, perplexity and bleu of the final model.
+//   tokens_per_second, seconds;  "valid": epoch, loss, perplexity (of classifiers accuracy), bleu (where computed),
+//   best, seconds;  "end": outcome, and loss, perplexity or accuracy, and bleu of the final model.
 //
 // The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and
 // `end`.
@@ -220,8 +227,9 @@ struct Evaluation {
   double loss = 0;        // nats a token
   double perplexity = 0;  // e^loss
   int64_t tokens = 0;
-  int64_t sentences = 0;  // or windows of a language model
-  int64_t left_out = 0;   // sentences that are empty or longer than the model's max_length
+  int64_t sentences = 0;                // or windows of a language model
+  int64_t left_out = 0;                 // sentences that are empty or longer than the model's max_length
+  std::optional<double> accuracy = {};  // classifiers: the share of texts whose likeliest class is right; loss a text
 };
 struct EvaluateOptions {
   int64_t batch_tokens = 4096;
@@ -242,7 +250,7 @@ struct EvaluateOptions {
                                   const EvaluateOptions& options = {});
 // Any model with its folder, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
 // language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source
-// side.
+// side. The text of a classifier has lines of text <tab> label, or of text <tab> text <tab> label.
 [[nodiscard]] Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
                                   const std::filesystem::path& source, const std::filesystem::path& target,
                                   const EvaluateOptions& options = {});

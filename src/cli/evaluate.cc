@@ -82,7 +82,13 @@ std::string undo_pieces(std::string_view text) {
 class Report {
  public:
   void add_loss(const train::Evaluation& e) {
-    json_.add("loss", e.loss).add("perplexity", e.perplexity).add("tokens", e.tokens);
+    json_.add("loss", e.loss);
+    if (e.accuracy) {
+      json_.add("accuracy", *e.accuracy).add("texts", e.sentences);
+      text_ += fmt::format("loss {:.4f}  accuracy {:.4f}  texts {}\n", e.loss, *e.accuracy, with_commas(e.sentences));
+      return;
+    }
+    json_.add("perplexity", e.perplexity).add("tokens", e.tokens);
     json_.add("sentences", e.sentences).add("left_out", e.left_out);
     text_ += fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {}  sentences {}\n", e.loss, e.perplexity,
                          with_commas(e.tokens), with_commas(e.sentences));
@@ -196,7 +202,8 @@ void evaluate_text(const EvaluateCommand& o, Context& context) {
   const std::vector<std::string> lines = text::read_lines(o.text);
   const std::vector<std::string>* const texts[] = {&lines};
   require_same_text("text", texts);
-  if (leads()) warn_of_unknown(*tokenizer, lines, escaped(o.text));
+  const bool has_labels = model->config().head == models::Head::text_class;
+  if (leads() && !has_labels) warn_of_unknown(*tokenizer, lines, escaped(o.text));
   train::EvaluateOptions loss = o.loss;
   loss.ranks = &ranks();
   if (context.seed) loss.seed = *context.seed;

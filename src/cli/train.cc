@@ -144,18 +144,22 @@ std::string waiting_text(const train::Progress& p) {
   return several_processes() ? fmt::format("  waiting {:.0f} %", 100 * p.waiting) : std::string();
 }
 
+// "1,234 tokens/s"; a classifier's targets are texts.
+std::string speed_text(const train::Progress& p, const train::Recipe& recipe) {
+  return fmt::format("{} {}/s", with_commas(static_cast<int64_t>(p.tokens_per_second)),
+                     recipe.task == "sequence_classification" ? "texts" : "tokens");
+}
+
 // A report beside the bar.
-std::string bar_text(const train::Progress& p) {
-  return fmt::format("epoch {}  loss {:.4f}  {} tokens/s", p.epoch, p.loss,
-                     with_commas(static_cast<int64_t>(p.tokens_per_second))) +
-         waiting_text(p);
+std::string bar_text(const train::Progress& p, const train::Recipe& recipe) {
+  return fmt::format("epoch {}  loss {:.4f}  {}", p.epoch, p.loss, speed_text(p, recipe)) + waiting_text(p);
 }
 
 // A report on a line of its own.
-std::string train_text(const train::Progress& p) {
-  std::string text = fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {} tokens/s", p.epoch,
-                                 with_commas(p.update), p.loss, p.learning_rate, p.gradient_norm,
-                                 with_commas(static_cast<int64_t>(p.tokens_per_second)));
+std::string train_text(const train::Progress& p, const train::Recipe& recipe) {
+  std::string text =
+      fmt::format("epoch {}  update {}  loss {:.4f}  rate {:.2e}  norm {:.2f}  {}", p.epoch, with_commas(p.update),
+                  p.loss, p.learning_rate, p.gradient_norm, speed_text(p, recipe));
   text += waiting_text(p);
   if (several_processes()) text += fmt::format("  sent {:.1f} MB an update", p.bytes_an_update / 1e6);
   return text;
@@ -164,6 +168,7 @@ std::string train_text(const train::Progress& p) {
 std::string valid_text(const train::Progress& p) {
   std::string text = fmt::format("epoch {}  update {}  validation", p.epoch, with_commas(p.update));
   if (p.valid_loss) text += fmt::format("  loss {:.4f}", *p.valid_loss);
+  if (p.valid_accuracy) text += fmt::format("  accuracy {:.4f}", *p.valid_accuracy);
   if (p.valid_bleu) text += fmt::format("  BLEU {:.2f}", *p.valid_bleu);
   text += fmt::format("  after {}", duration_text(p.seconds));
   if (p.best) text += "  (best so far)";
@@ -212,9 +217,9 @@ int run_train(const TrainCommand& o, Context& context) {
     if (validation) {
       message(context, valid_text(p));
     } else if (bar->shown()) {
-      bar->update(p.update, bar_text(p));
+      bar->update(p.update, bar_text(p, recipe));
     } else {
-      message(context, train_text(p));
+      message(context, train_text(p, recipe));
     }
   };
   const std::string grid = o.context_ranks > 0 ? fmt::format(" --context-ranks {}", o.context_ranks) : "";

@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "train/defaults.h"
 #include "train/mapped_data.h"
+#include "train/recipe_fields.h"
 #include "train/token_cache.h"
 #include "train/training_text.h"
 #include "train/vocabulary_trainer.h"
@@ -400,6 +401,10 @@ Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bo
     require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
     if (recipe.task == "language_model") {
       load_language_model(recipe, folder, continued, message, options, corpus);
+    } else if (is_classification(recipe)) {
+      require(options.start != nullptr, "train", "from: the folder of an encoder, from which a training for ",
+              recipe.task, " starts; found none");
+      load_classification(recipe, *options.start, message, corpus);
     } else {
       load_masked(recipe, folder, continued, message, options, corpus);
     }

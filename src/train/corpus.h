@@ -12,6 +12,7 @@
 #include "heed/distributed.h"
 #include "heed/train.h"
 #include "train/data.h"
+#include "train/examples.h"
 #include "train/start.h"
 
 namespace heed::train {
@@ -24,7 +25,7 @@ struct Corpus {
   std::unique_ptr<DataSet> valid;                    // none: no validation
   std::vector<Ids> bleu_sources;                     // each distinct source of the validation part, with its end
   std::vector<std::vector<std::string>> references;  // [r][i]; empty text where sentence i has fewer
-  std::vector<std::string> held_back;                // lines of `pairs` that are not trained on
+  std::vector<std::string> held_back;                // lines of a tab-separated text that are not trained on
   uint32_t checksum = 0;
   int64_t batch_tokens = 0;  // the recipe's, or where it leaves them open those that suit the text
 };
@@ -45,6 +46,19 @@ struct CorpusOptions {
 // Whether a sentence belongs to the held-back part: by a hash of its letters and digits in lower case, so that no
 // wording of it is on both sides whatever its case, spaces and (ASCII) punctuation.
 [[nodiscard]] bool is_held_back(std::string_view sentence, double fraction);
+
+// load_corpus() for sequence_classification. `corpus` has its tokenizer.
+void load_classification(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
+                         Corpus& corpus);
+
+// Examples as a data set for a classifier. `cut`: how many texts were longer than `longest`.
+struct ClassifiedTexts {
+  std::unique_ptr<DataSet> data;
+  int64_t tokens = 0, cut = 0;
+};
+[[nodiscard]] ClassifiedTexts classified_texts(const Examples& examples, const models::Model& model,
+                                               const text::Tokenizer& tokenizer, int64_t longest,
+                                               const std::function<BatchLimits(int64_t tokens)>& limits);
 
 // Tokens of many lines, in parallel.
 [[nodiscard]] std::vector<Ids> encode_all(const text::Tokenizer& tokenizer, std::span<const std::string> lines);

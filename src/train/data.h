@@ -13,10 +13,11 @@
 namespace heed::train {
 
 struct Batch {
-  Tensor source;          // (B, S) i32; translation: ids </s>; masked: <s> ids </s> with some masked
+  Tensor source;          // (B, S) i32; translation: ids </s>; masked: <s> ids </s> with some masked; or whole texts
   Tensor source_lengths;  // (B) i32; both undefined for language models
-  Tensor input;           // (B, L) i32: what the decoder reads; undefined for masked language models
-  Tensor output;          // (B, L) i32: what is to be predicted; padding_id where nothing is
+  Tensor types;           // (B, S) i32: those of the source's tokens; undefined: all 0
+  Tensor input;           // (B, L) i32: what the decoder reads; undefined for encoder-only models
+  Tensor output;          // (B, L) i32: what is to be predicted, padding_id where nothing is; or (B): classes of texts
   int32_t padding_id = 0;
   int64_t tokens = 0;     // targets that count
   int64_t sentences = 0;  // rows

@@ -18,7 +18,8 @@ Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left
           .perplexity = std::exp(mean.loss),
           .tokens = mean.tokens,
           .sentences = mean.sentences,
-          .left_out = left_out};
+          .left_out = left_out,
+          .accuracy = mean.accuracy};
 }
 
 text::SpecialIds special_of(const models::Config& config) {
@@ -63,6 +64,14 @@ Evaluation evaluate_masked(const models::Bert& model, std::span<const text::Ids>
                                 {.mask_id = frames.mask_id, .vocabulary = vocabulary, .first = frames.first_drawn},
                                 {.tokens = options.batch_tokens, .seed = options.seed});
   return evaluation_of(model, *data, left_out, options);
+}
+
+Evaluation evaluate_classes(const models::Bert& model, const text::Tokenizer& tokenizer,
+                            const std::filesystem::path& source, const EvaluateOptions& options) {
+  const ClassifiedTexts texts =
+      classified_texts(read_examples(source), model, tokenizer, model.config().max_length,
+                       [&](int64_t) -> BatchLimits { return {.tokens = options.batch_tokens, .seed = 0}; });
+  return evaluation_of(model, *texts.data, 0, options);
 }
 
 }  // namespace
@@ -115,6 +124,10 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
   const auto* bert = dynamic_cast<const models::Bert*>(&model);
   require(bert != nullptr, "evaluate", "a Transformer, Gpt or Bert; found another kind of model");
   const auto tokenizer = text::Tokenizer::load(folder, text::Side::source);
+  const models::Head head = model.config().head;
+  if (head == models::Head::text_class) return evaluate_classes(*bert, *tokenizer, source, options);
+  require(head == models::Head::masked_token, "evaluate", folder.string(),
+          ": a model that guesses masked tokens or tells classes of texts; found one with another head");
   const auto sentences = encode_all(*tokenizer, lines);
   if (model.origin() == nullptr) return evaluate(*bert, sentences, options);
   return evaluate_masked(*bert, sentences, frames_of(model, *tokenizer, nullptr), tokenizer->vocabulary(), options);

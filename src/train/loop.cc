@@ -1,6 +1,5 @@
 // The training loop: update, report, validate, save; and what is done at the end.
 #include <cmath>
-#include <cstdio>
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -66,7 +65,7 @@ class Trainer {
     return state_.update >= recipe_.max_updates || (recipe_.max_epochs > 0 && state_.epoch >= recipe_.max_epochs);
   }
   [[nodiscard]] bool is_better(double value) const {
-    return !state_.best || (recipe_.best_by == "bleu" ? value > *state_.best : value < *state_.best);
+    return !state_.best || (recipe_.best_by == "loss" ? value < *state_.best : value > *state_.best);
   }
   [[nodiscard]] int64_t kept() const { return std::max(recipe_.keep_last, recipe_.average_last); }
   [[nodiscard]] double seconds() const { return earlier_seconds_ + seconds_since(started_); }
@@ -294,6 +293,7 @@ Progress Trainer::progress_now() const {
       .seconds = seconds(),
       .valid_loss = std::nullopt,
       .valid_bleu = std::nullopt,
+      .valid_accuracy = std::nullopt,
   };
 }
 
@@ -333,23 +333,20 @@ void Trainer::boundary() {
       const AverageScope averaged(*average_);
       valid = validate_model(*model_, corpus_, recipe_, ranks_);
     }
-    const double value = recipe_.best_by == "bleu" ? valid.bleu.value_or(0.0) : valid.loss;
+    const double value = valid.by(recipe_.best_by);
     require(std::isfinite(value), "train", "a finite validation loss; found ", value, " after update ", state_.update);
     best = is_better(value);
     state_.without_better = best ? 0 : state_.without_better + 1;
     if (best) state_.best = value;
-    Json line = {{"type", "valid"},
-                 {"update", state_.update},
-                 {"epoch", state_.epoch},
-                 {"loss", valid.loss},
-                 {"perplexity", std::exp(valid.loss)}};
-    if (valid.bleu) line["bleu"] = *valid.bleu;
+    Json line = {{"type", "valid"}, {"update", state_.update}, {"epoch", state_.epoch}};
+    valid.write(line);
     line["best"] = best;
     line["seconds"] = seconds();
     log(line);
     Progress progress = progress_now();
     progress.valid_loss = valid.loss;
     progress.valid_bleu = valid.bleu;
+    progress.valid_accuracy = valid.accuracy;
     progress.best = best;
     show(progress);
   }
@@ -402,12 +399,8 @@ void Trainer::finish(Outcome outcome) {
                {"outcome", outcome == Outcome::finished ? "finished" : "stopped_early"}};
   if (corpus_.valid) {
     const Validation valid = validate_model(*model_, corpus_, recipe_, ranks_);
-    line["loss"] = valid.loss;
-    line["perplexity"] = std::exp(valid.loss);
-    if (valid.bleu) line["bleu"] = *valid.bleu;
-    char loss[64];
-    std::snprintf(loss, sizeof loss, "%.4f", valid.loss);
-    message(std::string("validation loss of the model: ") + loss);
+    valid.write(line);
+    message(valid.text());
   }
   line["seconds"] = seconds();
   log(line);

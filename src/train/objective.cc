@@ -7,6 +7,36 @@
 
 namespace heed::train {
 
+namespace {
+
+const models::Bert& bert_of(const models::Model& model) {
+  const auto* bert = dynamic_cast<const models::Bert*>(&model);
+  require(bert != nullptr, "train", "a Transformer, Gpt or Bert; found another kind of model");
+  return *bert;
+}
+
+// Whether each row has one right class among several.
+bool has_classes(const Batch& batch) { return batch.output.rank() == 1; }
+
+// The logits (B, N) of a batch that has classes.
+Value class_logits(const models::Model& model, const Batch& batch) {
+  return bert_of(model).forward(batch.source, batch.source_lengths, batch.types);
+}
+
+// The rows whose largest logit is that of the target; of equal ones the first counts.
+int64_t right_rows(const Tensor& logits, const Tensor& targets) {
+  const Tensor rows = logits.contiguous(), classes = targets.contiguous();
+  const int64_t columns = rows.size(1);
+  int64_t right = 0;
+  for (int64_t i = 0; i < rows.size(0); ++i) {
+    const float* const row = rows.data<float>() + i * columns;
+    if (std::max_element(row, row + columns) - row == classes.data<int32_t>()[i]) ++right;
+  }
+  return right;
+}
+
+}  // namespace
+
 Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& asked) {
   const CrossEntropyOptions options{.ignored_id = batch.padding_id,
                                     .label_smoothing = asked.label_smoothing,
@@ -18,14 +48,13 @@ Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions
   if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {
     return gpt->loss(batch.input, batch.output, options);
   }
-  const auto* bert = dynamic_cast<const models::Bert*>(&model);
-  require(bert != nullptr, "train", "a Transformer, Gpt or Bert; found another kind of model");
-  return bert->loss(batch.source, batch.source_lengths, batch.output, options);
+  if (has_classes(batch)) return cross_entropy(class_logits(model, batch), batch.output, options);
+  return bert_of(model).loss(batch.source, batch.source_lengths, batch.output, options, batch.types);
 }
 
 Batch twice(const Batch& batch) {
   Batch both = batch;
-  for (Tensor* const tensor : {&both.source, &both.source_lengths, &both.input, &both.output}) {
+  for (Tensor* const tensor : {&both.source, &both.source_lengths, &both.types, &both.input, &both.output}) {
     if (!tensor->defined()) continue;
     const Tensor once = tensor->contiguous();
     Shape shape = once.shape();
@@ -46,23 +75,35 @@ MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Commu
   struct OfBatch {
     double loss = 0;
     int64_t tokens = 0, sentences = 0;
+    int64_t right = -1;  // -1: there are no classes
   };
   const int64_t batches = data.batches(0), size = ranks.size();
   const int64_t most = (batches + size - 1) / size;
   std::vector<OfBatch> mine(static_cast<size_t>(most)), all(static_cast<size_t>(most * size));
   for (int64_t i = ranks.rank(); i < batches; i += size) {
     const Batch batch = data.batch(0, i);
-    mine[static_cast<size_t>(i / size)] = {static_cast<double>(loss_sum(model, batch, {}).item()), batch.tokens,
-                                           batch.sentences};
+    OfBatch& one = mine[static_cast<size_t>(i / size)];
+    one.tokens = batch.tokens;
+    one.sentences = batch.sentences;
+    if (has_classes(batch)) {
+      const Value logits = class_logits(model, batch);
+      one.loss = static_cast<double>(cross_entropy(logits, batch.output, {.sum = true}).item());
+      one.right = right_rows(logits.data(), batch.output);
+    } else {
+      one.loss = static_cast<double>(loss_sum(model, batch, {}).item());
+    }
   }
   ranks.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));
   MeanLoss mean;
   double sum = 0;
+  int64_t right = 0;
   for (int64_t i = 0; i < batches; ++i) {  // in the order of batches, whoever computed them
     const OfBatch& one = all[static_cast<size_t>(i % size * most + i / size)];
     sum += one.loss;
     mean.tokens += one.tokens;
     mean.sentences += one.sentences;
+    right += one.right;
+    if (one.right >= 0) mean.accuracy = static_cast<double>(right) / static_cast<double>(mean.sentences);
   }
   mean.loss = mean.tokens > 0 ? sum / static_cast<double>(mean.tokens) : 0.0;
   return mean;

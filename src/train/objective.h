@@ -1,6 +1,8 @@
 // The loss of a batch under any of the three architectures.
 #pragma once
 
+#include <optional>
+
 #include "heed/distributed.h"
 #include "heed/models.h"
 #include "train/data.h"
@@ -12,7 +14,8 @@ struct LossOptions {
   float label_smoothing = 0;
   float consistency = 0;  // more than 0: the batch holds every row twice, as `twice` arranges them
 };
-// The sum of the cross entropies of the batch's targets, with label smoothing and consistency as the options say.
+// The sum of the cross entropies of the batch's targets, with label smoothing and consistency as the options say. A
+// batch of texts and their classes has a target a text.
 [[nodiscard]] Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& options);
 
 // The batch with all its rows twice. Dropout draws other masks for the second half.
@@ -20,7 +23,8 @@ struct LossOptions {
 
 // The mean over all targets of all batches of epoch 0, without smoothing or dropout.
 struct MeanLoss {
-  double loss = 0;  // nats a token
+  double loss = 0;                      // nats a token, or a text
+  std::optional<double> accuracy = {};  // of classes: the share of the texts whose likeliest class is the right one
   int64_t tokens = 0;
   int64_t sentences = 0;
 };

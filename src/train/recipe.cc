@@ -309,8 +309,10 @@ void validate(const Recipe& recipe) {
   } else {
     check_from(recipe);
   }
-  require(recipe.best_by == "loss" || recipe.valid_beam > 0, "recipe",
+  require(recipe.best_by != "bleu" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
+  require(recipe.best_by != "accuracy" || is_classification(recipe), "recipe", "best_by: loss or bleu for ",
+          recipe.task, "; found \"accuracy\"");
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
   require(

@@ -12,6 +12,8 @@ namespace heed::train {
 
 namespace {
 
+constexpr std::string_view kTasks = "translation, language_model, masked_language_model, sequence_classification";
+
 constexpr Allowed words(std::string_view list) { return {.words = list}; }
 constexpr Allowed at_least(double low) { return {.low = low}; }
 constexpr Allowed between(double low, double high) { return {.low = low, .high = high}; }
@@ -22,19 +24,20 @@ constexpr Allowed kBelowOne = {.low = 0, .high = 1, .below_high = true};
 #define HEED_FIELD(member) #member, [](Recipe & recipe) -> FieldPointer { return &recipe.member; }
 
 constexpr FieldEntry kFields[] = {
-    {HEED_FIELD(task), FieldUse::fixed, words("translation, language_model, masked_language_model"),
-     "What the model learns: to translate (encoder and decoder), to continue text (decoder only), or to fill in hidden "
-     "tokens (encoder only)."},
+    {HEED_FIELD(task), FieldUse::fixed, words(kTasks),
+     "What the model learns: to translate (encoder and decoder), to continue text (decoder only), to fill in hidden "
+     "tokens (encoder only), or to tell classes of texts (an encoder, given by from)."},
     {HEED_FIELD(train_source), FieldUse::path, kAnything,
-     "Training text, one sentence a line, plain or gzip. The only text of a language model."},
+     "Training text, one sentence a line, plain or gzip. The only text of a language model. sequence_classification: "
+     "lines of text <tab> label, or of text <tab> second text <tab> label."},
     {HEED_FIELD(train_target), FieldUse::path, kAnything, "The translation of train_source, line by line."},
-    {HEED_FIELD(valid_source), FieldUse::path, kAnything, "Validation text."},
+    {HEED_FIELD(valid_source), FieldUse::path, kAnything, "Validation text, in the form of train_source."},
     {HEED_FIELD(valid_target), FieldUse::path, kAnything, "The translation of valid_source, line by line."},
     {HEED_FIELD(pairs), FieldUse::path, kAnything,
      "In place of train_source and train_target: lines of source <tab> target [<tab> anything]."},
     {HEED_FIELD(valid_fraction), FieldUse::fixed, kBelowOne,
-     "Share of the training text that is held back for validation: of pairs by a hash of the source sentence, of other "
-     "text its end."},
+     "Share of the training text that is held back for validation: of pairs and of classified texts by a hash of the "
+     "first text, of other text its end."},
     {HEED_FIELD(token_cache), FieldUse::path, kAnything,
      "A folder for the tokens of the training text, which are then read from there and need not fit into memory. It is "
      "filled once, and used again by later runs on this text. The batches are the same. Empty: tokens are in memory."},
@@ -49,7 +52,8 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(vocabulary_lines), FieldUse::fixed, between(1, 2'000'000),
      "sentencepiece: lines that the vocabulary is trained on. Of a longer text the seed draws so many. Training takes "
      "about 30 times their size in memory."},
-    {HEED_FIELD(max_tokens_per_sentence), FieldUse::fixed, kPositive, "Longer sentences are left out of training."},
+    {HEED_FIELD(max_tokens_per_sentence), FieldUse::fixed, kPositive,
+     "Longer sentences are left out of training. Classified texts are cut to so many tokens, with those around them."},
     {HEED_FIELD(subword_sampling), FieldUse::fixed, between(0, 100),
      "Subword regularisation: each epoch draws segmentations anew with p^alpha; this is alpha, and a smaller one cuts "
      "more freely. For translation with unigram models. 0: off."},
@@ -115,7 +119,7 @@ constexpr FieldEntry kFields[] = {
      "1,000 updates."},
     {HEED_FIELD(valid_beam), FieldUse::free, at_least(0), "Beam for BLEU at each validation. 0: no BLEU."},
     {HEED_FIELD(valid_tokenize), FieldUse::free, words("13a, zh, char, none"), "How BLEU cuts words."},
-    {HEED_FIELD(best_by), FieldUse::fixed, words("loss, bleu"), "What the best checkpoint is best by."},
+    {HEED_FIELD(best_by), FieldUse::fixed, words("loss, bleu, accuracy"), "What the best checkpoint is best by."},
     {HEED_FIELD(patience), FieldUse::free, at_least(0),
      "Validations without a better one before training stops. 0: it does not stop."},
     {HEED_FIELD(keep_last), FieldUse::free, kPositive,
@@ -276,10 +280,11 @@ bool is_decided_model_key(std::string_view key) {
 models::Architecture architecture_of(std::string_view task) {
   if (task == "translation") return models::Architecture::encoder_decoder;
   if (task == "language_model") return models::Architecture::decoder_only;
-  require(task == "masked_language_model", "recipe",
-          "task: translation, language_model or masked_language_model; found \"", task, "\"");
+  require(words(kTasks).holds(task), "recipe", "task: ", words(kTasks).text(), "; found \"", task, "\"");
   return models::Architecture::encoder_only;
 }
+
+bool is_classification(const Recipe& recipe) { return recipe.task == "sequence_classification"; }
 
 models::Config model_from_keys(const Recipe& recipe, const std::string& where) {
   io::Json config = io::parse_json(models::to_json(models::preset(recipe.preset, architecture_of(recipe.task)))).value;

@@ -61,6 +61,7 @@ struct ModelKey {
 [[nodiscard]] bool is_decided_model_key(std::string_view key);
 
 [[nodiscard]] models::Architecture architecture_of(std::string_view task);
+[[nodiscard]] bool is_classification(const Recipe& recipe);
 [[nodiscard]] std::string_view to_string(ScheduleKind kind);
 [[nodiscard]] ScheduleKind schedule_kind(std::string_view word);  // throws Error for a word that is none
 

@@ -7,9 +7,11 @@ namespace heed::train {
 
 namespace {
 
-// Rows [begin, end) and columns [0, columns) of a matrix of ids; an undefined one stays so.
+// Rows [begin, end) and columns [0, columns) of a matrix of ids, or those rows of a number a row; undefined stays so.
 Tensor cut(const Tensor& ids, int64_t begin, int64_t end, int64_t columns) {
-  return ids.defined() ? ids.slice(0, begin, end).slice(1, 0, columns).contiguous() : ids;
+  if (!ids.defined()) return ids;
+  const Tensor rows = ids.slice(0, begin, end);
+  return (ids.rank() == 1 ? rows : rows.slice(1, 0, columns)).contiguous();
 }
 
 int64_t longest_of(const Tensor& lengths, int64_t begin, int64_t end) {
@@ -25,7 +27,7 @@ struct Targets {
 Targets targets_of(const Tensor& output, int64_t begin, int64_t end, int32_t padding) {
   Targets found;
   const Tensor dense = output.contiguous();
-  const int64_t columns = output.size(1);
+  const int64_t columns = output.rank() == 1 ? 1 : output.size(1);
   for (int64_t row = begin; row < end; ++row) {
     const int32_t* const ids = dense.data<int32_t>() + row * columns;
     for (int64_t j = 0; j < columns; ++j) {
@@ -52,6 +54,7 @@ Batch shard_of(const Batch& batch, int64_t s, int64_t shards) {
     const int64_t columns = longest_of(batch.source_lengths, begin, end);
     shard.source = cut(batch.source, begin, end, columns);
     shard.source_lengths = batch.source_lengths.slice(0, begin, end).contiguous();
+    shard.types = cut(batch.types, begin, end, columns);
     if (!batch.input.defined()) target_columns = columns;  // masked language models predict tokens of the source
   }
   shard.input = cut(batch.input, begin, end, target_columns);

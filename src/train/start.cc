@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "models/families/classifier.h"
 #include "models/families/weights.h"
 #include "models/weights.h"
+#include "train/examples.h"
 #include "train/recipe_fields.h"
 
 namespace heed::train {
@@ -97,6 +99,17 @@ void settle_tokenizer(Recipe& recipe, const Start& start) {
   recipe.shared_vocabulary = shared;
 }
 
+// The model with classes for the labels of the training text. A head that has them all stays as it is.
+std::unique_ptr<models::Model> with_classes_of(const Recipe& recipe, std::unique_ptr<models::Model> model,
+                                               const fs::path& folder) {
+  require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
+  const std::vector<std::string> labels = labels_of(read_examples(recipe.train_source));
+  const std::vector<std::string>& there = model->config().labels;
+  const auto is_there = [&](const std::string& label) { return std::ranges::find(there, label) != there.end(); };
+  if (models::tells_one_class(*model) && std::ranges::all_of(labels, is_there)) return model;
+  return models::with_text_classes(*model, folder, labels, recipe.seed);
+}
+
 void check_start(const Recipe& recipe, const Start& start, const std::string& where) {
   const models::Config& config = start.model->config();
   const auto fits = [&](const std::shared_ptr<const text::Tokenizer>& tokenizer, int64_t vocabulary) {
@@ -156,14 +169,19 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
 
 Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokenizers) {
   Start start;
-  const auto read = models::load(folder);
+  auto read = models::load(folder);
   const models::Architecture found = read->config().architecture;
   require(found == architecture_of(recipe.task), "train", "from: a model that fits the task, ", recipe.task,
           "; found one that is ", models::to_string(found));
+  if (is_classification(recipe)) read = with_classes_of(recipe, std::move(read), folder);
   const models::Config config = config_for(recipe, read->config());
   start.model = with_config(*read, config, recipe.seed);
-  if (recipe.task != "language_model") start.source = text::Tokenizer::load(tokenizers, text::Side::source);
-  if (recipe.task != "masked_language_model") start.target = text::Tokenizer::load(tokenizers, text::Side::target);
+  if (found != models::Architecture::decoder_only) {
+    start.source = text::Tokenizer::load(tokenizers, text::Side::source);
+  }
+  if (found != models::Architecture::encoder_only) {
+    start.target = text::Tokenizer::load(tokenizers, text::Side::target);
+  }
   if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get());
   check_start(recipe, start, folder.string());
   settle_tokenizer(recipe, start);

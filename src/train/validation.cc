@@ -2,6 +2,8 @@
 #include "train/validation.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstdio>
 
 #include "heed/generate.h"
 #include "train/objective.h"
@@ -49,9 +51,30 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
 
 }  // namespace
 
+double Validation::by(std::string_view measure) const {
+  return measure == "loss" ? loss : measure == "accuracy" ? accuracy.value_or(0.0) : bleu.value_or(0.0);
+}
+
+void Validation::write(io::Json& line) const {
+  line["loss"] = loss;
+  if (accuracy) {
+    line["accuracy"] = *accuracy;
+  } else {
+    line["perplexity"] = std::exp(loss);
+  }
+  if (bleu) line["bleu"] = *bleu;
+}
+
+std::string Validation::text() const {
+  char figures[128];
+  std::snprintf(figures, sizeof figures, accuracy ? "%.4f, accuracy %.4f" : "%.4f", loss, accuracy.value_or(0.0));
+  return std::string("validation loss of the model: ") + figures;
+}
+
 Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
                           distributed::Communicator& ranks) {
-  Validation result{.loss = mean_loss(model, *corpus.valid, ranks).loss, .bleu = std::nullopt};
+  const MeanLoss mean = mean_loss(model, *corpus.valid, ranks);
+  Validation result{.loss = mean.loss, .bleu = std::nullopt, .accuracy = mean.accuracy};
   const auto* transformer = dynamic_cast<const models::Transformer*>(&model);
   if (transformer != nullptr && recipe.valid_beam > 0 && !corpus.bleu_sources.empty()) {
     result.bleu = bleu_of(*transformer, corpus, recipe, ranks);

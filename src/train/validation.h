@@ -1,16 +1,26 @@
-// Loss and, on request, BLEU of a model on the validation part.
+// Loss, accuracy and, on request, BLEU of a model on the validation part.
 #pragma once
 
 #include <optional>
+#include <string>
+#include <string_view>
 
+#include "formats/json.h"
 #include "heed/distributed.h"
 #include "train/corpus.h"
 
 namespace heed::train {
 
 struct Validation {
-  double loss = 0;  // nats a token, without smoothing and dropout
-  std::optional<double> bleu;
+  double loss = 0;  // nats a token, or a text, without smoothing and dropout
+  std::optional<double> bleu, accuracy;
+
+  // recipe.best_by: "loss", "bleu" or "accuracy".
+  [[nodiscard]] double by(std::string_view measure) const;
+  // Loss and accuracy, or loss, perplexity and BLEU, as members of a line of the log.
+  void write(io::Json& line) const;
+  // "validation loss of the model: 0.1234"
+  [[nodiscard]] std::string text() const;
 };
 
 // Needs `corpus.valid`. The ranks share the work; all get the result, which has the bits of one rank's.

@@ -1,30 +1,12 @@
 // Trainings that start from a model: heed's own, and folders that transformers wrote (tests/data/families).
-#include <atomic>
-#include <nlohmann/json.hpp>
-
-#include "base/data.h"
+#include "train/start.h"
+#include "foreign.h"
 #include "heed/models.h"
 #include "ranks.h"
 #include "toy.h"
-#include "train/start.h"
 
 namespace heed::train {
 namespace {
-
-namespace fs = std::filesystem;
-using Json = nlohmann::json;
-using heed::test::test_data;
-
-// The last line of that type in the log.
-Json last_line(const fs::path& folder, const std::string& type) {
-  Json last;
-  std::istringstream text(read_text(folder / "log.jsonl"));
-  for (std::string line; std::getline(text, line);) {
-    Json json = Json::parse(line);
-    if (json.at("type") == type) last = std::move(json);
-  }
-  return last;
-}
 
 // A recipe on the same text that says nothing of a model.
 Recipe start_recipe(const Recipe& text, const fs::path& from) {
@@ -41,93 +23,6 @@ Recipe start_recipe(const Recipe& text, const fs::path& from) {
   recipe.validate_every = 2;
   recipe.log_every = 1;
   return recipe;
-}
-
-// Updates so small that no weight changes.
-Recipe without_steps(Recipe recipe) {
-  recipe.schedule.peak = 1e-30;
-  recipe.max_updates = 1;
-  recipe.validate_every = 1;
-  return recipe;
-}
-
-Outcome run_until(const Recipe& recipe, const fs::path& folder, int64_t update) {
-  std::atomic<bool> stop = false;
-  const Callbacks callbacks{.progress = [&](const Progress& p) { stop = p.update >= update; }, .stop = &stop};
-  return train(recipe, folder, false, callbacks);
-}
-
-// Ids 0 to 60: the special ones of `json` first, then letters and their pairs.
-void write_word_tokenizer(const fs::path& folder, const std::vector<std::pair<int, std::string>>& special,
-                          const Json& post_processor) {
-  Json vocabulary = Json::object(), added = Json::array();
-  for (const auto& [id, token] : special) {
-    vocabulary[token] = id;
-    added.push_back({{"id", id},
-                     {"content", token},
-                     {"single_word", false},
-                     {"lstrip", false},
-                     {"rstrip", false},
-                     {"normalized", false},
-                     {"special", true}});
-  }
-  int letter = 0;
-  for (int id = 0; id < 61; ++id) {
-    bool taken = false;
-    for (const auto& [there, token] : special) taken = taken || there == id;
-    if (taken) continue;
-    std::string word(1, static_cast<char>('a' + letter % 26));
-    if (letter >= 26) word += word;
-    if (letter >= 52) word += static_cast<char>('a' + letter % 26);
-    vocabulary[word] = id;
-    ++letter;
-  }
-  const Json tokenizer = {{"version", "1.0"},
-                          {"truncation", nullptr},
-                          {"padding", nullptr},
-                          {"added_tokens", added},
-                          {"normalizer", nullptr},
-                          {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
-                          {"post_processor", post_processor},
-                          {"decoder", nullptr},
-                          {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "<unk>"}}}};
-  write_text(folder / "tokenizer.json", tokenizer.dump());
-}
-
-// <s> before and </s> behind, where `begin` is there.
-Json template_of(bool begin, int end_id) {
-  Json single = Json::array(), tokens = Json::object();
-  const auto add = [&](const char* token, int id) {
-    single.push_back({{"SpecialToken", {{"id", token}, {"type_id", 0}}}});
-    tokens[token] = {{"id", token}, {"ids", {id}}, {"tokens", {token}}};
-  };
-  if (begin) add("<s>", 0);
-  single.push_back({{"Sequence", {{"id", "A"}, {"type_id", 0}}}});
-  add("</s>", end_id);
-  return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", single}, {"special_tokens", tokens}};
-}
-
-void copy_family(const std::string& name, const fs::path& to) {
-  fs::create_directories(to);
-  for (const auto& entry : fs::directory_iterator(test_data("families") / name)) {
-    if (entry.is_regular_file() && entry.path().filename() != "golden.safetensors") {
-      fs::copy_file(entry.path(), to / entry.path().filename());
-    }
-  }
-}
-
-void write_marian(const fs::path& folder) {
-  copy_family("marian", folder);
-  write_word_tokenizer(folder, {{0, "</s>"}, {1, "<unk>"}, {60, "<pad>"}}, template_of(false, 0));
-}
-
-void write_bert(const fs::path& folder) {
-  copy_family("bert-masked", folder);
-  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n";
-  for (int i = 0; i < 56; ++i) {
-    vocabulary += std::string(static_cast<size_t>(1 + i / 26), static_cast<char>('a' + i % 26)) + "\n";
-  }
-  write_text(folder / "vocab.txt", vocabulary);
 }
 
 class Starts : public OneThread {

@@ -40,6 +40,14 @@ Weights with_current_names(const Weights& weights) {
   return result;
 }
 
+// The family that the file names. Throws Error, too, for weights that are quantised.
+const Family& family_in(Keys& keys) {
+  const Family& family = family_of(keys.word("model_type", ""), keys.where());
+  require(!keys.has("quantization_config"), "load", keys.where(),
+          ": weights that are not quantised; found \"quantization_config\"");
+  return family;
+}
+
 // What a folder says: its design and its weights, none of them checked against the other.
 struct Reading {
   Design design;
@@ -49,22 +57,29 @@ struct Reading {
 Reading read_folder(const std::filesystem::path& folder, const io::Json& object) {
   const std::string where = (folder / "config.json").string();
   Keys keys(object, where);
-  const std::string type = keys.word("model_type", "");
-  const Family& family = family_of(type, where);
-  require(!keys.has("quantization_config"), "load", where,
-          ": weights that are not quantised; found \"quantization_config\"");
-  Reading reading{.design = {}, .weights = with_current_names(io::read_weights(folder).tensors)};
-  reading.design = family.read(keys, reading.weights);
-  keys.finish();
-  try {
-    reading.design.config.validate();
-  } catch (const Error& error) {
-    fail("load", where, ": a configuration that fits together: ", error.what());
-  }
+  (void)family_in(keys);  // before the weights are looked for
+  Reading reading{.design = {}, .weights = read_current_weights(folder)};
+  reading.design = read_design(object, where, reading.weights);
   return reading;
 }
 
 }  // namespace
+
+Weights read_current_weights(const std::filesystem::path& folder) {
+  return with_current_names(io::read_weights(folder).tensors);
+}
+
+Design read_design(const io::Json& object, const std::string& where, const Weights& weights) {
+  Keys keys(object, where);
+  Design design = family_in(keys).read(keys, weights);
+  keys.finish();
+  try {
+    design.config.validate();
+  } catch (const Error& error) {
+    fail("load", where, ": a configuration that fits together: ", error.what());
+  }
+  return design;
+}
 
 Config read_family_config(const std::filesystem::path& folder, const io::Json& object) {
   return read_folder(folder, object).design.config;

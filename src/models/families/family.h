@@ -2,6 +2,7 @@
 // are called.
 #pragma once
 
+#include <filesystem>
 #include <span>
 #include <string>
 #include <string_view>
@@ -40,6 +41,11 @@ struct Family {
   std::string_view model_type;  // in config.json
   Design (*read)(Keys& keys, const Weights& weights);
 };
+
+// What config.json, read as `object`, says about these weights. Throws Error for a family that heed does not know.
+[[nodiscard]] Design read_design(const io::Json& object, const std::string& where, const Weights& weights);
+// All tensors of a folder, under the names that transformers gives them today.
+[[nodiscard]] Weights read_current_weights(const std::filesystem::path& folder);
 
 [[nodiscard]] Design read_bert(Keys& keys, const Weights& weights);
 [[nodiscard]] Design read_distilbert(Keys& keys, const Weights& weights);

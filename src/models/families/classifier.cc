@@ -1,0 +1,180 @@
+#include "models/families/classifier.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "heed/error.h"
+#include "models/families/weights.h"
+
+namespace heed::models {
+namespace {
+
+using io::Json;
+
+constexpr const char* kMultiLabel = "multi_label_classification";
+
+// How transformers calls a family's classes, and the part of a file's names that stands for its body.
+struct FamilyName {
+  std::string_view model_type, class_prefix, body;
+};
+constexpr std::array kFamilyNames = {
+    FamilyName{"bert", "Bert", "bert."},
+    FamilyName{"camembert", "Camembert", "roberta."},
+    FamilyName{"distilbert", "DistilBert", "distilbert."},
+    FamilyName{"modernbert", "ModernBert", "model."},
+    FamilyName{"mpnet", "MPNet", "mpnet."},
+    FamilyName{"roberta", "Roberta", "roberta."},
+    FamilyName{"xlm-roberta", "XLMRoberta", "roberta."},
+};
+
+const FamilyName& name_of_family(const std::string& model_type) {
+  const auto* const at = std::ranges::find(kFamilyNames, model_type, &FamilyName::model_type);
+  require(at != kFamilyNames.end(), "with_text_classes", "an encoder of a family that has classes; found model_type ",
+          model_type);
+  return *at;
+}
+
+// config.json of the same encoder with classes.
+Json with_labels(Json config, const FamilyName& family, const std::vector<std::string>& labels) {
+  config["architectures"] = Json::array({std::string(family.class_prefix) + "ForSequenceClassification"});
+  for (const char* const key :
+       {"num_labels", "id2label", "label2id", "sentence_transformers", "sbert_ce_default_activation_function"}) {
+    config.erase(key);  // those of another head
+  }
+  Json names = Json::object(), numbers = Json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    numbers[labels[i]] = i;
+  }
+  config["id2label"] = std::move(names);
+  config["label2id"] = std::move(numbers);
+  config["problem_type"] = "single_label_classification";
+  return config;
+}
+
+// The files of bare encoders have names without the prefix; those of classifiers have it.
+Weights with_prefix(Weights weights, std::string_view prefix) {
+  if (!prefix_in(weights, prefix).empty()) return weights;
+  Weights result;
+  for (auto& [name, tensor] : weights) result[std::string(prefix) + name] = std::move(tensor);
+  return result;
+}
+
+// Normal numbers, drawn again where they are farther away from 0 than `limit`.
+Tensor truncated_normal(nn::Initializer& init, const Shape& shape, float deviation, float limit) {
+  Tensor result = init.normal(shape, deviation);
+  float* const values = result.data<float>();
+  const auto is_outside = [limit](float value) { return std::abs(value) > limit; };
+  while (std::any_of(values, values + result.numel(), is_outside)) {
+    const Tensor again = init.normal(shape, deviation);
+    for (int64_t i = 0; i < result.numel(); ++i) {
+      if (is_outside(values[i])) values[i] = again.data<float>()[i];
+    }
+  }
+  return result;
+}
+
+// The initial weights of a head, as transformers' _init_weights has them.
+class HeadWeights {
+ public:
+  HeadWeights(const Json& config, const Config& sizes, uint64_t seed) : init_(seed) {
+    Keys keys(config, "config.json");
+    range_ = keys.number("initializer_range", 0.02f);
+    if (!(range_ > 0)) range_ = 0.02f;  // as transformers does
+    if (keys.word("model_type", "") != "modernbert") return;
+    cutoff_ = keys.number("initializer_cutoff_factor", 2);
+    if (!(cutoff_ >= 1)) keys.refuse("initializer_cutoff_factor", "1 or more");
+    hidden_ = 1 / std::sqrt(2 * static_cast<float>(sizes.encoder_layers));
+    output_ = 1 / (range_ * std::sqrt(static_cast<float>(sizes.width)));
+  }
+
+  [[nodiscard]] Tensor of(const std::string& path, const Shape& shape) {
+    if (path.ends_with(".gain")) return Tensor::full(shape, 1.0f);
+    if (path.ends_with(".bias")) return Tensor::zeros(shape);
+    const float deviation = range_ * (path == "head.output.weight" ? output_ : hidden_);
+    return cutoff_ > 0 ? truncated_normal(init_, shape, deviation, cutoff_ * deviation)
+                       : init_.normal(shape, deviation);
+  }
+
+ private:
+  nn::Initializer init_;
+  float range_ = 0.02f, hidden_ = 1, output_ = 1;
+  float cutoff_ = 0;  // 0: none
+};
+
+bool is_of_head(const std::string& path) { return path.starts_with("head."); }
+
+std::unique_ptr<Model> make_without_weights(const Config& config) {
+  const nn::Initializer::Skipped no_initial_weights;
+  return create(config);
+}
+
+std::unique_ptr<Model> family_with_classes(const Model& read, const std::filesystem::path& folder,
+                                           const std::vector<std::string>& labels, uint64_t seed) {
+  const Json old = io::parse_json(read.origin()->config_json).value;
+  const FamilyName& family = name_of_family(old.value("model_type", ""));
+  const Json config = with_labels(old, family, labels);
+  const Weights weights = with_prefix(read_current_weights(folder), family.body);
+  auto origin = std::make_shared<Origin>();
+  origin->config_json = io::json_text(config, 2) + "\n";
+  origin->design = read_design(config, (folder / "config.json").string(), weights);
+
+  std::unique_ptr<Model> model = make_without_weights(origin->design.config);
+  HeadWeights initial(config, origin->design.config, seed);
+  Weights taken;  // and nothing that belonged to another head
+  for (const auto& [path, value] : model->named_parameters()) {
+    const std::string name = place_of(origin->design, path).name;
+    const auto found = weights.find(name);
+    const bool keeps =
+        found != weights.end() &&
+        (!is_of_head(path) || (found->second.shape() == value.shape() && !path.starts_with("head.output")));
+    taken[name] = keeps ? found->second : initial.of(path, value.shape());
+  }
+  take_weights(*model, origin->design, taken, folder.string());
+  model->set_origin(std::move(origin));
+  return model;
+}
+
+// The layer below the classes is new as well, unless there was one below other classes.
+std::unique_ptr<Model> own_with_classes(const Model& read, const std::vector<std::string>& labels, uint64_t seed) {
+  Config config = read.config();
+  const bool keeps_hidden = config.head == Head::text_class;
+  if (!keeps_hidden) {
+    config.head_hidden = true;
+    config.head_activation = Activation::tanh;
+    config.head_norm = false;
+  }
+  config.head = Head::text_class;
+  config.labels = labels;
+  config.output_bias = false;
+  config.tie_output = true;
+  std::unique_ptr<Model> model = make_without_weights(config);
+  HeadWeights initial(Json::object(), config, seed);
+  const auto before = read.named_parameters();
+  for (const auto& [path, value] : model->named_parameters()) {
+    const auto found =
+        std::ranges::find(before, path, [](const auto& parameter) -> const std::string& { return parameter.first; });
+    const bool keeps =
+        found != before.end() && (!is_of_head(path) || (keeps_hidden && !path.starts_with("head.output")));
+    value.set_data(keeps ? found->second.data().clone() : initial.of(path, value.shape()));
+  }
+  return model;
+}
+
+}  // namespace
+
+std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
+                                         const std::vector<std::string>& labels, uint64_t seed) {
+  return read.origin() != nullptr ? family_with_classes(read, folder, labels, seed)
+                                  : own_with_classes(read, labels, seed);
+}
+
+bool tells_one_class(const Model& model) {
+  const Config& config = model.config();
+  if (config.head != Head::text_class || config.labels.size() < 2) return false;
+  if (model.origin() == nullptr) return true;
+  return io::parse_json(model.origin()->config_json).value.value("problem_type", Json()) != kMultiLabel;
+}
+
+}  // namespace heed::models

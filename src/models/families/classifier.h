@@ -1,0 +1,25 @@
+// A new head that tells classes of texts apart, above an encoder that was trained for something else.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/models.h"
+
+namespace heed::models {
+
+// `read`, an encoder-only model that load(folder) gave, with a head for these classes. For models of others it is the
+// head of transformers' ForSequenceClassification of that family, with transformers' initial weights; parts of it that
+// the folder has (BERT's pooler, ModernBERT's dense layer) keep their weights. The origin's config.json names the class
+// and its labels. Of heed's own models it is the head of BERT. The new weights depend on `seed` alone.
+[[nodiscard]] std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
+                                                       const std::vector<std::string>& labels, uint64_t seed);
+
+// Whether the head of `model` tells classes of texts apart of which one is right: not a score, and not several labels
+// at once.
+[[nodiscard]] bool tells_one_class(const Model& model);
+
+}  // namespace heed::models

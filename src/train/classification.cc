@@ -1,0 +1,77 @@
+// The data of a classifier: examples, their classes, and what is held back.
+#include <algorithm>
+
+#include "heed/error.h"
+#include "train/corpus.h"
+#include "train/defaults.h"
+#include "train/text_data.h"
+
+namespace heed::train {
+
+namespace {
+
+std::string line_of(const Examples& examples, const Example& example) {
+  return example.text + '\t' + (examples.pairs ? example.second + '\t' : "") + example.label;
+}
+
+// Takes the held-back part out of `train`.
+Examples hold_back(Examples& train, double fraction) {
+  Examples valid{.file = train.file, .pairs = train.pairs, .all = {}};
+  const auto is_kept = [&](const Example& example) { return !is_held_back(example.text, fraction); };
+  const auto end = std::stable_partition(train.all.begin(), train.all.end(), is_kept);
+  valid.all.assign(std::make_move_iterator(end), std::make_move_iterator(train.all.end()));
+  train.all.erase(end, train.all.end());
+  require(!train.all.empty(), "train", train.file.string(), ": examples outside valid_fraction; found none of ",
+          valid.all.size());
+  return valid;
+}
+
+}  // namespace
+
+ClassifiedTexts classified_texts(const Examples& examples, const models::Model& model, const text::Tokenizer& tokenizer,
+                                 int64_t longest, const std::function<BatchLimits(int64_t tokens)>& limits) {
+  require(!examples.pairs || model.origin() != nullptr, "train", examples.file.string(),
+          ", line 1: text <tab> label, because heed's own models read no pairs; found three columns");
+  const models::Config& config = model.config();
+  const Frame around = frames_of(model, tokenizer, nullptr).source;
+  require(longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),
+          " tokens around a text; found ", longest);
+  std::vector<int32_t> classes = classes_of(examples, config.labels);
+  TokenizedTexts texts = tokenize(tokenizer, examples, longest);
+  ClassifiedTexts result{.data = nullptr, .tokens = 0, .cut = texts.cut};
+  for (const Ids& ids : texts.ids) result.tokens += std::ssize(ids);
+  result.data = classified_data(std::move(texts), std::move(classes), config.token_types > 1, around.padding,
+                                limits(result.tokens));
+  return result;
+}
+
+void load_classification(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
+                         Corpus& corpus) {
+  corpus.source = start.source;
+  Examples train = read_examples(recipe.train_source), valid;
+  if (!recipe.valid_source.empty()) {
+    valid = read_examples(recipe.valid_source);
+    require(valid.pairs == train.pairs, "train", recipe.valid_source, ", line 1: ", train.pairs ? 3 : 2,
+            " columns, as the training text has; found ", valid.pairs ? 3 : 2);
+  } else if (recipe.valid_fraction > 0) {
+    valid = hold_back(train, recipe.valid_fraction);
+    for (const Example& example : valid.all) corpus.held_back.push_back(line_of(valid, example));
+  }
+  const int64_t longest = std::min(recipe.max_tokens_per_sentence, start.model->config().max_length);
+  const auto data_of = [&](const Examples& examples, std::string_view what, uint64_t seed) {
+    ClassifiedTexts texts =
+        classified_texts(examples, *start.model, *corpus.source, longest, [&](int64_t tokens) -> BatchLimits {
+          if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
+          return {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed};
+        });
+    if (texts.cut > 0) {
+      message(std::to_string(texts.cut) + " " + std::string(what) + " texts are cut to " + std::to_string(longest) +
+              " tokens");
+    }
+    return std::move(texts.data);
+  };
+  corpus.train = data_of(train, "training", recipe.seed);
+  if (!valid.all.empty()) corpus.valid = data_of(valid, "validation", 0);
+}
+
+}  // namespace heed::train

@@ -1,0 +1,78 @@
+#include "train/text_data.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "heed/error.h"
+#include "text/batch_order.h"
+
+namespace heed::train {
+
+namespace {
+
+constexpr int32_t kNoClass = -1;
+
+// The rows of one batch, padded.
+std::vector<Ids> rows_of_texts(const std::vector<Ids>& all, std::span<const int64_t> rows) {
+  std::vector<Ids> some;
+  for (const int64_t row : rows) some.push_back(all[static_cast<size_t>(row)]);
+  return some;
+}
+
+class ClassifiedData : public DataSet {
+ public:
+  ClassifiedData(TokenizedTexts texts, std::vector<int32_t> classes, bool with_types, int32_t padding,
+                 const BatchLimits& limits)
+      : texts_(std::move(texts)),
+        classes_(std::move(classes)),
+        with_types_(with_types),
+        padding_(padding),
+        order_(std::ssize(texts_.ids),
+               [this](int64_t first, std::span<int64_t> out) {
+                 for (size_t i = 0; i < out.size(); ++i)
+                   out[i] = std::ssize(texts_.ids[static_cast<size_t>(first) + i]);
+               },
+               {.tokens = limits.tokens, .sentences = limits.sentences, .seed = limits.seed}) {
+    require(texts_.ids.size() == classes_.size(), "train", "a class for each of ", texts_.ids.size(), " texts; found ",
+            classes_.size());
+  }
+
+  int64_t batches(int64_t epoch) override { return order_.batches(epoch); }
+
+  Batch batch(int64_t epoch, int64_t index) override {
+    const std::vector<int64_t> rows = order_.batch(epoch, index);
+    const text::Padded padded = text::pad(rows_of_texts(texts_.ids, rows), padding_);
+    Batch batch;
+    batch.source = padded.ids;
+    batch.source_lengths = padded.lengths;
+    if (with_types_) batch.types = text::pad(rows_of_texts(texts_.types, rows), 0).ids;
+    const auto count = std::ssize(rows);
+    batch.output = Tensor::empty({count}, DType::i32);
+    for (int64_t i = 0; i < count; ++i) {
+      batch.output.data<int32_t>()[i] = classes_[static_cast<size_t>(rows[static_cast<size_t>(i)])];
+    }
+    batch.padding_id = kNoClass;
+    batch.tokens = batch.sentences = count;
+    return batch;
+  }
+
+  uint32_t checksum() const override {
+    return checksum_of({classes_}, checksum_of(texts_.types, checksum_of(texts_.ids)));
+  }
+
+ private:
+  TokenizedTexts texts_;
+  std::vector<int32_t> classes_;
+  bool with_types_;
+  int32_t padding_;
+  text::BatchOrder order_;
+};
+
+}  // namespace
+
+std::unique_ptr<DataSet> classified_data(TokenizedTexts texts, std::vector<int32_t> classes, bool with_types,
+                                         int32_t padding, const BatchLimits& limits) {
+  return std::make_unique<ClassifiedData>(std::move(texts), std::move(classes), with_types, padding, limits);
+}
+
+}  // namespace heed::train

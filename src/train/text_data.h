@@ -1,0 +1,16 @@
+// Data sets of whole texts, each with what its tokenizer puts around it.
+#pragma once
+
+#include <memory>
+#include <vector>
+
+#include "train/data.h"
+#include "train/examples.h"
+
+namespace heed::train {
+
+// Texts and the numbers of their classes. A batch has its classes in `output` (B), and `types` where `with_types`.
+[[nodiscard]] std::unique_ptr<DataSet> classified_data(TokenizedTexts texts, std::vector<int32_t> classes,
+                                                       bool with_types, int32_t padding, const BatchLimits& limits);
+
+}  // namespace heed::train

@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""Losses and gradients of PyPI's transformers for the small models of tests/data/families: tests/data/finetuning/.
+
+    python3 -m venv build/venv-golden
+    build/venv-golden/bin/pip install torch transformers
+    build/venv-golden/bin/python tools/golden_finetuning.py [--out FOLDER]
+
+NAME.safetensors belongs to the folder tests/data/families/NAME: inputs are the ids there, dropout is off, everything is
+float32 on one thread. The tensors are listed in tests/data/finetuning/README.md.
+"""
+import argparse
+import os
+import pathlib
+
+os.environ["HF_HUB_OFFLINE"] = "1"
+import safetensors.torch
+import torch
+import transformers as hf
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FAMILIES = ROOT / "tests" / "data" / "families"
+CLASSIFIERS = ("bert-classify", "distilbert-classify", "roberta-classify", "mpnet-classify", "modernbert-classify-cls",
+               "modernbert-classify-mean")
+STEPS, RATE, DECAY = 4, 2e-3, 0.1
+
+
+def load(folder, kind):
+    config = hf.AutoConfig.from_pretrained(folder)
+    for key in vars(config):
+        if "dropout" in key or key == "classifier_dropout":
+            setattr(config, key, 0.0)
+    return kind.from_pretrained(folder, config=config, attn_implementation="eager", dtype=torch.float32).train()
+
+
+def gradients_of(model, loss):
+    model.zero_grad()
+    loss.backward()
+    return {"gradient." + name: value.grad.contiguous() for name, value in model.named_parameters()
+            if value.grad is not None}
+
+
+def losses_of(model, loss):
+    """AdamW with decay of matrices alone, as heed has it."""
+    matrices = [value for value in model.parameters() if value.dim() == 2]
+    others = [value for value in model.parameters() if value.dim() != 2]
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": DECAY}, {"params": others, "weight_decay": 0.0}],
+                                  lr=RATE, betas=(0.9, 0.999), eps=1e-8)
+    losses = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        value = loss()
+        value.backward()
+        losses.append(value.item())
+        optimizer.step()
+    return torch.tensor(losses)
+
+
+def classifier(name):
+    golden = safetensors.torch.load_file(FAMILIES / name / "golden.safetensors")
+    inputs = {key: golden[key] for key in ("input_ids", "attention_mask", "token_type_ids") if key in golden}
+    model = load(FAMILIES / name, hf.AutoModelForSequenceClassification)
+    labels = torch.arange(len(golden["input_ids"])).flip(0) % model.config.num_labels
+
+    def loss():
+        return torch.nn.functional.cross_entropy(model(**inputs).logits, labels)
+
+    first = loss()
+    return {"labels": labels, "loss": first.detach().reshape(1), **gradients_of(model, first),
+            "losses": losses_of(model, loss)}
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests" / "data" / "finetuning")
+    out = parser.parse_args().out
+    torch.set_num_threads(1)
+    out.mkdir(parents=True, exist_ok=True)
+    made = {"made with": f"transformers {hf.__version__}, PyTorch {torch.__version__}"}
+    for name in CLASSIFIERS:
+        safetensors.torch.save_file(classifier(name), out / f"{name}.safetensors", metadata=made)
+
+
+if __name__ == "__main__":
+    main()
