@@ -232,6 +232,22 @@ struct TokenClass {
   float score = 0;    // its probability
 };
 
+struct AnswerOptions {
+  int64_t count = 1;            // answers, the best first
+  int64_t longest_answer = 15;  // tokens
+  bool may_be_none = false;     // "there is no answer" is one of them
+  // A passage that is longer than a window is read in several, which share so many tokens. Tokens of question and
+  // passage in a window, special ones included; at most what the model reads.
+  int64_t window = 384, overlap = 128;
+  TextOptions text = {};  // of the question, text 0, and the passage, text 1; a question that is too long is refused
+};
+// Words of a passage that answer a question.
+struct Answer {
+  std::string text;
+  text::Span span;  // its bytes in the passage; none: from 0 to 0
+  float score = 0;  // the probability of its first token times that of its last one, in its window
+};
+
 struct FillOptions {
   int64_t count = 5;  // tokens for each place, or all where there are fewer
   TextOptions text = {};
@@ -275,6 +291,11 @@ class Encoder {
   [[nodiscard]] std::vector<TokenClass> classify_tokens(std::string_view text,
                                                         const EncoderOptions& options = {}) const;
   [[nodiscard]] const std::vector<std::string>& labels() const { return model_->config().labels; }
+
+  // Where the passage answers the question: runs of whole words, each once. Throws Error for models without such a head
+  // (transformers' ForQuestionAnswering).
+  [[nodiscard]] std::vector<Answer> answer(std::string_view question, std::string_view passage,
+                                           const AnswerOptions& options = {}) const;
 
   // The likeliest tokens for each mask_token() in the text. There, and only there, special tokens that are written in a
   // text are special. Throws Error for a text without one, and for models that do not guess tokens.

@@ -54,6 +54,9 @@ struct Tokens {
   Ids ids;
   Ids segments;             // token type ids: 0 for the text and 1 for its pair, unless the tokenizer says otherwise
   std::vector<Span> spans;  // the bytes of the text, or of the pair, that the token stands for
+  // The word that the token is of, from 0: what the tokenizer cuts a text into before it cuts words into tokens, where
+  // it does so, or what begins with a space. The pair's words go on behind those of the text. -1: around the text.
+  std::vector<int32_t> words;
   std::vector<uint8_t> special;  // 1: the tokenizer added it around the text, and its span is empty
   int64_t left_out = 0;          // tokens that did not fit the limit
 };

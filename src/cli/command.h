@@ -41,6 +41,7 @@ void add_evaluate_command(Options& options);
 void add_embed_command(Options& options);
 void add_classify_command(Options& options);
 void add_fill_command(Options& options);
+void add_answer_command(Options& options);
 void add_attend_command(Options& options);
 void add_inspect_command(Options& options);
 void add_average_command(Options& options);

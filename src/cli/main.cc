@@ -29,6 +29,7 @@ constexpr Command kCommands[] = {
     {"embed", "Turn text into vectors, and find similar lines", add_embed_command},
     {"classify", "Tell the class of texts, pairs or tokens", add_classify_command},
     {"fill", "Guess the words that are missing in a text", add_fill_command},
+    {"answer", "Find the answer to a question in a text", add_answer_command},
     {"evaluate", "Loss, perplexity and BLEU of a model", add_evaluate_command},
     {"attend", "Attention over arrays from files", add_attend_command},
     {"inspect", "A page that shows a model's attention", add_inspect_command},

@@ -62,7 +62,11 @@ text::Tokens Encoder::Parts::read(std::string_view text, const text::TokensOptio
   require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
   text::Tokens result;
   result.ids = pipelines::encode_text(*tokenizer, text, place, own.limit - 2, options, function);
+  text::Tokens all = tokenizer->tokens(text, {.add_special = false});
+  result.spans = std::move(all.spans);
+  result.words = std::move(all.words);
   result.spans.resize(result.ids.size());
+  result.words.resize(result.ids.size());
   return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
 }
 

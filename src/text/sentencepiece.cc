@@ -89,6 +89,8 @@ class SentencePieceTokenizer : public Tokenizer {
       const auto piece = pieces.pieces(static_cast<int>(i));
       body.ids.push_back(static_cast<int32_t>(piece.id()));
       body.spans.push_back({piece.begin(), piece.end()});
+      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
+      body.words.push_back((body.words.empty() ? -1 : body.words.back()) + (begins ? 1 : 0));
     }
     return with_begin_and_end(std::move(body), special(), options);
   }

@@ -60,6 +60,7 @@ Tokens Tokenizer::tokens(std::string_view text, const TokensOptions& options) co
   Tokens body;
   body.ids = encode(text);
   body.spans.resize(body.ids.size());
+  for (size_t i = 0; i < body.ids.size(); ++i) body.words.push_back(static_cast<int32_t>(i));
   return with_begin_and_end(std::move(body), special(), options);
 }
 
@@ -85,17 +86,20 @@ Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOp
       body.left_out = static_cast<int64_t>(body.ids.size() - most);
       body.ids.resize(most);
       body.spans.resize(most);
+      body.words.resize(most);
     }
   }
   body.special.assign(body.ids.size(), 0);
   if (begins) {
     body.ids.insert(body.ids.begin(), special.begin);
     body.spans.insert(body.spans.begin(), Span{});
+    body.words.insert(body.words.begin(), -1);
     body.special.insert(body.special.begin(), 1);
   }
   if (ends) {
     body.ids.push_back(special.end);
     body.spans.emplace_back();
+    body.words.push_back(-1);
     body.special.push_back(1);
   }
   body.segments.assign(body.ids.size(), 0);

@@ -10,6 +10,9 @@
 
 namespace heed::text {
 
+// What SentencePiece writes for a space: the beginning of a word.
+inline constexpr std::string_view kSpaceMark = "\u2581";
+
 inline constexpr std::string_view kSentencePieceEnding = ".model";
 inline constexpr std::string_view kVocabularyEnding = ".vocab";
 

@@ -87,9 +87,14 @@ class VocabularyTokenizer : public Tokenizer {
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
     Tokens body;
+    bool begins = true;  // a word; a space of a text of characters is one too
     cut(text, [&](int32_t id, size_t begin, size_t end) {
       body.ids.push_back(id);
       body.spans.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+      const std::string_view token = text.substr(begin, end - begin);
+      const bool is_space = token == " ";
+      body.words.push_back((body.words.empty() ? -1 : body.words.back()) + (begins || is_space ? 1 : 0));
+      begins = characters_ ? is_space : !token.ends_with(kJoin);
     });
     return with_begin_and_end(std::move(body), special_, options);
   }

@@ -159,9 +159,35 @@ TEST(Fill, TheLikeliestTokensOfEachMask) {
             "heed fill: TEXT: expected a text with [MASK] where a word is missing; found none\n");
 }
 
+TEST(Answer, InATextOrInEachLine) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-answer"), context = "paris is the capital of france";
+  const Result one = run({"answer", model, "a city", "--context", context});
+  EXPECT_EQ(one.status, 0) << one.err;
+  const std::string file = folder.write("context.txt", context);
+  EXPECT_EQ(run({"answer", model, "--context-file", file}, {.input = "a city\n"}).out, one.out);
+  EXPECT_EQ(run({"answer", model}, {.input = "a city\t" + context + "\n\n"}).out, one.out + "\n");
+  const nlohmann::json object =
+      nlohmann::json::parse(run({"answer", model, "a city", "--context", context, "--json", "--top", "3"}).out);
+  EXPECT_EQ(object["question"], "a city");
+  ASSERT_EQ(object["answers"].size(), 3u);
+  for (const auto& answer : object["answers"]) {
+    const size_t begin = answer["begin"], end = answer["end"];
+    EXPECT_EQ(context.substr(begin, end - begin), answer["answer"]);
+  }
+  EXPECT_EQ(one.out.substr(0, one.out.find('\t')), object["answers"][0]["answer"].get<std::string>());
+  EXPECT_EQ(run({"answer", model, "a city"}).err,
+            "heed answer: TEXT: expected a question and a text with a tab between them, or a question and --context; "
+            "found no tab\n");
+  EXPECT_EQ(run({"answer", model, "a city", "--context", ""}).err,
+            "heed answer: the context: expected a text of at least one token; found an empty one\n");
+  EXPECT_EQ(run({"answer", model, "x", "--context", "y", "--context-file", file}).status, 2);
+  EXPECT_EQ(run({"answer", model_in(folder, "bert-masked"), "x", "--context", "y"}).status, 1);
+}
+
 TEST(Encoders, OtherKindsOfModelsAreNamedWithTheirCommand) {
   const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
-  for (const char* const command : {"embed", "classify", "fill"})
+  for (const char* const command : {"embed", "classify", "fill", "answer"})
     EXPECT_EQ(run({command, demo, "x"}).err,
               std::string("heed ") + command + ": " + demo +
                   ": expected an encoder-only model; found an encoder-decoder (heed translate runs it)\n");

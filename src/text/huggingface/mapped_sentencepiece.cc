@@ -108,6 +108,7 @@ class MappedSentencePiece : public Tokenizer {
         begin = end + 2;
         made.ids.push_back(found->second);
         made.spans.push_back({0, static_cast<int64_t>(begin)});
+        made.words.push_back(0);
       }
     }
     sentencepiece::ImmutableSentencePieceText cut;
@@ -119,6 +120,8 @@ class MappedSentencePiece : public Tokenizer {
       made.ids.push_back(found == ids_.end() ? p_.special.unknown : found->second);
       const auto offset = static_cast<int64_t>(begin);
       made.spans.push_back({offset + piece.begin(), offset + piece.end()});
+      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
+      made.words.push_back((made.words.empty() ? -1 : made.words.back()) + (begins ? 1 : 0));
     }
     return made;
   }

@@ -19,6 +19,7 @@ void shorten(Encoded& encoded, int64_t size, const Truncation& truncation) {
   };
   shorten_vector(encoded.ids);
   shorten_vector(encoded.spans);
+  shorten_vector(encoded.words);
   shorten_vector(encoded.spaces);
 }
 
@@ -80,6 +81,8 @@ Tokens assemble(const PostProcessor& processor, const Encoded& text, const Encod
   tokens.segments.reserve(most);
   tokens.spans.reserve(most);
   tokens.special.reserve(most);
+  tokens.words.reserve(most);
+  int32_t words = 0;  // of the texts before
   for (const TemplatePiece& piece : pieces) {
     const bool is_special = piece.kind == TemplatePiece::Kind::special;
     if (is_special && !add_special) continue;
@@ -90,7 +93,10 @@ Tokens assemble(const PostProcessor& processor, const Encoded& text, const Encod
       const Encoded& part = piece.kind == TemplatePiece::Kind::pair && pair != nullptr ? *pair : text;
       tokens.ids.insert(tokens.ids.end(), part.ids.begin(), part.ids.end());
       tokens.spans.insert(tokens.spans.end(), part.spans.begin(), part.spans.end());
+      for (const int32_t word : part.words) tokens.words.push_back(words + word);
+      if (!part.words.empty()) words = tokens.words.back() + 1;
     }
+    tokens.words.resize(tokens.ids.size(), -1);
     tokens.segments.resize(tokens.ids.size(), piece.segment);
     tokens.special.resize(tokens.ids.size(), is_special ? 1 : 0);
   }

@@ -42,6 +42,7 @@ struct Truncation {
 struct Encoded {
   Ids ids;
   std::vector<Span> spans;
+  std::vector<int32_t> words;
   struct Spaces {
     uint16_t leading = 0, trailing = 0;  // characters of white space in the token
   };

@@ -121,20 +121,34 @@ class HuggingFaceTokenizer::Encoding {
       }
       for (const Cut& cut : cuts) {
         made_.ids.push_back(cut.id);
-        if (with_spans_) made_.spans.push_back(parts.text.span(part.begin + cut.begin, part.begin + cut.end));
+        if (with_spans_) {
+          made_.spans.push_back(parts.text.span(part.begin + cut.begin, part.begin + cut.end));
+          if (begins_word(cut, &cut == cuts.data())) ++word_;
+          made_.words.push_back(word_);
+        }
         if (trims_) made_.spaces.push_back(t_.spaces_[static_cast<size_t>(cut.id)]);
       }
     }
   }
 
+  // Pre-tokenizers cut words; without one the mark of a space does.
+  [[nodiscard]] bool begins_word(const Cut& cut, bool first_of_part) const {
+    return first_of_part || (t_.parts_.pre_tokenizers.empty() &&
+                             std::string_view(t_.parts_.model->tokens().text(cut.id)).starts_with("\u2581"));
+  }
+
   void put_added(const AddedToken& token, Span span, std::string_view text) {
     made_.ids.push_back(token.id);
-    if (with_spans_) made_.spans.push_back(span);
+    if (with_spans_) {
+      made_.spans.push_back(span);
+      made_.words.push_back(++word_);
+    }
     if (trims_) made_.spaces.push_back(spaces_of(text));
   }
 
   const HuggingFaceTokenizer& t_;
   bool parse_special_, with_spans_, trims_;
+  int32_t word_ = -1;
   std::unique_ptr<Workspace> workspace_;
   Encoded made_;
 };
