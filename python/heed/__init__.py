@@ -30,7 +30,7 @@ from ._heed import (
 
 __all__ = [
     "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
-    "Generation", "Generator", "KeyValueCache", "KeyValues", "Progress", "SentenceTransformer", "Tapped", "Taps",
+    "Generation", "Generator", "KeyValueCache", "KeyValues", "Picture", "Progress", "SentenceTransformer", "Tapped", "Taps",
     "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa", "attention",
     "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
     "attention_varlen_backward", "available_isas", "explain", "load", "num_threads", "ops", "peak_gflops",
@@ -450,6 +450,7 @@ from .pipelines import (  # noqa: E402
     Filling,
     Generation,
     Generator,
+    Picture,
     TokenClass,
     Translation,
     Translator,

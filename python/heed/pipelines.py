@@ -22,7 +22,7 @@ from . import _heed
 from .tokenizers import Tokenizer
 
 __all__ = [
-    "Attention", "Classification", "Encoder", "Encoding", "Filling", "Generation", "Generator", "TokenClass",
+    "Attention", "Classification", "Encoder", "Encoding", "Filling", "Generation", "Generator", "Picture", "TokenClass",
     "Translation", "Translator", "load",
 ]
 
@@ -64,6 +64,20 @@ class Filling(NamedTuple):
     id: int
 
 
+class Picture:
+    """A drawing. In a notebook it shows itself; `svg` is its text."""
+
+    def __init__(self, svg: str, title: str) -> None:
+        self.svg = svg
+        self.title = title
+
+    def _repr_svg_(self) -> str:
+        return self.svg
+
+    def __repr__(self) -> str:
+        return f"Picture({self.title})"
+
+
 class Attention:
     """Who attends to whom. In a notebook it shows its page; `weights` are arrays (H, L, S), by the layer's path."""
 
@@ -76,6 +90,20 @@ class Attention:
         self.target_tokens = target_tokens
         self.output_tokens = output_tokens
         self.weights = weights
+
+    def picture(self, layer: str, head: Optional[int] = None) -> Picture:
+        """The weights of a layer, one of the names in `weights`: of a head, from 0, or the mean of all heads."""
+        if layer not in self.weights:
+            raise KeyError(f"[picture] a layer, one of {', '.join(self.weights)}; found {layer}")
+        weights = self.weights[layer]
+        if head is not None and not 0 <= head < len(weights):
+            raise IndexError(f"[picture] a head from 0 to {len(weights) - 1}; found {head}")
+        encoder = layer.startswith("encoder") or not self.target_tokens
+        rows = self.source_tokens if encoder else self.target_tokens
+        columns = self.source_tokens if encoder or "cross" in layer else self.target_tokens
+        title = f"{layer}, {'mean of the heads' if head is None else f'head {head}'}"
+        one = weights.mean(axis=0) if head is None else weights[head]
+        return Picture(_heed.attention_svg(one, rows, columns, title), title)
 
     def _repr_html_(self) -> str:
         escaped = html.escape(self.page, quote=True)

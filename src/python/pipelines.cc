@@ -235,6 +235,11 @@ std::string page(Record&& record) {
 }  // namespace
 
 void define_pipelines(py::module_& module) {
+  module.def("attention_svg", [](const py::object& weights, const std::vector<std::string>& rows,
+                                 const std::vector<std::string>& columns, const std::string& title) {
+    Arguments arguments;
+    return inspect::to_svg(arguments(weights, "weights"), rows, columns, title);
+  });
   module.def("find_model_folder", [](const std::string& name) { return io::find_model_folder(name).string(); });
   module.def("architecture_of",
              [](const std::string& folder) { return std::string(models::to_string(architecture_of(folder))); });

@@ -168,6 +168,21 @@ class Loads(unittest.TestCase):
         self.assertIn("<iframe", found._repr_html_())
         self.assertTrue(found.page.startswith("<!"))
 
+    def test_attention_is_drawn(self):
+        found = heed.load(DEMO).attention(ENGLISH[0])
+        layer = "decoder.layers.0.cross_attention"
+        svg = found.picture(layer, 3)._repr_svg_()
+        self.assertTrue(svg.startswith("<svg"))
+        self.assertIn("head 3", svg)
+        for token in {*found.source_tokens, *found.target_tokens} - {"<s>", "</s>"}:
+            self.assertIn(f">{token}<", svg)
+        self.assertNotEqual(found.picture(layer).svg, svg)
+        self.assertNotIn("station", found.picture("decoder.layers.0.self_attention").svg)
+        with self.assertRaisesRegex(KeyError, "decoder.layers.0.cross_attention"):
+            found.picture("decoder")
+        with self.assertRaisesRegex(IndexError, "0 to 7"):
+            found.picture(layer, 8)
+
     def test_classes_of_texts_pairs_and_tokens(self):
         encoder = heed.load(bert_folder(self.folder / "c", "bert-classify"))
         self.assertEqual(encoder.labels, ["sad", "calm", "glad"])
