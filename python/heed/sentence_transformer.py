@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _heed
+from ._vectors import normalised, pairwise_similarities, quantised, rows_of, similarities
 from .pipelines import Encoder
 from .tokenizers import Tokenizer
 
@@ -55,35 +56,6 @@ def _tensor_where_torch_is(array: Any) -> Any:
     except ImportError:
         return array
     return torch.from_numpy(array)
-
-
-def _rows(vectors: Any) -> npt.NDArray[np.float32]:
-    """(N, E) float32 of an array, a tensor, or a list of either; one vector is a row."""
-    listed = [np.asarray(one) for one in vectors] if isinstance(vectors, (list, tuple)) else vectors
-    array = np.asarray(listed, dtype=np.float32)
-    return array[None] if array.ndim == 1 else array
-
-
-def _normalised(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    lengths = np.linalg.norm(rows, axis=-1, keepdims=True)
-    result: npt.NDArray[np.float32] = (rows / np.maximum(lengths, np.float32(1e-12))).astype(np.float32)
-    return result
-
-
-def _quantised(rows: npt.NDArray[np.float32], precision: str) -> npt.NDArray[Any]:
-    """(N, E) in another precision, as sentence_transformers.quantize_embeddings() does it without calibration."""
-    if precision.endswith("binary"):
-        bits: npt.NDArray[Any] = np.packbits(rows > 0, axis=-1)
-        return bits if precision == "ubinary" else (bits - 128).astype(np.int8)
-    if len(rows) == 1:
-        raise ValueError(f"[encode] several sentences for precision {precision}, whose ranges they give; found one")
-    if len(rows) < 100:
-        warnings.warn(f"the ranges of precision {precision} come from {len(rows)} sentences only", stacklevel=4)
-    starts = rows.min(axis=0)
-    steps = (rows.max(axis=0) - starts) / 255
-    steps = np.where(steps == 0, 1, steps)
-    numbers: npt.NDArray[Any] = np.clip(np.floor((rows - starts) / steps), 0, 255)
-    return numbers.astype(np.uint8) if precision == "uint8" else (numbers - 128).astype(np.int8)
 
 
 class _Bar:
@@ -273,10 +245,10 @@ class SentenceTransformer:
         vectors = self._vectors(texts, before, show_progress_bar)
         vectors = vectors[:, : self.truncate_dim if truncate_dim is None else truncate_dim]
         if normalize_embeddings:
-            vectors = _normalised(vectors)
+            vectors = normalised(vectors)
         found: Any = vectors
         if len(texts) > 0 and precision not in (None, "float32"):
-            found = _quantised(vectors, str(precision))
+            found = quantised(vectors, str(precision))
         if convert_to_tensor:
             found = _torch("encode", "convert_to_tensor=True").from_numpy(found if len(texts) > 0 else found[:, 0])
         elif not convert_to_numpy:
@@ -312,29 +284,12 @@ class SentenceTransformer:
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""
-        a, b = _rows(embeddings1), _rows(embeddings2)
-        if self.similarity_fn_name == "cosine":
-            found = _normalised(a) @ _normalised(b).T
-        elif self.similarity_fn_name == "dot":
-            found = a @ b.T
-        elif self.similarity_fn_name == "euclidean":
-            found = np.stack([-np.linalg.norm(row - b, axis=1) for row in a])
-        else:
-            found = np.stack([-np.abs(row - b).sum(axis=1) for row in a])
-        return _tensor_where_torch_is(found.astype(np.float32))
+        return _tensor_where_torch_is(similarities(self.similarity_fn_name, rows_of(embeddings1), rows_of(embeddings2)))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows): how alike row n of one and row n of the other are."""
-        a, b = _rows(embeddings1), _rows(embeddings2)
-        if self.similarity_fn_name == "cosine":
-            found = (_normalised(a) * _normalised(b)).sum(axis=1)
-        elif self.similarity_fn_name == "dot":
-            found = (a * b).sum(axis=1)
-        elif self.similarity_fn_name == "euclidean":
-            found = -np.linalg.norm(a - b, axis=1)
-        else:
-            found = -np.abs(a - b).sum(axis=1)
-        return _tensor_where_torch_is(found.astype(np.float32))
+        a, b = rows_of(embeddings1), rows_of(embeddings2)
+        return _tensor_where_torch_is(pairwise_similarities(self.similarity_fn_name, a, b))
 
 
 def _read(file: pathlib.Path) -> Dict[str, Any]:
