@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
-"""Losses and gradients of PyPI's transformers for the small models of tests/data/families: tests/data/finetuning/.
+"""Losses and gradients of PyPI's transformers and sentence-transformers for the small models of tests/data/families: tests/data/finetuning/.
 
     python3 -m venv build/venv-golden
-    build/venv-golden/bin/pip install torch transformers
+    build/venv-golden/bin/pip install torch transformers sentence-transformers
     build/venv-golden/bin/python tools/golden_finetuning.py [--out FOLDER]
 
 NAME.safetensors belongs to the folder tests/data/families/NAME: inputs are the ids there, dropout is off, everything is
@@ -21,6 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FAMILIES = ROOT / "tests" / "data" / "families"
 CLASSIFIERS = ("bert-classify", "distilbert-classify", "roberta-classify", "mpnet-classify", "modernbert-classify-cls",
                "modernbert-classify-mean")
+ENCODERS = {"bert-model": ("mean",), "st-cls-dense": ("cls",), "st-lasttoken": ("lasttoken",), "st-max-mean": ("max", "mean"),
+            "st-weightedmean-old": ("weightedmean",)}
+SCALE = 20.0
 STEPS, RATE, DECAY = 4, 2e-3, 0.1
 
 
@@ -69,6 +72,30 @@ def classifier(name):
             "losses": losses_of(model, loss)}
 
 
+def pairs(name, modes):
+    """MultipleNegativesRankingLoss of sentence-transformers, with its Pooling above the encoder: three texts of a folder
+    and their reversals."""
+    from sentence_transformers.sentence_transformer import losses, modules
+
+    ids = torch.tensor([[7, 8, 9, 10, 11, 12], [20, 21, 22, 23, 0, 0], [30, 31, 0, 0, 0, 0]])
+    others = torch.tensor([[12, 11, 10, 9, 0], [40, 23, 22, 21, 20], [31, 30, 5, 0, 0]])
+    encoder = load(FAMILIES / name, hf.AutoModel)
+    pooling = modules.Pooling(encoder.config.hidden_size, pooling_mode=list(modes))
+
+    def embed(ids):
+        mask = (ids != 0).long()
+        states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
+        return pooling({"token_embeddings": states, "attention_mask": mask})["sentence_embedding"]
+
+    objective = losses.MultipleNegativesRankingLoss(model=None, scale=SCALE)
+
+    def loss():
+        return objective.compute_loss_from_embeddings([embed(ids), embed(others)], None)
+
+    first = loss()
+    return {"anchors": ids, "positives": others, "loss": first.detach().reshape(1), **gradients_of(encoder, first)}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests" / "data" / "finetuning")
@@ -78,6 +105,8 @@ def main():
     made = {"made with": f"transformers {hf.__version__}, PyTorch {torch.__version__}"}
     for name in CLASSIFIERS:
         safetensors.torch.save_file(classifier(name), out / f"{name}.safetensors", metadata=made)
+    for name, modes in ENCODERS.items():
+        safetensors.torch.save_file(pairs(name, modes), out / f"pairs-{name}.safetensors", metadata=made)
 
 
 if __name__ == "__main__":

@@ -73,7 +73,7 @@ struct Schedule {
 // the tokenizer decide, and changes the preset.
 struct Recipe {
   // data
-  // "translation", "language_model", "masked_language_model" or "sequence_classification"
+  // "translation", "language_model", "masked_language_model", "sequence_classification" or "sentence_embedding"
   std::string task = "translation";
   // Text files. Language models have one. Classifiers too: lines of text <tab> label, or of text <tab> text <tab>
   // label.
@@ -102,6 +102,7 @@ struct Recipe {
   float label_smoothing = 0.1f;
   float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
   int64_t consistency_from = 0;  // R-Drop begins after so many updates
+  float similarity_scale = 20;   // sentence_embedding: of cosines
   double clip_norm = 0;          // 0: off
   int64_t accumulate = 1;        // batches an update
   int64_t shards = 1;  // parts of each batch whose gradients are computed alone, so by as many processes at most
@@ -184,6 +185,11 @@ struct Callbacks {
 // A classifier starts from an encoder (recipe.from). A head that tells all labels of the training text stays; otherwise
 // it gets a new one for them, as transformers' ForSequenceClassification has it. What is said of tokens is said of
 // texts then: losses are nats a text.
+//
+// sentence_embedding: pairs of texts that belong together. The loss of a pair is the cross entropy of its own second
+// text among those of all pairs of the batch, or of the shard where the recipe has several; the logits are cosines of
+// pooled states times similarity_scale. This is MultipleNegativesRankingLoss of sentence-transformers, whose
+// modules.json is followed and copied (not with a Dense).
 //
 // With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
 // final model are folders that transformers and models::load() read, with weights in f32.

@@ -69,7 +69,7 @@ std::string with_typed_name(const std::string& text, const Change& change) {
 // Says which options give the text. The library asks for keys of a recipe.
 void require_text(const train::Recipe& recipe) {
   const bool source = !recipe.train_source.empty(), target = !recipe.train_target.empty();
-  if (recipe.task != "translation") {
+  if (recipe.task != "translation" && recipe.task != "sentence_embedding") {
     if (!source) throw UsageError("no training text: give --train-source FILE, or a recipe with --config");
   } else if (recipe.pairs.empty() && !source && !target) {
     throw UsageError(
@@ -147,7 +147,9 @@ std::string waiting_text(const train::Progress& p) {
 // "1,234 tokens/s"; a classifier's targets are texts.
 std::string speed_text(const train::Progress& p, const train::Recipe& recipe) {
   return fmt::format("{} {}/s", with_commas(static_cast<int64_t>(p.tokens_per_second)),
-                     recipe.task == "sequence_classification" ? "texts" : "tokens");
+                     recipe.task == "sequence_classification" ? "texts"
+                     : recipe.task == "sentence_embedding"    ? "pairs"
+                                                              : "tokens");
 }
 
 // A report beside the bar.

@@ -8,18 +8,9 @@
 #include <vector>
 
 #include "heed/nn.h"
+#include "models/pooling.h"
 
 namespace heed::pipelines {
-
-// One vector (E) of the states of a text's tokens.
-enum class TokenPooling {
-  first,          // the state of the first token
-  largest,        // the largest number of each column
-  mean,           //
-  mean_by_root,   // the sum divided by the square root of the number of tokens
-  weighted_mean,  // with the weights 1, 2, 3, ...
-  last            // the state of the last token
-};
 
 class SentenceModules {
  public:
@@ -50,11 +41,10 @@ class SentenceModules {
   struct Normalize {};
   using Module = std::variant<Dense, Normalize>;
 
-  void read_pooling(const std::filesystem::path& folder);
   void read_dense(const std::filesystem::path& folder);
 
   int64_t width_, size_;
-  std::vector<TokenPooling> poolings_ = {TokenPooling::mean};  // side by side
+  std::vector<models::TokenPooling> poolings_ = {models::TokenPooling::mean};  // side by side
   bool pools_prompts_ = true;
   std::vector<Module> modules_;  // one above the other
 };

@@ -57,7 +57,7 @@ void load_classification(const Recipe& recipe, const Start& start, const std::fu
     valid = hold_back(train, recipe.valid_fraction);
     for (const Example& example : valid.all) corpus.held_back.push_back(line_of(valid, example));
   }
-  const int64_t longest = std::min(recipe.max_tokens_per_sentence, start.model->config().max_length);
+  const int64_t longest = start.longest;
   const auto data_of = [&](const Examples& examples, std::string_view what, uint64_t seed) {
     ClassifiedTexts texts =
         classified_texts(examples, *start.model, *corpus.source, longest, [&](int64_t tokens) -> BatchLimits {

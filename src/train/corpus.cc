@@ -397,17 +397,15 @@ Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bo
   corpus.batch_tokens = recipe.batch_tokens;
   if (recipe.task == "translation") {
     load_translation(recipe, folder, continued, message, options, corpus);
+  } else if (starts_from_encoder(recipe)) {
+    require(options.start != nullptr, "train", "from: the folder of an encoder, from which a training for ",
+            recipe.task, " starts; found none");
+    const auto load = is_classification(recipe) ? load_classification : load_sentence_pairs;
+    load(recipe, *options.start, message, corpus);
   } else {
     require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
-    if (recipe.task == "language_model") {
-      load_language_model(recipe, folder, continued, message, options, corpus);
-    } else if (is_classification(recipe)) {
-      require(options.start != nullptr, "train", "from: the folder of an encoder, from which a training for ",
-              recipe.task, " starts; found none");
-      load_classification(recipe, *options.start, message, corpus);
-    } else {
-      load_masked(recipe, folder, continued, message, options, corpus);
-    }
+    const auto load = recipe.task == "language_model" ? load_language_model : load_masked;
+    load(recipe, folder, continued, message, options, corpus);
   }
   const uint32_t sums[2] = {corpus.train->checksum(), corpus.valid ? corpus.valid->checksum() : 0};
   corpus.checksum = checksum_of({{static_cast<int32_t>(sums[0]), static_cast<int32_t>(sums[1])}});

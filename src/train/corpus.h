@@ -51,6 +51,10 @@ struct CorpusOptions {
 void load_classification(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
                          Corpus& corpus);
 
+// load_corpus() for sentence_embedding.
+void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
+                         Corpus& corpus);
+
 // Examples as a data set for a classifier. `cut`: how many texts were longer than `longest`.
 struct ClassifiedTexts {
   std::unique_ptr<DataSet> data;

@@ -8,9 +8,16 @@
 
 #include "heed/tensor.h"
 #include "heed/text.h"
+#include "models/pooling.h"
 #include "train/sentences.h"
 
 namespace heed::train {
+
+// How pairs of texts are compared: by the cosine of their pooled states, times a scale.
+struct Contrast {
+  std::vector<models::TokenPooling> poolings = {models::TokenPooling::mean};
+  float scale = 20;
+};
 
 struct Batch {
   Tensor source;          // (B, S) i32; translation: ids </s>; masked: <s> ids </s> with some masked; or whole texts
@@ -18,6 +25,9 @@ struct Batch {
   Tensor types;           // (B, S) i32: those of the source's tokens; undefined: all 0
   Tensor input;           // (B, L) i32: what the decoder reads; undefined for encoder-only models
   Tensor output;          // (B, L) i32: what is to be predicted, padding_id where nothing is; or (B): classes of texts
+  // Pairs: (B, L) i32 and (B) i32, the positives of the source's texts. Then `output` numbers the rows from 0.
+  Tensor positives, positive_lengths;
+  std::shared_ptr<const Contrast> contrast;
   int32_t padding_id = 0;
   int64_t tokens = 0;     // targets that count
   int64_t sentences = 0;  // rows

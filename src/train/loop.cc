@@ -17,6 +17,7 @@
 #include "train/recipe_fields.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
+#include "train/sentence_modules.h"
 #include "train/start.h"
 #include "train/updater.h"
 #include "train/validation.h"
@@ -174,7 +175,7 @@ void Trainer::load_text(bool continued) {
         {.start = start_ ? &*start_ : nullptr, .ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
   };
   if (leads() || together) load(continued);
-  if (leads() && !continued && start_) copy_tokenizer(start_folder(recipe_), folder_);
+  if (leads() && !continued && start_) copy_beside_model(recipe_, *start_->model, folder_);
   if (leads() && !continued && !start_) {
     if (corpus_.source) corpus_.source->save(folder_, text::Side::source);
     if (corpus_.target) corpus_.target->save(folder_, text::Side::target);

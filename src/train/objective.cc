@@ -18,8 +18,22 @@ const models::Bert& bert_of(const models::Model& model) {
 // Whether each row has one right class among several.
 bool has_classes(const Batch& batch) { return batch.output.rank() == 1; }
 
+// The scaled cosine of each row's text with the positives of all rows, (B, B): its own is the right one, the others are
+// negatives (Henderson et al. 2017).
+Value similarities(const models::Bert& bert, const Batch& batch) {
+  const Contrast& contrast = *batch.contrast;
+  const auto vectors = [&](const Tensor& ids, const Tensor& lengths) {
+    return models::unit_rows(models::pooled_states(bert.encode(ids, lengths), lengths, contrast.poolings));
+  };
+  const Value anchors = vectors(batch.source, batch.source_lengths);
+  const Value positives = vectors(batch.positives, batch.positive_lengths);
+  const ops::MatmulPrecisionScope exact(ops::Precision::f32);  // scaled cosines are too close for bf16
+  return matmul(anchors, transpose(positives, 0, 1)) * contrast.scale;
+}
+
 // The logits (B, N) of a batch that has classes.
 Value class_logits(const models::Model& model, const Batch& batch) {
+  if (batch.contrast) return similarities(bert_of(model), batch);
   return bert_of(model).forward(batch.source, batch.source_lengths, batch.types);
 }
 

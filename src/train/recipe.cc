@@ -311,7 +311,7 @@ void validate(const Recipe& recipe) {
   }
   require(recipe.best_by != "bleu" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
-  require(recipe.best_by != "accuracy" || is_classification(recipe), "recipe", "best_by: loss or bleu for ",
+  require(recipe.best_by != "accuracy" || starts_from_encoder(recipe), "recipe", "best_by: loss or bleu for ",
           recipe.task, "; found \"accuracy\"");
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
@@ -330,7 +330,12 @@ void validate(const Recipe& recipe) {
           "recipe",
           "context_parallel: 1, unless the task is language_model and context at least twice as large; found ",
           recipe.context_parallel, ", ", recipe.task, " and context ", recipe.context);
-  require(translation || recipe.pairs.empty(), "recipe", "pairs: for translation only; found task ", recipe.task);
+  const bool has_pairs = translation || recipe.task == "sentence_embedding";
+  require(has_pairs || recipe.pairs.empty(), "recipe", "pairs: for translation and sentence_embedding; found task ",
+          recipe.task);
+  require(recipe.consistency == 0 || recipe.task != "sentence_embedding", "recipe",
+          "consistency: 0 for sentence_embedding, where every row is compared with all others; found ",
+          recipe.consistency);
 }
 
 }  // namespace heed::train

@@ -12,7 +12,9 @@ namespace heed::train {
 
 namespace {
 
-constexpr std::string_view kTasks = "translation, language_model, masked_language_model, sequence_classification";
+constexpr std::string_view kTasks =
+    "translation, language_model, masked_language_model, sequence_classification, "
+    "sentence_embedding";
 
 constexpr Allowed words(std::string_view list) { return {.words = list}; }
 constexpr Allowed at_least(double low) { return {.low = low}; }
@@ -26,7 +28,8 @@ constexpr Allowed kBelowOne = {.low = 0, .high = 1, .below_high = true};
 constexpr FieldEntry kFields[] = {
     {HEED_FIELD(task), FieldUse::fixed, words(kTasks),
      "What the model learns: to translate (encoder and decoder), to continue text (decoder only), to fill in hidden "
-     "tokens (encoder only), or to tell classes of texts (an encoder, given by from)."},
+     "tokens (encoder only), to tell classes of texts, or to give texts that belong together similar vectors (both "
+     "with an encoder, given by from)."},
     {HEED_FIELD(train_source), FieldUse::path, kAnything,
      "Training text, one sentence a line, plain or gzip. The only text of a language model. sequence_classification: "
      "lines of text <tab> label, or of text <tab> second text <tab> label."},
@@ -34,7 +37,8 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(valid_source), FieldUse::path, kAnything, "Validation text, in the form of train_source."},
     {HEED_FIELD(valid_target), FieldUse::path, kAnything, "The translation of valid_source, line by line."},
     {HEED_FIELD(pairs), FieldUse::path, kAnything,
-     "In place of train_source and train_target: lines of source <tab> target [<tab> anything]."},
+     "In place of train_source and train_target: lines of source <tab> target [<tab> anything]. sentence_embedding: "
+     "lines of two texts that belong together."},
     {HEED_FIELD(valid_fraction), FieldUse::fixed, kBelowOne,
      "Share of the training text that is held back for validation: of pairs and of classified texts by a hash of the "
      "first text, of other text its end."},
@@ -53,7 +57,8 @@ constexpr FieldEntry kFields[] = {
      "sentencepiece: lines that the vocabulary is trained on. Of a longer text the seed draws so many. Training takes "
      "about 30 times their size in memory."},
     {HEED_FIELD(max_tokens_per_sentence), FieldUse::fixed, kPositive,
-     "Longer sentences are left out of training. Classified texts are cut to so many tokens, with those around them."},
+     "Longer sentences are left out of training. Texts that have a class or a vector are cut to so many "
+     "tokens, with those around them."},
     {HEED_FIELD(subword_sampling), FieldUse::fixed, between(0, 100),
      "Subword regularisation: each epoch draws segmentations anew with p^alpha; this is alpha, and a smaller one cuts "
      "more freely. For translation with unigram models. 0: off."},
@@ -88,6 +93,8 @@ constexpr FieldEntry kFields[] = {
      "R-Drop: each batch goes through the model twice, and this is the weight on how far the two answers differ. 0: "
      "off."},
     {HEED_FIELD(consistency_from), FieldUse::fixed, at_least(0), "Updates before consistency begins."},
+    {HEED_FIELD(similarity_scale), FieldUse::fixed, kPositive,
+     "sentence_embedding: cosines are multiplied by it before the softmax over the batch."},
     {HEED_FIELD(clip_norm), FieldUse::fixed, between(0, 1e30), "Largest norm of the gradient. 0: no limit."},
     {HEED_FIELD(accumulate), FieldUse::fixed, kPositive, "Batches an update."},
     {HEED_FIELD(shards), FieldUse::fixed, between(1, 1 << 20),
@@ -282,6 +289,10 @@ models::Architecture architecture_of(std::string_view task) {
   if (task == "language_model") return models::Architecture::decoder_only;
   require(words(kTasks).holds(task), "recipe", "task: ", words(kTasks).text(), "; found \"", task, "\"");
   return models::Architecture::encoder_only;
+}
+
+bool starts_from_encoder(const Recipe& recipe) {
+  return is_classification(recipe) || recipe.task == "sentence_embedding";
 }
 
 bool is_classification(const Recipe& recipe) { return recipe.task == "sequence_classification"; }

@@ -13,8 +13,20 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// What a training writes before its first checkpoint, beside the tokenizers.
-constexpr const char* kOwn[] = {".lock", "config.json", "recipe.json", "log.jsonl", "heldout.tsv", "checkpoints"};
+// What a training writes before its first checkpoint, beside the tokenizers: folders behind what is in them.
+constexpr const char* kOwn[] = {".lock",
+                                "config.json",
+                                "recipe.json",
+                                "log.jsonl",
+                                "heldout.tsv",
+                                "checkpoints",
+                                "modules.json",
+                                "sentence_bert_config.json",
+                                "config_sentence_transformers.json",
+                                "1_Pooling/config.json",
+                                "1_Pooling",
+                                "2_Normalize/config.json",
+                                "2_Normalize"};
 
 // heed's, then those of Hugging Face.
 constexpr const char* kTokenizerFiles[] = {"source.model",

@@ -59,6 +59,12 @@ Batch shard_of(const Batch& batch, int64_t s, int64_t shards) {
   }
   shard.input = cut(batch.input, begin, end, target_columns);
   shard.output = cut(batch.output, begin, end, target_columns);
+  if (batch.contrast) {
+    shard.contrast = batch.contrast;
+    shard.positives = cut(batch.positives, begin, end, longest_of(batch.positive_lengths, begin, end));
+    shard.positive_lengths = cut(batch.positive_lengths, begin, end, 0);
+    for (int64_t i = 0; i < end - begin; ++i) shard.output.data<int32_t>()[i] = static_cast<int32_t>(i);
+  }
   return shard;
 }
 

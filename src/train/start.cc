@@ -8,6 +8,7 @@
 #include "models/weights.h"
 #include "train/examples.h"
 #include "train/recipe_fields.h"
+#include "train/sentence_modules.h"
 
 namespace heed::train {
 
@@ -184,6 +185,8 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   }
   if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get());
   check_start(recipe, start, folder.string());
+  start.longest = std::min(recipe.max_tokens_per_sentence, config.max_length);
+  if (recipe.task == "sentence_embedding") read_modules(recipe, tokenizers, start);
   settle_tokenizer(recipe, start);
   recipe.model = config;
   return start;

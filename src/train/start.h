@@ -26,6 +26,8 @@ struct Start {
   std::unique_ptr<models::Model> model;
   std::shared_ptr<const text::Tokenizer> source, target;  // as in Corpus
   Frames frames;
+  std::shared_ptr<const Contrast> contrast;  // sentence_embedding
+  int64_t longest = 0;                       // tokens of a text that is a whole, with those around it
 };
 // Reads the model of `folder` and the tokenizers of `tokenizers` (a checkpoint has none of its own), and sets what they
 // decide in `recipe`: its model, with the recipe's dropout rates, and its tokenizer. Throws Error, naming the key, for

@@ -1,6 +1,7 @@
 #include "train/text_data.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "heed/error.h"
@@ -68,7 +69,62 @@ class ClassifiedData : public DataSet {
   text::BatchOrder order_;
 };
 
+class PairedData : public DataSet {
+ public:
+  PairedData(std::vector<Ids> anchors, std::vector<Ids> positives, std::shared_ptr<const Contrast> contrast,
+             int32_t padding, const BatchLimits& limits)
+      : anchors_(std::move(anchors)),
+        positives_(std::move(positives)),
+        contrast_(std::move(contrast)),
+        padding_(padding),
+        order_(std::ssize(anchors_),
+               [this](int64_t first, std::span<int64_t> out) {
+                 for (size_t i = 0; i < out.size(); ++i) {
+                   const size_t row = static_cast<size_t>(first) + i;
+                   out[i] = std::max(std::ssize(anchors_[row]), std::ssize(positives_[row]));
+                 }
+               },
+               {.tokens = limits.tokens, .sentences = limits.sentences, .seed = limits.seed}) {
+    require(anchors_.size() == positives_.size(), "train", "a positive for each of ", anchors_.size(), " texts; found ",
+            positives_.size());
+  }
+
+  int64_t batches(int64_t epoch) override { return order_.batches(epoch); }
+
+  Batch batch(int64_t epoch, int64_t index) override {
+    const std::vector<int64_t> rows = order_.batch(epoch, index);
+    const text::Padded anchors = text::pad(rows_of_texts(anchors_, rows), padding_);
+    const text::Padded positives = text::pad(rows_of_texts(positives_, rows), padding_);
+    Batch batch;
+    batch.source = anchors.ids;
+    batch.source_lengths = anchors.lengths;
+    batch.positives = positives.ids;
+    batch.positive_lengths = positives.lengths;
+    batch.contrast = contrast_;
+    const auto count = std::ssize(rows);
+    batch.output = Tensor::empty({count}, DType::i32);
+    std::iota(batch.output.data<int32_t>(), batch.output.data<int32_t>() + count, 0);
+    batch.padding_id = kNoClass;
+    batch.tokens = batch.sentences = count;
+    return batch;
+  }
+
+  uint32_t checksum() const override { return checksum_of(positives_, checksum_of(anchors_)); }
+
+ private:
+  std::vector<Ids> anchors_, positives_;
+  std::shared_ptr<const Contrast> contrast_;
+  int32_t padding_;
+  text::BatchOrder order_;
+};
+
 }  // namespace
+
+std::unique_ptr<DataSet> paired_data(std::vector<Ids> anchors, std::vector<Ids> positives,
+                                     std::shared_ptr<const Contrast> contrast, int32_t padding,
+                                     const BatchLimits& limits) {
+  return std::make_unique<PairedData>(std::move(anchors), std::move(positives), std::move(contrast), padding, limits);
+}
 
 std::unique_ptr<DataSet> classified_data(TokenizedTexts texts, std::vector<int32_t> classes, bool with_types,
                                          int32_t padding, const BatchLimits& limits) {

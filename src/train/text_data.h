@@ -13,4 +13,9 @@ namespace heed::train {
 [[nodiscard]] std::unique_ptr<DataSet> classified_data(TokenizedTexts texts, std::vector<int32_t> classes,
                                                        bool with_types, int32_t padding, const BatchLimits& limits);
 
+// Pairs of texts that belong together: a batch has the first ones in `source` and the second ones in `positives`.
+[[nodiscard]] std::unique_ptr<DataSet> paired_data(std::vector<Ids> anchors, std::vector<Ids> positives,
+                                                   std::shared_ptr<const Contrast> contrast, int32_t padding,
+                                                   const BatchLimits& limits);
+
 }  // namespace heed::train

@@ -455,7 +455,7 @@ TEST_F(Classifiers, WrongRecipesAreRefused) {
   EXPECT_CONTAINS(error("train_source", ""), "train_source, a text; found none");
   EXPECT_CONTAINS(error("train_source", "/nothing/at/all"), "/nothing/at/all");
   EXPECT_CONTAINS(error("valid_beam", "4"), "valid_beam: 0 for sequence_classification");
-  EXPECT_CONTAINS(error("pairs", "x.tsv"), "pairs: for translation only");
+  EXPECT_CONTAINS(error("pairs", "x.tsv"), "pairs: for translation and sentence_embedding");
   EXPECT_CONTAINS(error("max_tokens_per_sentence", "2"),
                   "max_tokens_per_sentence: more than the 2 tokens around a text");
   EXPECT_CONTAINS(error("context_parallel", "2"), "context_parallel: 1, unless");

@@ -1,0 +1,29 @@
+// The folders of sentence-transformers: which modules stand above an encoder, and how its states are pooled.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <string>
+#include <vector>
+
+#include "models/pooling.h"
+
+namespace heed::models {
+
+// An entry of modules.json.
+struct SentenceModule {
+  std::string kind;  // "Transformer", "Pooling", "Dense" or "Normalize"
+  std::filesystem::path folder;
+};
+[[nodiscard]] bool has_sentence_modules(const std::filesystem::path& folder);
+// A Transformer, a Pooling, and others. Throws Error, with the file and the key, for modules that heed does not have.
+[[nodiscard]] std::vector<SentenceModule> read_sentence_modules(const std::filesystem::path& folder);
+
+struct SentencePooling {
+  std::vector<TokenPooling> poolings = {TokenPooling::mean};  // side by side
+  bool pools_prompts = true;                                  // whether tokens of a prompt count as the others do
+};
+// Of the Pooling's folder, above states of this width.
+[[nodiscard]] SentencePooling read_sentence_pooling(const std::filesystem::path& folder, int64_t width);
+
+}  // namespace heed::models

@@ -1,0 +1,100 @@
+#include "train/sentence_modules.h"
+
+#include <algorithm>
+#include <system_error>
+
+#include "base/files.h"
+#include "formats/json.h"
+#include "heed/error.h"
+#include "models/families/keys.h"
+#include "models/sentence_folder.h"
+#include "train/average.h"
+
+namespace heed::train {
+
+namespace {
+
+namespace fs = std::filesystem;
+using io::Json;
+
+constexpr const char* kSettings = "sentence_bert_config.json";
+constexpr const char* kFilesBeside[] = {"modules.json", kSettings, "config_sentence_transformers.json"};
+
+bool is_there(const fs::path& file) {
+  std::error_code ignored;
+  return fs::exists(file, ignored);
+}
+
+// The most tokens of a text.
+int64_t longest_text(const fs::path& folder, int64_t longest) {
+  const fs::path file = folder / kSettings;
+  if (!is_there(file)) return longest;
+  const io::ParsedJson parsed = io::parse_json(io::read_file(file, 1 << 20));
+  require(parsed.problem.empty(), "train", file.string(), ": ", parsed.problem);
+  models::Keys keys(parsed.value, file.string());
+  const int64_t most = keys.whole("max_seq_length", longest);
+  if (most < 1) keys.refuse("max_seq_length", "1 or more");
+  if (keys.flag("do_lower_case", false))
+    keys.refuse("do_lower_case", "false, because training reads texts as they are");
+  return std::min(longest, most);
+}
+
+void write_json(const fs::path& file, const Json& json) {
+  std::error_code error;
+  fs::create_directories(file.parent_path(), error);
+  require(!error, "train", files::quoted(file.parent_path()), ": a folder that can be made; ", error.message());
+  files::write_atomically(file, io::json_text(json, 2) + "\n", "train");
+}
+
+void write_mean_pooling(const fs::path& to, int64_t width) {
+  const auto module = [](int index, const char* path, const char* type) {
+    return Json{{"idx", index},
+                {"name", std::to_string(index)},
+                {"path", path},
+                {"type", std::string("sentence_transformers.models.") + type}};
+  };
+  write_json(
+      to / "1_Pooling/config.json",
+      {{"word_embedding_dimension", width}, {"pooling_mode_cls_token", false}, {"pooling_mode_mean_tokens", true}});
+  write_json(to / "modules.json", Json::array({module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")}));
+}
+
+}  // namespace
+
+void read_modules(const Recipe& recipe, const fs::path& folder, Start& start) {
+  auto contrast = std::make_shared<Contrast>();
+  contrast->scale = recipe.similarity_scale;
+  if (models::has_sentence_modules(folder)) {
+    const std::vector<models::SentenceModule> modules = models::read_sentence_modules(folder);
+    for (const models::SentenceModule& module : modules) {
+      require(module.kind != "Dense", "train", (folder / "modules.json").string(),
+              ": a Pooling and a Normalize above the encoder; found a Dense, whose weights cannot be trained yet");
+    }
+    contrast->poolings = models::read_sentence_pooling(modules[1].folder, start.model->config().width).poolings;
+  }
+  start.contrast = std::move(contrast);
+  start.longest = longest_text(folder, start.longest);
+}
+
+void write_modules(const models::Model& model, const fs::path& from, const fs::path& to) {
+  if (!models::has_sentence_modules(from)) {
+    if (model.origin() != nullptr) write_mean_pooling(to, model.config().width);
+    return;
+  }
+  for (const char* const name : kFilesBeside) {
+    if (is_there(from / name)) files::write_atomically(to / name, io::read_file(from / name), "train");
+  }
+  for (const models::SentenceModule& module : models::read_sentence_modules(from)) {
+    const fs::path below = module.folder.lexically_relative(from), config = below / "config.json";
+    if (below.empty() || below == "." || !is_there(from / config)) continue;
+    write_json(to / config, io::parse_json(io::read_file(from / config, 1 << 20)).value);
+  }
+}
+
+void copy_beside_model(const Recipe& recipe, const models::Model& model, const fs::path& to) {
+  const fs::path from = start_folder(recipe);
+  copy_tokenizer(from, to);
+  if (recipe.task == "sentence_embedding") write_modules(model, from, to);
+}
+
+}  // namespace heed::train
