@@ -7,15 +7,16 @@
 Prints for each tokenizer.json how many texts are equal (ids, spans in bytes, segments and special masks), the hash of all
 ids, and megabytes a second of both. heed's time is that of the program over a file, less that over an empty one; it
 writes ids as text meanwhile. With --families, the time of texts of up to --largest MiB that are awkward for an
-algorithm that is not linear.
+algorithm that is not linear. With --write, the hashes of PyPI's ids go to tests/data/tokenizers/hashes.json, which the
+tests compare heed's with.
 """
 import argparse
 import hashlib
 import json
 import os
 import pathlib
-import random
 import subprocess
+import sys
 import tempfile
 import time
 
@@ -24,45 +25,14 @@ os.environ["TOKENIZERS_PARALLELISM"] = "false"
 from tokenizers import Tokenizer, __version__  # noqa: E402  (the variables come first)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-WORDS = (ROOT / "tests/data/text/the-verdict.txt").read_text(encoding="utf-8").split()
+sys.path.insert(0, str(ROOT / "tests" / "text"))
+from random_texts import WORDS, random_texts  # noqa: E402
 FAMILIES = {
     "spaces": " ", "one letter": "a", "line ends": "\n", "marks": "\u0301", "letters with marks": "a\u0301\u0323",
     "ideographs": "\u4f60", "emoji": "\U0001f600", "joined emoji": "\U0001f468\u200d", "Hangul jamo": "\u1100\u1161\u11a8",
     "words": "house ", "digits": "1", "punctuation": "!", "apostrophes": "'", "brackets": "[CLS", "angles": "<|",
     "meta spaces": "\u2581", "spaces and line ends": " \n", "zero width": "\u200b", "two letters": "ab", "controls": "\u0001",
 }
-
-
-def random_texts(count, seed):
-    """Texts of all kinds of characters, words among them, and special tokens."""
-    rng = random.Random(seed)
-
-    def any_character():
-        while True:
-            c = rng.randrange(1, 0x110000)
-            if not 0xd800 <= c < 0xe000:
-                return chr(c)
-
-    special = ["[CLS]", "[MASK]", "</s>", "<s>", "<mask>", "<|endoftext|>", " the", "ing", "newword", "   ", "'s", "'LL"]
-    odd = "\u1100\u1161\u11a8\u200d\ufe0f\u0301\u0323\u0345\u200b\u2028\u0085\u00a0\u180e\ufeff\r\n\t \u2581\u017f"
-    ranges = [(32, 127), (0xa0, 0x250), (0x300, 0x370), (0x370, 0x2000), (0x2000, 0x3100), (0x4e00, 0x9fff),
-              (0xac00, 0xd7a4), (0x1f300, 0x1fb00)]
-    kinds = [lambda r=r: chr(rng.randrange(*r)) for r in ranges]
-    kinds += [any_character, lambda: rng.choice(odd), lambda: rng.choice(special), lambda: rng.choice("abcde etaoin  ")]
-
-    def text():
-        kind = rng.random()
-        if kind < 0.3:
-            return "".join(rng.choice(kinds)() for _ in range(rng.randrange(40)))
-        if kind < 0.6:
-            one = rng.choice(kinds)
-            return "".join(one() for _ in range(rng.randrange(40)))
-        words = [rng.choice(WORDS) for _ in range(rng.randrange(20))]
-        for _ in range(3 if kind < 0.8 else 0):
-            words.insert(rng.randrange(len(words) + 1), rng.choice(kinds)())
-        return rng.choice([" ", " ", "", "  ", "\n"]).join(words)
-
-    return [text() for _ in range(count)]
 
 
 def run_heed(heed, file, lines, *options):
@@ -87,16 +57,17 @@ def compare(heed, file, texts):
     tokenizer.no_truncation()
     tokenizer.no_padding()
     lines, _ = run_heed(heed, file, [json.dumps(text) for text in texts], "--json-input", "--parse-special", "--json")
-    equal, digest = 0, hashlib.sha256()
+    equal, digest, their_digest = 0, hashlib.sha256(), hashlib.sha256()
     for text, line in zip(texts, lines, strict=True):
         ours, theirs = json.loads(line), tokenizer.encode(text)
         digest.update(json.dumps(ours["ids"]).encode())
+        their_digest.update(json.dumps(theirs.ids).encode())
         same = ours["ids"] == theirs.ids and ours["spans"] == in_bytes(text, theirs.offsets)
         same = same and ours["special"] == theirs.special_tokens_mask and ours["segments"] == theirs.type_ids
         equal += same
         if not same and os.environ.get("SHOW"):
             print(repr(text), theirs.ids, ours["ids"], sep="\n  ")
-    return equal, digest.hexdigest()
+    return equal, digest.hexdigest(), their_digest.hexdigest()
 
 
 def speed(heed, file):
@@ -133,19 +104,24 @@ def main():
     parser.add_argument("--count", type=int, default=100000)
     parser.add_argument("--seed", type=int, default=7)
     parser.add_argument("--families", action="store_true")
+    parser.add_argument("--write", action="store_true")
     parser.add_argument("--largest", type=float, default=64, help="MiB")
     options = parser.parse_args()
     print(f"tokenizers {__version__}, one thread; seed {options.seed}")
     texts = random_texts(options.count, options.seed)
+    kept = {"tokenizers": __version__, "count": options.count, "seed": options.seed,
+            "texts": hashlib.sha256(json.dumps(texts).encode()).hexdigest(), "ids": {}}
     for file in options.files:
         if options.families:
             print(f"{file.stem}: texts of 1/16, 1/4 and all of {options.largest:g} MiB")
             families(options.heed, file, options.largest)
             continue
-        equal, digest = compare(options.heed, file, texts)
+        equal, digest, kept["ids"][file.name] = compare(options.heed, file, texts)
         ours, theirs = speed(options.heed, file)
         print(f"{file.stem:12} {equal} of {len(texts)} equal  sha256 {digest[:16]}  heed {ours:6.1f} MB/s  "
               f"tokenizers {theirs:6.1f} MB/s  {ours / theirs:5.1f} times", flush=True)
+    if options.write:
+        (ROOT / "tests/data/tokenizers/hashes.json").write_text(json.dumps(kept, indent=1) + "\n")
 
 
 if __name__ == "__main__":
