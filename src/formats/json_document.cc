@@ -7,6 +7,21 @@
 
 namespace heed::io {
 
+JsonValue::JsonValue() = default;
+JsonValue::~JsonValue() = default;
+JsonValue::JsonValue(const JsonValue& other) = default;
+JsonValue::JsonValue(JsonValue&& other) noexcept = default;
+JsonValue& JsonValue::operator=(const JsonValue& other) = default;
+JsonValue& JsonValue::operator=(JsonValue&& other) noexcept = default;
+
+const JsonValue* JsonValue::find(std::string_view key) const {
+  for (const Member& member : members) {
+    if (member.first == key) return &member.second;
+  }
+  return nullptr;
+}
+
+
 namespace {
 
 constexpr size_t kDeepest = 32;

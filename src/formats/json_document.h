@@ -17,6 +17,14 @@ class JsonValue {
   enum class Kind { null, boolean, integer, number, text, array, object };
   using Member = std::pair<std::string, JsonValue>;
 
+  // Defined in json_document.cc: here the members are not complete yet, as clang sees it.
+  JsonValue();
+  ~JsonValue();
+  JsonValue(const JsonValue& other);
+  JsonValue(JsonValue&& other) noexcept;
+  JsonValue& operator=(const JsonValue& other);
+  JsonValue& operator=(JsonValue&& other) noexcept;
+
   Kind kind = Kind::null;
   bool boolean = false;
   int64_t integer = 0;
@@ -26,12 +34,7 @@ class JsonValue {
   std::vector<Member> members;   // of an object, in their order
 
   // The member of this name, or nullptr. Takes time linear in the number of members.
-  [[nodiscard]] const JsonValue* find(std::string_view key) const {
-    for (const Member& member : members) {
-      if (member.first == key) return &member.second;
-    }
-    return nullptr;
-  }
+  [[nodiscard]] const JsonValue* find(std::string_view key) const;
   [[nodiscard]] bool is(Kind other) const { return kind == other; }
 };
 

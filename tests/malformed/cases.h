@@ -37,6 +37,7 @@ void add_arrays(Cases& cases);       // npy, npz
 void add_weights(Cases& cases);      // safetensors, shard_index
 void add_ctranslate2(Cases& cases);  // ctranslate2
 void add_text(Cases& cases);         // sentencepiece, vocabulary, lines
+void add_tokenizers(Cases& cases);   // tokenizer_json, encode
 void add_json(Cases& cases);         // config, recipe_toml, recipe_json
 void add_training(Cases& cases);     // checkpoint, cache_plan, token_file
 
@@ -46,6 +47,7 @@ void add_training(Cases& cases);     // checkpoint, cache_plan, token_file
   add_weights(cases);
   add_ctranslate2(cases);
   add_text(cases);
+  add_tokenizers(cases);
   add_json(cases);
   add_training(cases);
   return cases.all();
