@@ -2,6 +2,7 @@
 // merged until there is none.
 #include <algorithm>
 #include <array>
+#include <map>
 #include <unordered_set>
 
 #include "base/files.h"
@@ -231,43 +232,72 @@ class Bpe : public Model {
     symbols.resize(count);
   }
 
-  // A heap of pairs, and symbols that are linked. Entries of pairs that are gone are skipped.
+  // Symbols that are linked, and the places of pairs by their rank: the time is linear in them but for sorting, even
+  // where millions of pairs have one rank. Pairs that become possible while their rank, or a later one, is under way go
+  // into a heap. Entries of pairs that are gone are skipped.
   void merge_many(std::vector<Symbol>& symbols, std::vector<Merge>& heap) const {
     const auto later = [](const Merge& a, const Merge& b) {
       return a.rank != b.rank ? a.rank > b.rank : a.place > b.place;
     };
     const auto count = static_cast<int32_t>(symbols.size());
     const auto at = [&](int32_t place) -> Symbol& { return symbols[static_cast<size_t>(place)]; };
+    struct Places {
+      int32_t id = -1;
+      std::vector<int32_t> places;
+    };
+    std::map<int32_t, Places> waiting;  // by rank
+    int32_t under_way = -1;             // rank
     heap.clear();
-    for (int32_t i = 0; i < count; ++i) {
-      at(i).before = i - 1;
-      at(i).next = i + 1 < count ? i + 1 : -1;
-      if (i + 1 == count) break;
-      const auto found = merges_.find(at(i).id, at(i + 1).id);
-      if (found.rank != INT32_MAX) heap.push_back({found.rank, i, found.id});
-    }
-    std::make_heap(heap.begin(), heap.end(), later);
     const auto offer = [&](int32_t left, int32_t right) {
       const auto found = merges_.find(at(left).id, at(right).id);
       if (found.rank == INT32_MAX) return;
-      heap.push_back({found.rank, left, found.id});
-      std::push_heap(heap.begin(), heap.end(), later);
+      if (found.rank <= under_way) {
+        heap.push_back({found.rank, left, found.id});
+        std::push_heap(heap.begin(), heap.end(), later);
+      } else {
+        Places& places = waiting[found.rank];
+        places.id = found.id;
+        places.places.push_back(left);
+      }
     };
-    while (!heap.empty()) {
-      std::pop_heap(heap.begin(), heap.end(), later);
-      const Merge top = heap.back();
-      heap.pop_back();
-      Symbol& left = at(top.place);
-      if (left.size == 0 || left.next < 0) continue;
+    const auto merge = [&](int32_t place, int32_t id) {
+      Symbol& left = at(place);
+      if (left.size == 0 || left.next < 0) return;
       Symbol& right = at(left.next);
-      if (merges_.find(left.id, right.id).id != top.id) continue;
-      left.id = top.id;
+      if (merges_.find(left.id, right.id).id != id) return;
+      left.id = id;
       left.size += right.size;
       left.next = right.next;
       right.size = 0;
-      if (left.next >= 0) at(left.next).before = top.place;
-      if (left.before >= 0) offer(left.before, top.place);
-      if (left.next >= 0) offer(top.place, left.next);
+      if (left.next >= 0) at(left.next).before = place;
+      if (left.before >= 0) offer(left.before, place);
+      if (left.next >= 0) offer(place, left.next);
+    };
+    // Everything in the heap that comes before this rank and place.
+    const auto merge_before = [&](int32_t rank, int32_t place) {
+      while (!heap.empty() && later({rank, place, -1}, heap.front())) {
+        std::pop_heap(heap.begin(), heap.end(), later);
+        const Merge top = heap.back();
+        heap.pop_back();
+        merge(top.place, top.id);
+      }
+    };
+    for (int32_t i = 0; i < count; ++i) {
+      at(i).before = i - 1;
+      at(i).next = i + 1 < count ? i + 1 : -1;
+      if (i + 1 < count) offer(i, i + 1);
+    }
+    while (!waiting.empty()) {
+      const auto first = waiting.begin();
+      under_way = first->first;
+      Places now = std::move(first->second);
+      waiting.erase(first);
+      if (!std::is_sorted(now.places.begin(), now.places.end())) std::sort(now.places.begin(), now.places.end());
+      for (const int32_t place : now.places) {
+        merge_before(under_way, place);
+        merge(place, now.id);
+      }
+      merge_before(INT32_MAX, INT32_MAX);
     }
   }
 
