@@ -21,6 +21,12 @@ struct Map {
   Tensor weights;    // (H, L, S) f32
 };
 
+// The words that tokens are pieces of.
+struct Words {
+  std::vector<int32_t> of_token;   // for each token, in their order: its word, from 0
+  std::vector<std::string> texts;  // of each word
+};
+
 // The attention of one run through a model, of one sequence (or pair).
 struct Record {
   std::string title;                         // for the reader: the folder of the model, for example
@@ -31,6 +37,8 @@ struct Record {
   std::vector<std::string> output_tokens;    // the token it wrote next at each of these positions
   std::vector<Map> encoder, decoder, cross;  // one map for each layer
   std::vector<Map> arrays;                   // without a model: one map for each batch row, target to source tokens
+  Words source_words = {},
+        target_words = {};  // of source_tokens and target_tokens, where a pipeline has made the record
 };
 
 // Collects batch row 0 of all layers while an ObserverScope with this recorder is open. If a layer runs more than once,
@@ -45,6 +53,11 @@ class Recorder : public nn::AttentionObserver {
  private:
   std::vector<Map> maps_;
 };
+
+// The record with words in place of tokens: the weight of a word is the sum over its pieces where it is attended to,
+// and the mean over its pieces where it attends. Rows keep their sum. Throws Error for a record that does not know its
+// words.
+[[nodiscard]] Record by_words(const Record& record);
 
 // Which attention of a record; `arrays` is attention of arrays, without a model.
 enum class Part { encoder, decoder, cross, arrays };

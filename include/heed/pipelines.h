@@ -151,6 +151,7 @@ class Translator {
   std::shared_ptr<const models::Transformer> model_;
   std::shared_ptr<const text::Tokenizer> source_, target_;
   Around around_;
+  int64_t longest_ = 0;                            // tokens of a text, special ones included
   std::optional<generate::BeamOptions> settings_;  // of the folder, if it is one of Hugging Face
 };
 

@@ -20,7 +20,7 @@ enum class Part { automatic, encoder, decoder, cross };
 struct InspectCommand {
   std::string model, output, svg, png, head_json;
   std::optional<std::string> text, source, target;
-  bool strongest = false, force = false;
+  bool strongest = false, force = false, words = false;
   TooLong too_long = TooLong::refuse;
   Part part = Part::automatic;
   std::optional<int64_t> layer;
@@ -77,7 +77,7 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
   }
   inspect::Record record = record_attention(o.model, o.source ? *o.source : *o.text, options);
   record.output = one_line(std::move(record.output));
-  return record;
+  return o.words ? inspect::by_words(record) : record;
 }
 
 // The name of the folder and of the one it is in, "demo/en-zh", however the path is written.
@@ -207,6 +207,9 @@ void add_inspect_command(Options& options) {
   options.add("--output", o->output, "The page, .html; - is standard output")
       .takes("FILE")
       .shows("attention.html, unless only one head is asked for");
+  options.flag(
+      "--words", o->words,
+      "Words in place of tokens: what attends to the pieces of a word is added, and their own attention averaged");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
   options.add("--beam", o->beam, "Hypotheses to keep while translating").range(1, 1000);
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},

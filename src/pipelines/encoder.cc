@@ -6,6 +6,7 @@
 #include "pipelines/encoder_parts.h"
 #include "pipelines/folder.h"
 #include "pipelines/recording.h"
+#include "pipelines/words.h"
 #include "text/huggingface/normalizers.h"
 #include "text/tokenizers.h"
 
@@ -85,7 +86,9 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
       pipelines::load_tokenizer(inner, text::Side::source, kName, config.source_vocabulary, config.mask_id);
   const bool by_others = result.model_->origin() != nullptr;
   pipelines::SentenceSettings settings = pipelines::read_sentence_settings(folder, inner);
-  const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length) : config.max_length;
+  const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length)
+                          : by_others          ? pipelines::longest_text(inner, config.max_length, kName)
+                                               : config.max_length;
   MaskToken mask = mask_token_of(config, *result.tokenizer_, by_others);
   result.parts_ = std::make_shared<const Parts>(
       Parts{.folder = folder,
@@ -157,6 +160,7 @@ inspect::Record Encoder::record(std::string_view text, const RecordOptions& opti
   inspect::Record record;
   record.source = text;
   record.source_tokens = pipelines::pieces_of(*tokenizer_, sequence.ids);
+  record.source_words = pipelines::words_of(*tokenizer_, text, tokens);
   pipelines::announce_size(model_->config(), static_cast<int64_t>(sequence.ids.size()), 0, options);
   pipelines::observe(record, [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });
   return record;

@@ -24,6 +24,11 @@ template <class Wanted>
   return wanted;
 }
 
+// The most tokens of a text, special ones included: what a model of `positions` reads, or less where
+// tokenizer_config.json says so ("model_max_length", once "max_len"). tokenizer.json's truncation does not count, as in
+// transformers.
+[[nodiscard]] int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function);
+
 // The folder's tokenizer of that side. Throws Error unless it has as many tokens as the model: `vocabulary`, of which
 // the one of `mask_id` (-1: none) may be the model's alone. Models of others may have more rows than there are tokens:
 // a number of rows that processors like.

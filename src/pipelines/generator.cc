@@ -7,6 +7,7 @@
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
 #include "pipelines/recording.h"
+#include "pipelines/words.h"
 
 namespace heed {
 namespace {
@@ -98,6 +99,7 @@ inspect::Record Generator::record(std::string_view text, const RecordOptions& op
   inspect::Record record;
   record.source = text;
   record.target_tokens = pipelines::pieces_of(*tokenizer_, ids);
+  record.target_words = pipelines::words_of_first(*tokenizer_, text, ids.size());
   pipelines::announce_size(config, 0, static_cast<int64_t>(ids.size()), options);
   pipelines::observe(record, [&] {
     record.output_tokens = pipelines::pieces_of(*tokenizer_, likeliest(model_->forward(pipelines::as_row(ids)).data()));

@@ -9,6 +9,7 @@
 #include "pipelines/folder.h"
 #include "pipelines/parts.h"
 #include "pipelines/recording.h"
+#include "pipelines/words.h"
 
 namespace heed {
 namespace {
@@ -68,10 +69,12 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   const models::Config& config = result.model_->config();
   result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary);
   result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, config.target_vocabulary);
+  result.longest_ = config.max_length;
   if (result.model_->origin() == nullptr) {
     result.around_.after = {result.source_->special().end};
     return result;
   }
+  result.longest_ = pipelines::longest_text(folder, config.max_length, kName);
   result.settings_ = generate::search_settings(folder);
   const text::Tokens one = result.source_->tokens("a");  // what stands before and behind it stands around every text
   bool behind = false;
@@ -106,7 +109,7 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
 }
 
 int64_t Translator::longest(const Around& around) const {
-  return model_->config().max_length - static_cast<int64_t>(around.before.size() + around.after.size());
+  return longest_ - static_cast<int64_t>(around.before.size() + around.after.size());
 }
 
 namespace {
@@ -265,6 +268,14 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   record.source_tokens = pipelines::pieces_of(*source_, heard);
   record.target_tokens = pipelines::pieces_of(*target_, seen);
   record.output_tokens = pipelines::pieces_of(*target_, said);
+  const size_t around = around_.before.size() + around_.after.size();
+  record.source_words = pipelines::words_of_first(*source_, source, heard.size() - around);
+  for (auto token = around_.before.rbegin(); token != around_.before.rend(); ++token)
+    pipelines::add_special_word(record.source_words, source_->piece(*token), true);
+  for (const int32_t token : around_.after)
+    pipelines::add_special_word(record.source_words, source_->piece(token), false);
+  record.target_words = pipelines::words_of(*target_, std::span(seen).subspan(1));
+  pipelines::add_special_word(record.target_words, record.target_tokens.front(), true);
   pipelines::announce_size(config, static_cast<int64_t>(heard.size()), static_cast<int64_t>(seen.size()), options);
   pipelines::observe(record, [&] {
     (void)model_->forward(pipelines::as_row(heard), pipelines::length_of(heard), pipelines::as_row(seen));

@@ -389,5 +389,20 @@ TEST(Plot, DrawsALog) {
   EXPECT_EQ(run({"plot", folder.write("bad.jsonl", "{\n{}\n"), "--output", page}).status, 1);
 }
 
+TEST(Inspect, WordsInPlaceOfTokens) {
+  const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+  const Result r = run({"inspect", demo, "The untidiest station.", "--target", "车站", "--words", "--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto json = nlohmann::json::parse(r.out);
+  EXPECT_EQ(json["source_tokens"], (std::vector<std::string>{"The", "untidiest", "station", ".", "</s>"}));
+  const auto& rows = json["cross"][0]["weights"][0];
+  ASSERT_EQ(rows[0].size(), 5u);
+  for (const auto& row : rows) {
+    double sum = 0;
+    for (const double weight : row) sum += weight;
+    EXPECT_NEAR(sum, 1, 1e-3);
+  }
+}
+
 }  // namespace
 }  // namespace heed::cli::test

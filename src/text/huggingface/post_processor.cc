@@ -30,28 +30,18 @@ int64_t truncate(Encoded& text, Encoded* pair, int64_t most, const Truncation& t
   auto second = pair == nullptr ? 0 : static_cast<int64_t>(pair->ids.size());
   const int64_t surplus = first + second - most;
   if (surplus <= 0) return 0;
-  if (truncation.strategy == Truncation::Strategy::longest_first || most == 0) {
-    // The longer of both, and where that is not enough each to half, the second one getting what is odd.
-    const bool swapped = first > second && pair != nullptr;
-    if (pair == nullptr) {
-      first = most;
-    } else {
-      if (swapped) std::swap(first, second);
-      second = first > most ? first : std::max(first, most - first);
-      if (first + second > most) {
-        first = most / 2;
-        second = first + most % 2;
-      }
-      if (swapped) std::swap(first, second);
-    }
+  // The longer of both, and where that is not enough each to half, the second one getting what is odd.
+  const bool swapped = first > second && pair != nullptr;
+  if (pair == nullptr) {
+    first = most;
   } else {
-    const bool cuts_pair = truncation.strategy == Truncation::Strategy::only_second;
-    require(!cuts_pair || pair != nullptr, "tokens",
-            "a pair of texts, because this tokenizer shortens only the second one; found one text");
-    int64_t& cut = cuts_pair ? second : first;
-    require(cut > surplus, "tokens", "a limit that is kept when one of two texts is shortened, as this tokenizer ",
-            "does; found ", most, " tokens for both");
-    cut -= surplus;
+    if (swapped) std::swap(first, second);
+    second = first > most ? first : std::max(first, most - first);
+    if (first + second > most) {
+      first = most / 2;
+      second = first + most % 2;
+    }
+    if (swapped) std::swap(first, second);
   }
   shorten(text, first, truncation);
   if (pair != nullptr) shorten(*pair, second, truncation);

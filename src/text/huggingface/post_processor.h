@@ -32,9 +32,8 @@ struct PostProcessor {
   }
 };
 
+// Of two texts the longer one is shortened, as transformers does whatever tokenizer.json says.
 struct Truncation {
-  enum class Strategy { longest_first, only_first, only_second };
-  Strategy strategy = Strategy::longest_first;
   bool from_left = false;  // drop the beginning instead of the end
 };
 

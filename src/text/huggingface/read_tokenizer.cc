@@ -49,13 +49,12 @@ std::vector<AddedToken> read_added_tokens(const Fields& f, const TokenTable& tok
   return made;
 }
 
+// transformers takes the direction only: how much is read, tokenizer_config.json and the model say.
 Truncation read_truncation(const Fields& f) {
   Truncation made;
   (void)f.whole("max_length", 0, INT64_MAX);
   (void)f.whole_or("stride", 0, INT64_MAX, 0);
-  constexpr Truncation::Strategy kAll[] = {Truncation::Strategy::longest_first, Truncation::Strategy::only_first,
-                                           Truncation::Strategy::only_second};
-  made.strategy = kAll[f.one_of("strategy", {"LongestFirst", "OnlyFirst", "OnlySecond"})];
+  (void)f.one_of("strategy", {"LongestFirst", "OnlyFirst", "OnlySecond"});
   if (f.find("direction") != nullptr) made.from_left = f.one_of("direction", {"Right", "Left"}) == 1;
   return made;
 }
@@ -123,6 +122,7 @@ Configuration read_configuration(TokenizerFiles& files) {
     made.lowercase = f.flag_or("do_lower_case", true);
     made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
     made.add_prefix_space = f.flag_or("add_prefix_space", false);
+    if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
     if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
   }
   return made;
@@ -175,7 +175,9 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   if (const auto padding = f.object_if_any("padding")) {
     parts.special.padding = static_cast<int32_t>(padding->whole("pad_id", 0, vocabulary - 1));
   }
-  set_special_ids(parts, read_configuration(files));
+  const Configuration configuration = read_configuration(files);
+  set_special_ids(parts, configuration);
+  if (configuration.cuts_left) parts.truncation.from_left = *configuration.cuts_left;
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }

@@ -37,6 +37,7 @@ struct Configuration {
   std::string tokenizer_class = {};
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
   std::optional<bool> strip_accents = {};
+  std::optional<bool> cuts_left = {};  // a text that is too long loses its beginning
 };
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 

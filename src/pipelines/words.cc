@@ -1,0 +1,114 @@
+#include "pipelines/words.h"
+
+#include <algorithm>
+
+#include "text/huggingface/characters.h"
+#include "text/sentences.h"
+#include "text/tokenizers.h"
+
+namespace heed::pipelines {
+namespace {
+
+namespace hf = text::huggingface;
+
+// Bytes of the text that a token stands for, without white space at either end.
+struct Piece {
+  std::string_view bytes;
+  bool special = false;
+};
+
+bool is_inside_words(int32_t c) {
+  return (hf::is_word(c) || c == '\'' || c == 0x2019) && !text::is_written_without_spaces(c);
+}
+
+// The second piece goes on with the word that the first one ends with. Both lie in one text.
+bool goes_on(std::string_view first, std::string_view second) {
+  const char* const end = first.data() + first.size();
+  if (second.data() < end) return true;  // of one character, as bytes are
+  if (second.data() > end || first.empty() || second.empty()) return false;
+  size_t last = first.size() - 1;
+  while (last > 0 && (static_cast<uint8_t>(first[last]) & 0xc0) == 0x80) --last;
+  return is_inside_words(hf::character_at(first, last).code_point) &&
+         is_inside_words(hf::character_at(second, 0).code_point);
+}
+
+inspect::Words words_of_pieces(const std::vector<Piece>& pieces, const std::vector<std::string>& spelt) {
+  inspect::Words words;
+  std::string_view word;    // what the current one has in the text
+  bool lacks_text = false;  // all of its pieces stand for white space: what follows is a part of it
+  for (size_t i = 0; i < pieces.size(); ++i) {
+    const Piece& piece = pieces[i];
+    const bool same_kind = i > 0 && !piece.special && !pieces[i - 1].special;
+    if (same_kind && lacks_text) {
+      if (!piece.bytes.empty()) words.texts.back() = word = piece.bytes;
+    } else if (!same_kind || word.empty() || piece.bytes.empty() || !goes_on(word, piece.bytes)) {
+      words.texts.push_back(piece.bytes.empty() ? spelt[i] : std::string(piece.bytes));
+      word = piece.special ? std::string_view() : piece.bytes;
+    } else {
+      const char* const end = std::max(word.data() + word.size(), piece.bytes.data() + piece.bytes.size());
+      word = {word.data(), static_cast<size_t>(end - word.data())};
+      words.texts.back() = word;
+    }
+    lacks_text = !piece.special && piece.bytes.empty() && (lacks_text || words.texts.back() == spelt[i]);
+    words.of_token.push_back(static_cast<int32_t>(words.texts.size()) - 1);
+  }
+  return words;
+}
+
+}  // namespace
+
+inspect::Words words_of(const text::Tokenizer& tokenizer, std::string_view text, const text::Tokens& tokens) {
+  std::vector<Piece> pieces;
+  std::vector<std::string> spelt;
+  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+    const auto [begin, end] = tokens.spans[i];
+    const bool inside = begin <= end && end <= static_cast<int64_t>(text.size());
+    const std::string_view bytes =
+        inside ? text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)) : std::string_view();
+    pieces.push_back({.bytes = text::trimmed(bytes), .special = tokens.special[i] != 0});
+    spelt.push_back(tokenizer.piece(tokens.ids[i]));
+  }
+  return words_of_pieces(pieces, spelt);
+}
+
+inspect::Words words_of(const text::Tokenizer& tokenizer, std::span<const int32_t> ids) {
+  const std::string text = tokenizer.decode(ids);
+  const text::Tokens tokens = tokenizer.tokens(text, {.add_special = false});
+  if (std::equal(ids.begin(), ids.end(), tokens.ids.begin(), tokens.ids.end()))
+    return words_of(tokenizer, text, tokens);
+  // Another way to cut the text: what each token adds to it.
+  std::vector<Piece> pieces;
+  std::vector<std::string> spelt;
+  std::string before;
+  for (size_t i = 0; i < ids.size(); ++i) {
+    std::string now = tokenizer.decode(ids.first(i + 1));
+    const size_t same =
+        static_cast<size_t>(std::mismatch(before.begin(), before.end(), now.begin(), now.end()).second - now.begin());
+    const size_t begin = std::min({same, before.size(), text.size()}), end = std::min(now.size(), text.size());
+    const std::string_view bytes = std::string_view(text).substr(begin, std::max(begin, end) - begin);
+    const bool whole = text::valid_utf8_prefix(bytes) == bytes.size();
+    pieces.push_back({.bytes = whole ? text::trimmed(bytes) : std::string_view(), .special = false});
+    spelt.push_back(tokenizer.piece(ids[i]));
+    before = std::move(now);
+  }
+  return words_of_pieces(pieces, spelt);
+}
+
+inspect::Words words_of_first(const text::Tokenizer& tokenizer, std::string_view text, size_t count) {
+  text::Tokens tokens = tokenizer.tokens(text, {.add_special = false});
+  tokens.ids.resize(count);
+  return words_of(tokenizer, text, tokens);
+}
+
+void add_special_word(inspect::Words& words, const std::string& token, bool in_front) {
+  if (!in_front) {
+    words.of_token.push_back(static_cast<int32_t>(words.texts.size()));
+    words.texts.push_back(token);
+    return;
+  }
+  for (int32_t& word : words.of_token) ++word;
+  words.of_token.insert(words.of_token.begin(), 0);
+  words.texts.insert(words.texts.begin(), token);
+}
+
+}  // namespace heed::pipelines

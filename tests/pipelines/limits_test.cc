@@ -1,0 +1,84 @@
+// How much of a text is read: what transformers 5 does with the same folders (model_max_length counts, the older
+// max_len too, truncation of tokenizer.json only by its direction).
+#include <gtest/gtest.h>
+
+#include "base/message.h"
+#include "heed/error.h"
+#include "heed/pipelines.h"
+#include "pipelines/hugging_face.h"
+
+namespace heed {
+namespace {
+
+using test::Scratch;
+using test::with_words;
+using testing::message_of;
+
+// bert-model reads 24 tokens.
+int64_t longest_with(const std::string& settings, const std::string& sentence_settings = "") {
+  const Scratch scratch;
+  (void)with_words(scratch, "bert-model");
+  if (!settings.empty()) scratch.file("bert-model/tokenizer_config.json", settings);
+  if (!sentence_settings.empty()) scratch.file("bert-model/sentence_bert_config.json", sentence_settings);
+  const Encoder encoder = Encoder::load(scratch / "bert-model");
+  std::string text;
+  for (int i = 0; i < 40; ++i) text += "paris ";
+  const TextOptions cut{.too_long = TooLong::cut};
+  const auto kept = static_cast<int64_t>(encoder.encode(text, {.text = cut}).tokens.size());
+  EXPECT_EQ(message_of([&] { (void)encoder.encode(text); }),
+            "[Encoder::encode] text 1: at most the " + std::to_string(kept) + " tokens that the model reads; found 42");
+  return kept;
+}
+
+TEST(Limits, OfTheTokenizerAndOfTheModel) {
+  EXPECT_EQ(longest_with(""), 24);
+  EXPECT_EQ(longest_with("{}"), 24);
+  EXPECT_EQ(longest_with(R"({"model_max_length": 12})"), 12);
+  EXPECT_EQ(longest_with(R"({"max_len": 11})"), 11);
+  EXPECT_EQ(longest_with(R"({"model_max_length": 12, "max_len": 7})"), 12);
+  EXPECT_EQ(longest_with(R"({"model_max_length": 1000000000000000019884624838656})"), 24);
+  EXPECT_EQ(longest_with(R"({"model_max_length": null})"), 24);
+  EXPECT_EQ(longest_with(R"({"model_max_length": 12})", R"({"max_seq_length": 15})"), 15)
+      << "sentence-transformers puts its own in place of the tokenizer's";
+  EXPECT_NE(message_of([] { (void)longest_with(R"({"model_max_length": "12"})"); }).find("model_max_length"),
+            std::string::npos);
+  EXPECT_THROW((void)longest_with(R"({"model_max_length": 0})"), Error);
+}
+
+TEST(Limits, OfATranslator) {
+  const Scratch scratch;
+  const auto folder = with_words(scratch, "marian");
+  std::string vocabulary;
+  for (const char* const word : test::kWords) vocabulary += std::string(word) + "\n";
+  for (int i = 0; i < 45; ++i) vocabulary += "token" + std::to_string(i) + "\n";
+  scratch.file("marian/vocab.txt", vocabulary);
+  scratch.file("marian/tokenizer_config.json", R"({"model_max_length": 9})");
+  const Translator translator = Translator::load(folder);
+  std::string text;
+  for (int i = 0; i < 10; ++i) text += "paris ";
+  EXPECT_EQ(message_of([&] { (void)translator.encode(text); }),
+            "[Translator::encode] text 1: at most the 7 tokens that the model reads; found 10");
+  EXPECT_EQ(translator.encode("paris is the").size(), 5u);
+}
+
+TEST(Limits, TheSideThatIsCut) {
+  const Scratch scratch;
+  for (const auto& [direction, settings, first] : {std::tuple("Right", "{}", 0), std::tuple("Left", "{}", 1),
+                                                   std::tuple("Left", R"({"truncation_side":"right"})", 0),
+                                                   std::tuple("Right", R"({"truncation_side":"left"})", 1)}) {
+    const std::string json =
+        R"({"version":"1.0","truncation":{"max_length":2,"strategy":"OnlySecond","stride":0,"direction":")" +
+        std::string(direction) +
+        R"("},"added_tokens":[],"normalizer":null,"pre_tokenizer":{"type":"Whitespace"},"post_processor":null,)"
+        R"("decoder":null,"model":{"type":"WordLevel","unk_token":"c","vocab":{"a":0,"b":1,"c":2,"d":3,"e":4}}})";
+    const auto file = scratch.file("tokenizer.json", json);
+    (void)scratch.file("tokenizer_config.json", settings);
+    const auto tokenizer = text::load_tokenizer_json(scratch / "tokenizer.json");
+    EXPECT_EQ(tokenizer->tokens("a b c d e").ids.size(), 5u) << "max_length does not count";
+    EXPECT_EQ(tokenizer->tokens("a b c d e", {.limit = 3}).ids.front(), first == 0 ? 0 : 2) << direction << settings;
+    EXPECT_EQ(tokenizer->tokens("a b c d", {.pair = "e", .limit = 3}).segments.back(), 1) << "the longer one is cut";
+  }
+}
+
+}  // namespace
+}  // namespace heed
