@@ -100,18 +100,26 @@ struct LinearResult {
 [[nodiscard]] LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const LinearOptions& options = {});
 
+// A weight (Out, In) in int8: numbers times the scale of their row and the balance of their column, by which a product
+// multiplies its input (Xiao et al. 2023, SmoothQuant).
+struct Int8Numbers {
+  Tensor numbers;       // (Out, In), i8
+  Tensor scales;        // (Out)
+  Tensor balance = {};  // (In); undefined: all 1
+};
+
 // A linear layer's weight in the order in which products read it: packed once for all of them. Immutable, shared by
 // threads.
 class PackedWeight {
  public:
   explicit PackedWeight(const Tensor& weight, WeightFormat format = WeightFormat::f32);  // (Out, In) f32
-  PackedWeight(const Tensor& numbers, const Tensor& scales);  // int8: (Out, In) i8, each row times its scale (Out)
+  explicit PackedWeight(const Int8Numbers& given);
   ~PackedWeight();
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
-  [[nodiscard]] Tensor unpack() const;                           // (Out, In) f32; of int8 the rounded numbers
-  [[nodiscard]] std::pair<Tensor, Tensor> int8_numbers() const;  // and scales, of a weight in int8
+  [[nodiscard]] Tensor unpack() const;             // (Out, In) f32; of int8 the rounded numbers
+  [[nodiscard]] Int8Numbers int8_numbers() const;  // of a weight in int8
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] WeightFormat format() const;
   [[nodiscard]] int64_t nbytes() const;

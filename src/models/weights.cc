@@ -34,7 +34,7 @@ Tensor smallest(const Tensor& tensor) {
   return count > 0 && std::memcmp(back.raw(), tensor.contiguous().raw(), count) == 0 ? half : tensor;
 }
 
-// A weight in int8 and its scales.
+// A weight in int8, its scales and its balance.
 std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, const std::string& where,
                                                    const std::string& name) {
   const Tensor& numbers = tensors.at(name);
@@ -46,7 +46,16 @@ std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, c
   require(fits, kLoader, where, ": scales in f32 for each row of \"", name, "\"; found ", scales->second.dtype(), " ",
           scales->second.shape(), " for ", numbers.shape());
   check_finite(scales->second, where, scales->first);
-  return std::make_shared<const ops::PackedWeight>(numbers, scales->second);
+  ops::Int8Numbers found{numbers, scales->second};
+  const auto balance = tensors.find(name + kBalanceEnding);
+  if (balance != tensors.end()) {
+    found.balance = balance->second;
+    require(found.balance.dtype() == DType::f32 && found.balance.shape() == Shape{numbers.size(1)}, kLoader, where,
+            ": a balance in f32 for each column of \"", name, "\"; found ", found.balance.dtype(), " ",
+            found.balance.shape(), " for ", numbers.shape());
+    check_finite(found.balance, where, balance->first);
+  }
+  return std::make_shared<const ops::PackedWeight>(found);
 }
 
 }  // namespace
@@ -77,14 +86,18 @@ io::Tensors tensors_of(const Model& model) {
     if (packed == nullptr) {
       tensors[path] = value.data();
     } else if (packed->format() == WeightFormat::int8) {
-      std::tie(tensors[path], tensors[path + kScaleEnding]) = packed->int8_numbers();
+      const ops::Int8Numbers int8 = packed->int8_numbers();
+      tensors[path] = int8.numbers;
+      tensors[path + kScaleEnding] = int8.scales;
+      tensors[path + kBalanceEnding] = int8.balance;
       rounded = true;
     } else {
       tensors[path] = packed->unpack();
     }
   }
   for (auto& [path, tensor] : tensors) {
-    if (rounded && tensor.dtype() == DType::f32 && !path.ends_with(kScaleEnding)) tensor = smallest(tensor);
+    if (rounded && tensor.dtype() == DType::f32 && !path.ends_with(kScaleEnding) && !path.ends_with(kBalanceEnding))
+      tensor = smallest(tensor);
   }
   return tensors;
 }
@@ -102,7 +115,7 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
     known.insert(path);
     const auto stored = file.tensors.find(path);
     const bool int8 = stored != file.tensors.end() && stored->second.dtype() == DType::i8;
-    if (int8) known.insert(path + kScaleEnding);
+    if (int8) known.insert({path + kScaleEnding, path + kBalanceEnding});
     const Tensor found = int8 ? stored->second : find_weight(file.tensors, where, path);
     taken.push_back({parameter, path, found, nullptr});
     require(found.shape() == parameter.shape(), kLoader, where, ": shape ", parameter.shape(), " of tensor \"", path,

@@ -28,10 +28,12 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
 // Before memory is taken for a configuration from a file, its weights must roughly be there: a few wrong sizes still
 // lead to the message about the tensor concerned.
 void check_plausible(const Config& config, const io::Tensors& tensors, const std::string& where);
-// The parameters as save() writes them, each under its path. One whose weight is packed in int8 is two tensors: the
-// numbers, i8, and the scales of its rows, f32, under the path and kScaleEnding. Beside them, what fits f16 is in f16.
+// The parameters as save() writes them, each under its path. One whose weight is packed in int8 is three tensors: the
+// numbers, i8, the scales of its rows, f32, under the path and kScaleEnding, and the balance of its columns, f32, under
+// the path and kBalanceEnding (which a file may lack). Beside them, what fits f16 is in f16.
 [[nodiscard]] io::Tensors tensors_of(const Model& model);
 inline constexpr const char* kScaleEnding = ".scale";
+inline constexpr const char* kBalanceEnding = ".balance";
 
 // The metadata key under which save() writes checksum(): what tells a flipped bit in a weight from a trained one.
 inline constexpr const char* kChecksumKey = "heed.checksum";

@@ -75,14 +75,20 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
   }
 }
 
-PackedWeight::PackedWeight(const Tensor& numbers_tensor, const Tensor& scales_tensor) : shape_(numbers_tensor.shape()) {
-  const Tensor numbers = numbers_tensor.contiguous(), scales = dense(scales_tensor, "PackedWeight", "scales");
+PackedWeight::PackedWeight(const Int8Numbers& given) : shape_(given.numbers.shape()) {
+  const Tensor numbers = given.numbers.contiguous(), scales = dense(given.scales, "PackedWeight", "scales");
   require(numbers.rank() == 2 && numbers.dtype() == DType::i8, "PackedWeight",
           "numbers of shape (Out, In) in i8; found ", numbers.shape(), " of ", numbers.dtype());
   require_shape(scales, {numbers.size(0)}, "PackedWeight", "scales");
   require_int8_depth(numbers.size(1));
-  contents_.reset(new Contents{
-      kernels::PackedInt8(numbers.data<int8_t>(), scales.data<float>(), numbers.size(1), numbers.size(0))});
+  Tensor balance;
+  if (given.balance.defined()) {
+    balance = dense(given.balance, "PackedWeight", "balance");
+    require_shape(balance, {numbers.size(1)}, "PackedWeight", "balance");
+  }
+  const float* const balanced_by = balance.defined() ? balance.data<float>() : nullptr;
+  contents_.reset(new Contents{kernels::PackedInt8(numbers.data<int8_t>(), scales.data<float>(), balanced_by,
+                                                   numbers.size(1), numbers.size(0))});
 }
 
 PackedWeight::~PackedWeight() = default;
@@ -97,12 +103,13 @@ Tensor PackedWeight::unpack() const {
   return weight;
 }
 
-std::pair<Tensor, Tensor> PackedWeight::int8_numbers() const {
+Int8Numbers PackedWeight::int8_numbers() const {
   const auto* const int8 = std::get_if<kernels::PackedInt8>(&contents_->packed);
   require(int8 != nullptr, "PackedWeight", "a weight in int8; found one in f32");
-  std::pair<Tensor, Tensor> result{Tensor::empty(shape_, DType::i8), Tensor::empty({shape_[0]})};
-  int8->numbers(result.first.data<int8_t>());
-  std::copy_n(int8->scales(), shape_[0], result.second.data<float>());
+  Int8Numbers result{Tensor::empty(shape_, DType::i8), Tensor::empty({shape_[0]}), Tensor::empty({shape_[1]})};
+  int8->numbers(result.numbers.data<int8_t>());
+  std::copy_n(int8->scales(), shape_[0], result.scales.data<float>());
+  std::copy_n(int8->balance(), shape_[1], result.balance.data<float>());
   return result;
 }
 

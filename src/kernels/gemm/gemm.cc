@@ -39,7 +39,7 @@ PackedB::Layout find_packed_layout(int64_t k, int64_t n) { return packed_layout(
 void run_pack(const Gemm& g, float* packed) { pack_all<F32Step>(g, packed); }
 
 float run_quantise(const float* row, int64_t count, int8_t* out) {
-  return quantise_row(row, count, 0, reinterpret_cast<uint8_t*>(out));
+  return quantise_row(row, count, out);
 }
 
 }  // namespace

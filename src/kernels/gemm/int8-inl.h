@@ -1,7 +1,8 @@
-// C = A B with B in int8: rows of A are rounded likewise, sums are exact in 32-bit integers.
+// C = A B with B in int8: rows of A are rounded in groups of k, sums are exact in 32-bit integers.
 //
-// c = float(sum) * (scale of the row * scale of the column), then bias and activation as in f32. The sums are exact in
-// every unit and the rest is one rounding an operation, so the bits are the same everywhere.
+// c = float(sum) * (scale of the row's group * scale of the column), added up over the groups, then bias and activation
+// as in f32. The sums are exact in every unit and the rest is one rounding an operation, so the bits are the same
+// everywhere.
 #if defined(HEED_KERNELS_GEMM_INT8_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_GEMM_INT8_INL_H_
 #undef HEED_KERNELS_GEMM_INT8_INL_H_
@@ -34,14 +35,14 @@ struct Int8Tile {
 
 // A unit of int8 products:
 //   kRows, kStrips       of the largest tile
-//   kFlip                what quantise_row exclusive-ors to A
+//   kFlip                what quantise_steps exclusive-ors to A: 0x80 where A's bytes are signed
 //   Scope                open while tiles are computed
 //   tile(rows, strips)   the function for that many
 using Int8TileFunction = void (*)(const Int8Tile&);
 
 struct PortableInt8 {
   static constexpr int64_t kRows = 4, kStrips = 1;
-  static constexpr uint8_t kFlip = 0;
+  static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
   template <int kCount>
@@ -95,7 +96,7 @@ struct WideInt8Lanes {
 struct WideInt8 {
   using Lanes = WideInt8Lanes;
   static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 3, kStrips = 1;
-  static constexpr uint8_t kFlip = 0;
+  static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
   template <int kCount>
@@ -145,10 +146,10 @@ struct WideInt8 {
 #endif
 
 #if HWY_TARGET == HWY_AVX3
-// vpdpbusd multiplies unsigned by signed numbers: A is 128 larger, and 128 times the column's sum is taken away.
+// vpdpbusd multiplies unsigned by signed numbers.
 struct VnniInt8 {
   static constexpr int64_t kRows = 8, kStrips = 3;
-  static constexpr uint8_t kFlip = 0x80;
+  static constexpr uint8_t kFlip = 0;
   struct Scope {};
 
   static HWY_INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
@@ -200,7 +201,7 @@ struct VnniInt8 {
 template <class Tiles>
 struct AmxInt8 {
   static constexpr int64_t kRows = 32, kStrips = 2;
-  static constexpr uint8_t kFlip = 0;
+  static constexpr uint8_t kFlip = 0x80;
   using Scope = typename Tiles::Scope;
 
   template <int kTall, int kWide>
@@ -236,26 +237,54 @@ struct AmxInt8 {
 };
 #endif
 
-// Sums of a tile to C. row_scales: of the tile's rows.
-template <bool kFlipped, bool kRelu>
-HWY_NOINLINE void scale_int8_tile(const Gemm& g, const float* bias, int64_t i0, int64_t rows, int64_t strip0,
-                                  int64_t strips, const int32_t* sums, const float* row_scales) {
-  const I d;
+// A tile's place, its sums in a group of k, and what they are worth. `steps`: of the tile's rows, the groups of a row
+// side by side. `parts`: the numbers of the groups before, like the sums.
+struct Int8Sums {
+  int64_t i0, rows, strip0, strips, group;
+  const int32_t* sums;
+  const Steps* steps;
+  float* parts;
+
+  [[nodiscard]] int64_t place(int64_t i, int64_t v) const { return (i * strips + v) * 16; }
+};
+
+// The numbers of kLanes columns of a row: those of this group and of all groups before it.
+HWY_INLINE FV int8_numbers(const Int8Sums& t, const Steps& steps, int64_t at, FV scales, hn::Vec<I> column_sums) {
+  const auto sum = hn::Sub(hn::LoadU(kI, t.sums + at), hn::Mul(column_sums, hn::Set(kI, steps.zero)));
+  const FV value = hn::Mul(hn::ConvertTo(kF, sum), hn::Mul(hn::Set(kF, steps.scale), scales));
+  return t.group == 0 ? value : hn::Add(hn::LoadU(kF, t.parts + at), value);
+}
+
+void add_int8_group(const PackedInt8& b, const Int8Sums& t) {
+  for (int64_t v = 0; v < t.strips; ++v) {
+    for (int64_t j = 0; j < 16; j += kLanes) {
+      const int64_t column = (t.strip0 + v) * 16 + j;
+      const FV scales = hn::LoadU(kF, b.scales() + column);
+      const auto column_sums = hn::LoadU(kI, b.sums(t.group) + column);
+      for (int64_t i = 0; i < t.rows; ++i) {
+        const int64_t at = t.place(i, v) + j;
+        hn::StoreU(int8_numbers(t, t.steps[i * b.groups() + t.group], at, scales, column_sums), kF, t.parts + at);
+      }
+    }
+  }
+}
+
+// The last group, with which the numbers are complete, to C.
+template <bool kRelu>
+HWY_NOINLINE void write_int8_tile(const Gemm& g, const float* bias, const Int8Sums& t) {
   const PackedInt8& b = *g.int8;
-  for (int64_t v = 0; v < strips; ++v) {
-    const int64_t j0 = (strip0 + v) * 16, columns = std::min<int64_t>(16, g.n - j0);
+  for (int64_t v = 0; v < t.strips; ++v) {
+    const int64_t j0 = (t.strip0 + v) * 16, columns = std::min<int64_t>(16, g.n - j0);
     for (int64_t j = 0; j < columns; j += kLanes) {
       const int64_t lanes = std::min(kLanes, columns - j);
       const FV scales = hn::LoadU(kF, b.scales() + j0 + j);
+      const auto column_sums = hn::LoadU(kI, b.sums(t.group) + j0 + j);
       const FV added = bias != nullptr ? load_first(bias + j0 + j, lanes) : hn::Zero(kF);
-      const auto shift = hn::ShiftLeft<7>(hn::LoadU(d, b.sums() + j0 + j));
-      for (int64_t i = 0; i < rows; ++i) {
-        auto sum = hn::LoadU(d, sums + (i * strips + v) * 16 + j);
-        if constexpr (kFlipped) sum = hn::Sub(sum, shift);
-        FV value = hn::Mul(hn::ConvertTo(kF, sum), hn::Mul(hn::Set(kF, row_scales[i]), scales));
+      for (int64_t i = 0; i < t.rows; ++i) {
+        FV value = int8_numbers(t, t.steps[i * b.groups() + t.group], t.place(i, v) + j, scales, column_sums);
         if (bias != nullptr) value = hn::Add(value, added);
         if constexpr (kRelu) value = ReluFunction::value(kF, value);
-        float* const to = g.c + (i0 + i) * g.c_row + j0 + j;
+        float* const to = g.c + (t.i0 + i) * g.c_row + j0 + j;
         if (lanes == kLanes) {
           hn::StoreU(value, kF, to);
         } else {
@@ -268,36 +297,49 @@ HWY_NOINLINE void scale_int8_tile(const Gemm& g, const float* bias, int64_t i0, 
 
 // Sums to C, then bias and activation: at once, but where the values between the two are kept or the activation is
 // long.
-template <bool kFlipped>
-HWY_INLINE void finish_int8_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t strip0, int64_t strips,
-                                 const int32_t* sums, const float* row_scales) {
+HWY_INLINE void finish_int8_tile(const Gemm& g, const Int8Sums& t) {
   const bool relu = g.activation == Activation::relu;
   if (g.saved == nullptr && relu) {
-    scale_int8_tile<kFlipped, true>(g, g.bias, i0, rows, strip0, strips, sums, row_scales);
+    write_int8_tile<true>(g, g.bias, t);
   } else if (g.saved == nullptr && g.activation == Activation::none) {
-    scale_int8_tile<kFlipped, false>(g, g.bias, i0, rows, strip0, strips, sums, row_scales);
+    write_int8_tile<false>(g, g.bias, t);
   } else {
-    scale_int8_tile<kFlipped, false>(g, nullptr, i0, rows, strip0, strips, sums, row_scales);
-    finish_tile(g, i0, rows, strip0 * 16, std::min(strips * 16, g.n - strip0 * 16));
+    write_int8_tile<false>(g, nullptr, t);
+    finish_tile(g, t.i0, t.rows, t.strip0 * 16, std::min(t.strips * 16, g.n - t.strip0 * 16));
   }
 }
+
+// Rows of A in bytes, and the steps of each row's groups.
+struct Int8Rows {
+  Buffer<uint8_t> bytes;
+  Buffer<Steps> steps;
+
+  Int8Rows(const Gemm& g, int64_t rows_in_tiles, uint8_t flip)
+      : bytes(rows_in_tiles * g.int8->padded_k()), steps(g.m * g.int8->groups()) {
+    const PackedInt8& b = *g.int8;
+    const int64_t width = b.padded_k(), groups = b.groups();
+    parallel_for(g.m, 1 + 32768 / width, [&](int64_t begin, int64_t end) {
+      const Buffer<float> balanced(b.depth());
+      for (int64_t i = begin; i < end; ++i) {
+        uint8_t* const row = bytes.data() + i * width;
+        for (int64_t group = 0; group < groups; ++group) {
+          const int64_t p = group * b.depth(), count = std::clamp<int64_t>(g.k - p, 0, b.depth());
+          steps[i * groups + group] =
+              quantise_steps(g.a + i * g.a_row + p, b.balance() + p, count, flip, balanced.data(), row + p);
+        }
+        std::memset(row + g.k, 0, static_cast<size_t>(width - g.k));  // B has zeros there
+      }
+    });
+  }
+};
 
 template <class Unit>
 void int8_product(const Gemm& g) {
   constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
   static_assert(kInt8BlockRows % Unit::kRows == 0 || Unit::kRows == 3);
   const PackedInt8& b = *g.int8;
-  const int64_t width = b.padded_k(), strips = b.strips();
-  const int64_t rows_in_tiles = (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows;
-  const Buffer<uint8_t> a(rows_in_tiles * width);
-  const Buffer<float> scales(g.m);
-  parallel_for(g.m, 1 + 32768 / width, [&](int64_t begin, int64_t end) {
-    for (int64_t i = begin; i < end; ++i) {
-      uint8_t* const row = a.data() + i * width;
-      scales[i] = quantise_row(g.a + i * g.a_row, g.k, Unit::kFlip, row);
-      std::memset(row + g.k, 0, static_cast<size_t>(width - g.k));  // B has zeros there
-    }
-  });
+  const int64_t width = b.padded_k(), strips = b.strips(), k_groups = b.groups();
+  const Int8Rows a(g, (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows, Unit::kFlip);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
   const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
   const int threads = num_threads();
@@ -306,6 +348,7 @@ void int8_product(const Gemm& g) {
   parallel_for(blocks * parts, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Unit::Scope scope;
     HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
+    HWY_ALIGN float numbers[Unit::kRows * Unit::kStrips * 16];
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i_begin = task / parts * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
       const int64_t part = task % parts;
@@ -313,8 +356,13 @@ void int8_product(const Gemm& g) {
         const int64_t first = strips * group / groups, count = strips * (group + 1) / groups - first;
         for (int64_t i = i_begin; i < i_end; i += Unit::kRows) {
           const int64_t rows = std::min(Unit::kRows, i_end - i);
-          Unit::tile(rows, count)({width / 4, a.data() + i * width, width, b.strip(first), width * 16, sums});
-          finish_int8_tile<Unit::kFlip != 0>(g, i, rows, first, count, sums, scales.data() + i);
+          for (int64_t n = 0; n < k_groups; ++n) {
+            const int64_t p = n * b.depth(), depth = std::min(b.depth(), width - p);
+            Unit::tile(rows, count)(
+                {depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
+            const Int8Sums tile{i, rows, first, count, n, sums, a.steps.data() + i * k_groups, numbers};
+            n + 1 < k_groups ? add_int8_group(b, tile) : finish_int8_tile(g, tile);
+          }
         }
       }
     }

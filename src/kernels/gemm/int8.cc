@@ -2,6 +2,7 @@
 #include "kernels/gemm/int8.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #if defined(__x86_64__)
@@ -47,6 +48,32 @@ bool can_use(Int8Unit unit) {
   return false;
 }
 
+// As even as multiples of `unit` go.
+int64_t depth_of_groups(int64_t width, int64_t most, int64_t unit) {
+  const int64_t groups = std::max<int64_t>(1, (width + most - 1) / most);
+  return std::max(unit, (width / unit + groups - 1) / groups * unit);
+}
+
+// The root of each row's root mean square, 1 where that is no number above 0. weight[j * k + p] of row p.
+std::vector<float> balance_of(const float* weight, int64_t k, int64_t n) {
+  std::vector<float> balance(static_cast<size_t>(k), 1.0f);
+  parallel_for(k, 64, [&](int64_t begin, int64_t end) {
+    std::vector<double> squares(static_cast<size_t>(end - begin), 0.0);
+    for (int64_t j = 0; j < n; ++j) {
+      for (int64_t p = begin; p < end; ++p) {
+        const double w = static_cast<double>(weight[j * k + p]);
+        squares[static_cast<size_t>(p - begin)] += w * w;
+      }
+    }
+    for (int64_t p = begin; p < end; ++p) {
+      const double mean = squares[static_cast<size_t>(p - begin)] / static_cast<double>(n);
+      const auto root = static_cast<float>(std::sqrt(std::sqrt(mean)));
+      if (std::isnormal(root)) balance[static_cast<size_t>(p)] = root;
+    }
+  });
+  return balance;
+}
+
 }  // namespace
 
 std::vector<Int8Unit> int8_units() {
@@ -68,9 +95,11 @@ Int8Unit fastest_int8_unit() {
 PackedInt8::PackedInt8(int64_t k, int64_t n)
     : k_(k),
       n_(n),
+      depth_(depth_of_groups(padded_k(), kMostOfGroup, kDepth)),
       data_(strips() * kColumns * padded_k()),
       scales_(static_cast<size_t>(strips() * kColumns), 0.0f),
-      sums_(static_cast<size_t>(strips() * kColumns), 0) {
+      balance_(static_cast<size_t>(k), 1.0f),
+      sums_(static_cast<size_t>(groups() * strips() * kColumns), 0) {
   std::memset(data_.data(), 0, static_cast<size_t>(data_.size()));
 }
 
@@ -79,27 +108,30 @@ int64_t PackedInt8::place(int64_t p, int64_t j) const {
 }
 
 void PackedInt8::put(int64_t column, const int8_t* numbers, float scale) {
-  int32_t sum = 0;
   int8_t* const to = data_.data() + place(0, column);
-  for (int64_t p = 0; p < k_; ++p) sum += numbers[p];
+  for (int64_t p = 0; p < k_; ++p) sums_[static_cast<size_t>(p / depth_ * strips() * kColumns + column)] += numbers[p];
   int64_t p = 0;
   for (; p + 4 <= k_; p += 4) std::memcpy(to + p * kColumns, numbers + p, 4);
   for (; p < k_; ++p) data_[place(p, column)] = numbers[p];
   scales_[static_cast<size_t>(column)] = scale;
-  sums_[static_cast<size_t>(column)] = sum;
 }
 
 PackedInt8::PackedInt8(const float* weight, int64_t k, int64_t n) : PackedInt8(k, n) {
+  balance_ = balance_of(weight, k, n);
   parallel_for(n, 16, [&](int64_t begin, int64_t end) {
+    const Buffer<float> balanced(k);
     const Buffer<int8_t> row(k);
     for (int64_t j = begin; j < end; ++j) {
-      const float scale = quantise(weight + j * k, k, row.data());
+      for (int64_t p = 0; p < k; ++p) balanced[p] = weight[j * k + p] / balance_[static_cast<size_t>(p)];
+      const float scale = quantise(balanced.data(), k, row.data());
       put(j, row.data(), scale);
     }
   });
 }
 
-PackedInt8::PackedInt8(const int8_t* numbers, const float* scales, int64_t k, int64_t n) : PackedInt8(k, n) {
+PackedInt8::PackedInt8(const int8_t* numbers, const float* scales, const float* balance, int64_t k, int64_t n)
+    : PackedInt8(k, n) {
+  if (balance != nullptr) std::copy_n(balance, k, balance_.data());
   for (int64_t j = 0; j < n; ++j) put(j, numbers + j * k, scales[j]);
 }
 
@@ -112,12 +144,13 @@ void PackedInt8::numbers(int8_t* out) const {
 void PackedInt8::unpack(float* weight) const {
   for (int64_t j = 0; j < n_; ++j) {
     const float scale = scales_[static_cast<size_t>(j)];
-    for (int64_t p = 0; p < k_; ++p) weight[j * k_ + p] = static_cast<float>(data_[place(p, j)]) * scale;
+    for (int64_t p = 0; p < k_; ++p)
+      weight[j * k_ + p] = static_cast<float>(data_[place(p, j)]) * scale * balance_[static_cast<size_t>(p)];
   }
 }
 
 int64_t PackedInt8::nbytes() const {
-  return data_.size() + static_cast<int64_t>(scales_.size() * (sizeof(float) + sizeof(int32_t)));
+  return data_.size() + static_cast<int64_t>(sizeof(float) * (scales_.size() + balance_.size() + sums_.size()));
 }
 
 }  // namespace heed::kernels

@@ -10,6 +10,7 @@
 #include <bit>
 #include <cmath>
 #include <limits>
+#include <utility>
 
 #include "kernels/simd/rows-inl.h"
 
@@ -32,30 +33,84 @@ HWY_INLINE float largest_magnitude(const float* HWY_RESTRICT row, int64_t count)
   return std::bit_cast<float>(bits);
 }
 
-// `flip` is exclusive-ored to every byte: 0x80 makes unsigned numbers that are 128 larger.
-HWY_NOINLINE float quantise_row(const float* HWY_RESTRICT row, int64_t count, uint8_t flip, uint8_t* HWY_RESTRICT out) {
+// Rounded to the nearest multiple of the largest magnitude / 127, which it returns.
+HWY_INLINE float quantise_row(const float* HWY_RESTRICT row, int64_t count, int8_t* HWY_RESTRICT out) {
   const float largest = largest_magnitude(row, count);
   if (!std::isfinite(largest)) {
-    std::fill_n(out, count, flip);
+    std::fill_n(out, count, int8_t{0});
     return std::numeric_limits<float>::quiet_NaN();
   }
   const float factor = largest == 0 ? 0.0f : std::min(127.0f / largest, std::numeric_limits<float>::max());
   int64_t p = 0;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   const hn::Rebind<int8_t, F> d8;
-  const hn::Rebind<uint8_t, F> du8;
-  const auto flips = hn::Set(du8, flip);
   const FV factors = hn::Set(kF, factor);
   for (; p + kLanes <= count; p += kLanes) {
     const auto whole = hn::NearestInt(hn::Mul(hn::LoadU(kF, row + p), factors));
-    hn::StoreU(hn::Xor(hn::BitCast(du8, hn::DemoteTo(d8, whole)), flips), du8, out + p);
+    hn::StoreU(hn::DemoteTo(d8, whole), d8, out + p);
+  }
+#endif
+  for (; p < count; ++p) out[p] = static_cast<int8_t>(std::nearbyint(row[p] * factor));
+  return largest / 127.0f;
+}
+
+// A number is scale * (byte - zero).
+struct Steps {
+  float scale;
+  int32_t zero;
+};
+
+// The smallest and largest number, 0 among them. `balanced`: row[p] * balance[p], which is written too.
+HWY_INLINE std::pair<float, float> balance_row(const float* HWY_RESTRICT row, const float* HWY_RESTRICT balance,
+                                               int64_t count, float* HWY_RESTRICT balanced) {
+  FV low = hn::Zero(kF), high = hn::Zero(kF);
+  int64_t p = 0;
+  for (; p + kLanes <= count; p += kLanes) {
+    const FV x = hn::Mul(hn::LoadU(kF, row + p), hn::LoadU(kF, balance + p));
+    hn::StoreU(x, kF, balanced + p);
+    low = hn::Min(low, x);
+    high = hn::Max(high, x);
+  }
+  HWY_ALIGN float lows[kLanes], highs[kLanes];
+  hn::Store(low, kF, lows);
+  hn::Store(high, kF, highs);
+  float least = 0, most = 0;
+  for (int64_t i = 0; i < kLanes; ++i) least = std::min(least, lows[i]), most = std::max(most, highs[i]);
+  for (; p < count; ++p) {
+    balanced[p] = row[p] * balance[p];
+    least = std::min(least, balanced[p]), most = std::max(most, balanced[p]);
+  }
+  return {least, most};
+}
+
+// Rounds row[p] * balance[p] to one of 256 steps from the smallest to the largest of these numbers and 0. `flip` is
+// exclusive-ored to every byte: 0x80 makes signed numbers that are 128 smaller. `balanced`: room for `count` numbers.
+HWY_NOINLINE Steps quantise_steps(const float* HWY_RESTRICT row, const float* HWY_RESTRICT balance, int64_t count,
+                                  uint8_t flip, float* HWY_RESTRICT balanced, uint8_t* HWY_RESTRICT out) {
+  const auto [least, most] = balance_row(row, balance, count, balanced);
+  const float range = most - least;
+  if (!std::isfinite(largest_magnitude(balanced, count)) || !std::isfinite(range)) {
+    std::fill_n(out, count, uint8_t{0});
+    return {std::numeric_limits<float>::quiet_NaN(), 0};
+  }
+  const float factor = range == 0 ? 0.0f : std::min(255.0f / range, std::numeric_limits<float>::max());
+  const auto zero = std::min(255, static_cast<int32_t>(std::nearbyint(-least * factor)));
+  int64_t p = 0;
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  const hn::Rebind<uint8_t, F> d8;
+  const auto flips = hn::Set(d8, flip);
+  const auto zeros = hn::Set(kI, zero);
+  const FV factors = hn::Set(kF, factor);
+  for (; p + kLanes <= count; p += kLanes) {
+    const auto whole = hn::Add(hn::NearestInt(hn::Mul(hn::LoadU(kF, balanced + p), factors)), zeros);
+    hn::StoreU(hn::Xor(hn::DemoteTo(d8, whole), flips), d8, out + p);
   }
 #endif
   for (; p < count; ++p) {
-    const auto whole = static_cast<int8_t>(std::nearbyint(row[p] * factor));
-    out[p] = static_cast<uint8_t>(static_cast<uint8_t>(whole) ^ flip);
+    const int32_t whole = static_cast<int32_t>(std::nearbyint(balanced[p] * factor)) + zero;
+    out[p] = static_cast<uint8_t>(static_cast<uint8_t>(std::clamp(whole, 0, 255)) ^ flip);
   }
-  return largest / 127.0f;
+  return {range / 255.0f, zero - (flip != 0 ? 128 : 0)};
 }
 
 }  // namespace
