@@ -111,6 +111,16 @@ TEST(PackedModel, WhatIsWrongWithInt8IsSaid) {
   expect("scales in f32 for each row");
   tensors[scale] = Tensor::full(scales.shape(), std::numeric_limits<float>::quiet_NaN());
   expect("finite weights");
+  tensors[scale] = scales;
+  const std::string balance = number->first + ".balance";
+  const Tensor balances = tensors.at(balance);
+  tensors[balance] = balances.slice(0, 1, balances.size(0)).clone();
+  expect("a balance in f32 for each column");
+  tensors[balance] = Tensor::full(balances.shape(), std::numeric_limits<float>::infinity());
+  expect("finite weights");
+  tensors.erase(balance);  // as files had it before there was a balance
+  io::write_safetensors(folder / "model.safetensors", tensors);
+  EXPECT_NO_THROW((void)load(folder.path()));
   tensors.erase(scale);
   expect(scale);
   EXPECT_THROW((void)load(folder.path(), {.weights = WeightFormat::int8}), Error);
