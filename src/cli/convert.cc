@@ -6,19 +6,17 @@
 #include "cli/command.h"
 #include "cli/convert_ctranslate2.h"
 #include "cli/float_types.h"
-#include "cli/json.h"
 #include "heed/io.h"
 #include "heed/models.h"
-#include "heed/text.h"
 #include "models/ctranslate2.h"
-#include "train/average.h"
+#include "pipelines/save.h"
 
 namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
 
-enum class Layout { same, heed, huggingface };
+using pipelines::Layout;
 
 struct ConvertCommand {
   std::string model, output, tokenizers;
@@ -29,7 +27,7 @@ struct ConvertCommand {
 
 double megabytes(const fs::path& folder) {
   double bytes = 0;
-  for (const auto& entry : fs::directory_iterator(folder)) {
+  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
     const fs::path file = entry.path();
     if (file.extension() == ".safetensors" || file.filename() == "model.bin")
       bytes += static_cast<double>(entry.file_size());
@@ -37,50 +35,18 @@ double megabytes(const fs::path& folder) {
   return bytes / 1e6;
 }
 
-// {"piece": id, ...}
-std::string vocabulary_json(const text::Tokenizer& tokenizer) {
-  JsonObject object;
-  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) object.add(tokenizer.piece(id), int64_t{id});
-  return object.text() + "\n";
-}
-
-// A heed translator's tokenizers as those of a Marian: two SentencePiece models, and the ids of their pieces.
-void save_marian_tokenizers(const fs::path& from, const fs::path& to, const models::Config& config) {
-  const auto source = text::Tokenizer::load(from, text::Side::source),
-             target = text::Tokenizer::load(from, text::Side::target);
-  for (const auto* const tokenizer : {source.get(), target.get()}) {
-    if (tokenizer->kind() != "sentencepiece")
-      throw Error(fmt::format("[convert] {}: SentencePiece models, as Marian has them; found a tokenizer of kind {}",
-                              in_quotes(from.string()), in_quotes(tokenizer->kind())));
-  }
-  io::write_file_atomically(to / "source.spm", io::read_file(from / "source.model"));
-  io::write_file_atomically(to / "target.spm", io::read_file(from / "target.model"));
-  io::write_file_atomically(to / "vocab.json", vocabulary_json(*source));
-  JsonObject settings;
-  settings.add("tokenizer_class", "MarianTokenizer");
-  if (!config.share_embeddings) {
-    io::write_file_atomically(to / "target_vocab.json", vocabulary_json(*target));
-    settings.add("separate_vocabs", true);
-  }
-  settings.add("eos_token", source->piece(source->special().end));
-  settings.add("unk_token", source->piece(source->special().unknown));
-  settings.add("pad_token", source->piece(source->special().padding));
-  settings.add("model_max_length", config.max_length);
-  io::write_file_atomically(to / "tokenizer_config.json", settings.text() + "\n");
-}
-
-void save_tokenizers(const fs::path& from, const fs::path& to, const models::Model& model, bool as_marian) {
-  if (as_marian) return save_marian_tokenizers(from, to, model.config());
-  if (model.origin() == nullptr) return train::copy_tokenizer(from, to);
-  // Those of others are one file for both sides, or Marian's two.
-  text::Tokenizer::load(from, text::Side::source)->save(to, text::Side::source);
-  if (model.config().architecture == models::Architecture::encoder_decoder) {
-    text::Tokenizer::load(from, text::Side::target)->save(to, text::Side::target);
-  }
-  for (const char* const file :
-       {"generation_config.json", "modules.json", "sentence_bert_config.json", "config_sentence_transformers.json"}) {
-    std::error_code ignored;
-    if (fs::exists(from / file, ignored)) io::write_file_atomically(to / file, io::read_file(from / file));
+// Whatever the folder holds, with everything that belongs to it.
+void convert_pipeline(const fs::path& from, const ConvertCommand& o) {
+  std::error_code error;
+  const bool apart = !fs::exists(from / "config.json", error) && fs::exists(from / "modules.json", error);
+  const auto architecture = apart ? models::Architecture::encoder_only : models::read_config(from).architecture;
+  switch (architecture) {
+    case models::Architecture::encoder_decoder:
+      return pipelines::save(Translator::load(from, o.weights), from, o.output, o.layout);
+    case models::Architecture::decoder_only:
+      return pipelines::save(Generator::load(from, o.weights), from, o.output, o.layout);
+    case models::Architecture::encoder_only:
+      return pipelines::save(Encoder::load(from, o.weights), from, o.output, o.layout);
   }
 }
 
@@ -106,20 +72,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
     return kSuccess;
   }
   if (!o.tokenizers.empty()) throw UsageError("--tokenizers is for folders of CTranslate2; found another model");
-  const auto model = models::load(from, {.packed = int8, .weights = o.weights});
-  const bool foreign = model->origin() != nullptr;
-  const bool to_marian = !foreign && o.layout == Layout::huggingface &&
-                         model->config().architecture == models::Architecture::encoder_decoder;
-  if (o.layout == Layout::huggingface) {
-    models::save_huggingface(*model, o.output);
-    save_tokenizers(from, o.output, *model, to_marian);
-  } else {
-    const auto origin = model->origin();
-    if (o.layout == Layout::heed || int8) model->set_origin(nullptr);
-    models::save(*model, o.output);
-    model->set_origin(origin);
-    save_tokenizers(from, o.output, *model, false);
-  }
+  convert_pipeline(from, o);
   report_sizes(from, o.output, context);
   return kSuccess;
 }

@@ -32,6 +32,20 @@ TEST(Convert, TheLayoutOfHuggingFaceKeepsTheTranslations) {
   }
 }
 
+// What makes a vector of the states goes along, from folders beside the model too.
+TEST(Convert, SentenceModelsKeepTheirModules) {
+  const Folder folder;
+  for (const char* const name : {"st-mean", "st-cls-dense"}) {
+    const std::string from = (fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name).string();
+    const std::string to = (folder / name).string();
+    const Result r = run({"convert", from, to});
+    ASSERT_EQ(r.status, 0) << r.err;
+    const Result expected = run({"embed", from, "One sentence.", "--json"});
+    ASSERT_EQ(expected.status, 0) << expected.err;
+    EXPECT_EQ(run({"embed", to, "One sentence.", "--json"}).out, expected.out) << name;
+  }
+}
+
 TEST(Convert, Int8IsWrittenInHeedsLayout) {
   const Folder folder;
   const std::string int8 = (folder / "int8").string();
