@@ -30,10 +30,10 @@ int64_t size_class(int64_t bytes) {
   return (bytes + step - 1) / step * step;
 }
 
-// A free block of one of so many classes is taken, the own class first: one up to four times as large as asked for. The
+// A free block of one of so many classes is taken, the own class first: one up to twice as large as asked for. The
 // batches of a translation all have other sizes; with the own class alone nearly every batch asked the system for new
 // pages, whose clearing took 4 to 8 % of its time on Zen 4.
-constexpr int kClassesTried = 8;
+constexpr int kClassesTried = 4;
 
 struct Pool {
   std::mutex mutex;
