@@ -9,7 +9,8 @@ const kernels::Engine& engine_for(const AttentionProblem& problem, bool bf16, bo
                                  .backward = backward,
                                  .bf16 = bf16,
                                  .additive = problem.additive.defined(),
-                                 .every_score = want.weights || want.scores});
+                                 // Decoding has the whole sequence.
+                                 .every_score = want.weights || want.scores || problem.part});
 }
 
 }  // namespace

@@ -102,7 +102,7 @@ kernels::AttentionGroup make_group(const AttentionProblem& problem, const Tensor
     group.dropout_seed = options.dropout.seed;
   }
   group.sequence = static_cast<uint32_t>(problem.sequence + b);
-  group.first_head = static_cast<uint32_t>(first_head);
+  group.first_head = static_cast<uint32_t>(problem.first_head + first_head);
   group.single_chunk = !problem.part && problem.keys <= kernels::kChunkKeys;
   if (problem.part) {
     group.first_query = problem.part->first_query;

@@ -10,6 +10,7 @@
 #include "attention/observe/taps.h"
 #include "attention/schedule/forward_worker.h"
 #include "base/threads.h"
+#include "heed/error.h"
 #include "kernels/attention/engine.h"
 
 namespace heed {
@@ -131,6 +132,30 @@ AttentionResult attention(const Tensor& query, const Tensor& key, const Tensor& 
   const AttentionProblem problem = check_attention("attention", query, key, value, options, dtype);
   check_taps("attention", problem);
   return run_attention("attention", problem, query, {key, value}, dtype == DType::bf16);
+}
+
+AttentionResult attention_of_rows(const Tensor& query, const Tensor& key, const Tensor& value,
+                                  const AttentionOptions& options, int64_t head, int64_t begin, int64_t end) {
+  constexpr std::string_view kName = "attention_of_rows";
+  const DType dtype = query.defined() && is_half(query.dtype()) ? query.dtype() : DType::f32;
+  AttentionProblem p = check_attention(kName, query, key, value, options, dtype);
+  require(0 <= head && head < p.heads, kName, "a head below ", p.heads, "; found ", head);
+  require(0 <= begin && begin <= end && end <= p.queries, kName, "rows from 0 to ", p.queries, "; found [", begin, ", ",
+          end, ")");
+  require(!options.want.output.defined(), kName, "no want.output; found one");
+  const auto rows_of = [&](const Tensor& all) {  // (B, H, L, ...)
+    return all.defined() ? all.slice(1, head, head + 1).slice(2, begin, end) : all;
+  };
+  p.mask = rows_of(p.mask), p.bias = rows_of(p.bias);
+  if (options.sinks.defined()) p.options.sinks = options.sinks.slice(0, head, head + 1);
+  if (options.query_documents.defined()) p.options.query_documents = options.query_documents.slice(1, begin, end);
+  const int64_t key_head = head / p.group();
+  p.part = PartOfProblem{.queries = p.queries, .keys = p.keys, .first_query = begin};
+  p.first_head = head, p.heads = p.kv_heads = 1, p.queries = end - begin;
+  check_taps(kName, p);
+  return run_attention(kName, p, rows_of(query),
+                       {key.slice(1, key_head, key_head + 1), value.slice(1, key_head, key_head + 1)},
+                       dtype == DType::bf16);
 }
 
 }  // namespace heed

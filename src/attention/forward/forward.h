@@ -19,4 +19,11 @@ void run_forward(std::span<const AttentionCall> calls);
 [[nodiscard]] AttentionResult run_attention(std::string_view function, const AttentionProblem& problem,
                                             const Tensor& query, const KeyValues& memory, bool bf16 = false);
 
+// attention() of the rows [begin, end) of one head: what they are in the call of all rows and heads, whose query, key,
+// value and options are given. The results have one head and end - begin rows; taps count rows from begin on, and
+// want.output is not taken.
+[[nodiscard]] AttentionResult attention_of_rows(const Tensor& query, const Tensor& key, const Tensor& value,
+                                                const AttentionOptions& options, int64_t head, int64_t begin,
+                                                int64_t end);
+
 }  // namespace heed
