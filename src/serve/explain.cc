@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heed/attention.h"
+#include "attention/forward/forward.h"
 #include "heed/error.h"
 #include "serve/views.h"
 
@@ -49,6 +49,19 @@ const Tensor& parameter(const models::Model& model, const std::string& name, Ten
   fail("serve", "a model with ", name);
 }
 
+// What the positions of query and key add to `score`: ALiBi, then a bias by distance.
+double bias_of(const AttentionOptions& options, double score, int64_t head, int64_t row, int64_t column,
+               int64_t offset) {
+  double bias = 0;
+  if (options.alibi_slopes.defined())
+    bias = -options.alibi_slopes.at({head}) * static_cast<double>(std::abs(row + offset - column));
+  if (!options.score.defined()) return bias;
+  const Tensor table =
+      options.score.has_table() ? options.score.table().to(DType::f64).contiguous() : Tensor::zeros({1}, DType::f64);
+  const score::OnePair place{head, row, column, offset, 0};
+  return options.score.one(score + bias, table.data<double>(), table.numel(), place).value - score;
+}
+
 json finite_or_null(float value) { return std::isfinite(value) ? json(value) : json(nullptr); }
 
 }  // namespace
@@ -70,15 +83,9 @@ json explain(const Reading& reading, const Arguments& request) {
   // The row alone, with the bits that it has among the others.
   const AttentionOptions& options = seen.options;
   const int64_t key_head = head * seen.key.size(1) / seen.query.size(1);
-  AttentionOptions one_row = options;
-  one_row.want = {.logsumexp = true, .weights = true, .scores = true};
-  if (options.causal.enabled()) one_row.causal = Causal::offset(options.causal.offset_for(rows, columns) + row);
-  if (options.alibi_slopes.defined()) one_row.alibi_slopes = options.alibi_slopes.slice(0, head, head + 1).contiguous();
-  if (options.mask.defined())  // (H, L, S), of the changes
-    one_row.mask = options.mask.slice(0, head, head + 1).slice(1, row, row + 1).contiguous();
-  const AttentionResult result =
-      heed::attention(seen.query.slice(1, head, head + 1).slice(2, row, row + 1),
-                      seen.key.slice(1, key_head, key_head + 1), seen.value.slice(1, key_head, key_head + 1), one_row);
+  AttentionOptions watched = options;
+  watched.want = {.logsumexp = true, .weights = true, .scores = true};
+  const AttentionResult result = attention_of_rows(seen.query, seen.key, seen.value, watched, head, row, row + 1);
   const std::vector<float> weights = numbers(result.weights.select(0, 0).select(0, 0).select(0, 0));
   const std::vector<float> scores = numbers(result.scores.select(0, 0).select(0, 0).select(0, 0));
   const std::vector<float> query = numbers(seen.query.select(0, 0).select(0, head).select(0, row));
@@ -100,11 +107,8 @@ json explain(const Reading& reading, const Arguments& request) {
       options.scale.value_or(static_cast<float>(1.0 / std::sqrt(static_cast<double>(query.size())))));
   const auto at = static_cast<size_t>(column);
   const bool masked = !std::isfinite(scores[at]);
-  double bias = 0;  // of ALiBi, the only one that these models have
-  if (options.alibi_slopes.defined()) {
-    const int64_t offset = options.causal.enabled() ? options.causal.offset_for(rows, columns) : columns - rows;
-    bias = -options.alibi_slopes.at({head}) * static_cast<double>(std::abs(row + offset - column));
-  }
+  const double bias = bias_of(options, dot * scale, head, row, column,
+                              options.causal.enabled() ? options.causal.offset_for(rows, columns) : columns - rows);
   std::vector<int64_t> order;
   for (int64_t j = 0; j < columns; ++j) order.push_back(j);
   std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-#include "heed/attention.h"
+#include "attention/forward/forward.h"
 #include "heed/error.h"
 #include "serve/binary.h"
 
@@ -52,7 +52,7 @@ Tensor pooled(const float* values, Range range, int64_t cells) {
 
 }  // namespace
 
-LongTexts::Head LongTexts::head_of(const Reading& reading, const std::string& part, int64_t layer, int64_t head) {
+const LongTexts::Layer& LongTexts::layer_of(const Reading& reading, const std::string& part, int64_t layer) {
   if (model_ != reading.model || source_ != reading.source || target_ != reading.target) {
     layers_.clear();
     model_ = nullptr;
@@ -78,14 +78,7 @@ LongTexts::Head LongTexts::head_of(const Reading& reading, const std::string& pa
   const std::string path = attention_path(*reading.model, part, layer);
   const auto found = std::find_if(layers_.begin(), layers_.end(), [&](const Layer& one) { return one.path == path; });
   require(found != layers_.end(), "serve", "a layer ", path);
-  const int64_t key_head = head * found->key.size(1) / found->query.size(1);
-  Head out{.query = found->query.slice(1, head, head + 1),
-           .key = found->key.slice(1, key_head, key_head + 1),
-           .value = found->value.slice(1, key_head, key_head + 1),
-           .options = found->options};
-  if (out.options.alibi_slopes.defined())
-    out.options.alibi_slopes = out.options.alibi_slopes.slice(0, head, head + 1).contiguous();
-  return out;
+  return *found;
 }
 
 Reply LongTexts::map(const Reading& reading, const Arguments& request) {
@@ -100,20 +93,17 @@ Reply LongTexts::map(const Reading& reading, const Arguments& request) {
   if (size.size() != 2) refuse("size", "[rows, columns]", request.at("size"));
   const int64_t cell_rows = std::min(size[0], rows.size()), cell_columns = std::min(size[1], columns.size());
 
-  Head one = head_of(reading, part, layer, head);
-  // The rows in view are queries of their own, behind those before them.
-  const bool causal = one.options.causal.enabled();
-  if (causal) one.options.causal = Causal::offset(one.options.causal.offset_for(length, keys) + rows.begin);
+  const Layer& seen = layer_of(reading, part, layer);
   // Whole columns of the picture lie in view: as many cells over all keys as the view's resolution asks for.
   const int64_t all_columns = std::min<int64_t>(
       keys, static_cast<int64_t>(std::ceil(static_cast<double>(keys) * static_cast<double>(cell_columns) /
                                            static_cast<double>(columns.size()))));
-  one.options.want.taps = {
-      .entropy = true,
-      .column_sums = true,
-      .map = {.rows = cell_rows, .columns = all_columns, .largest = request.flag("largest", false)}};
+  AttentionOptions options = seen.options;
+  options.want.taps = {.entropy = true,
+                       .column_sums = true,
+                       .map = {.rows = cell_rows, .columns = all_columns, .largest = request.flag("largest", false)}};
   const AttentionResult result =
-      heed::attention(one.query.slice(2, rows.begin, rows.end), one.key, one.value, one.options);
+      attention_of_rows(seen.query, seen.key, seen.value, options, head, rows.begin, rows.end);
 
   const Tensor map = result.taps.map.contiguous();  // (1, 1, rows, all_columns)
   const Tensor view = Tensor::empty({cell_rows, cell_columns});
@@ -148,11 +138,10 @@ json LongTexts::row(const Reading& reading, const Arguments& request) {
   const int64_t layer = request.integer("layer", 0, layers_of(model, part) - 1);
   const int64_t head = request.integer("head", 0, model.config().heads - 1);
   const int64_t row = request.integer("row", 0, length - 1), count = request.integer("count", 1, 1000, 12);
-  Head one = head_of(reading, part, layer, head);
-  if (one.options.causal.enabled())
-    one.options.causal = Causal::offset(one.options.causal.offset_for(length, keys) + row);
-  one.options.want.taps = {.entropy = true, .top_k = std::min(count, keys)};
-  const AttentionResult result = heed::attention(one.query.slice(2, row, row + 1), one.key, one.value, one.options);
+  const Layer& seen = layer_of(reading, part, layer);
+  AttentionOptions options = seen.options;
+  options.want.taps = {.entropy = true, .top_k = std::min(count, keys)};
+  const AttentionResult result = attention_of_rows(seen.query, seen.key, seen.value, options, head, row, row + 1);
   const Ids& read = part == "decoder" ? reading.target : reading.source;
   const Ids& from = part == "encoder" ? reading.source : reading.target;
   const auto piece = [&](int32_t id) { return part == "decoder" ? model.piece(id) : model.source_piece(id); };

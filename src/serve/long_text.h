@@ -19,11 +19,7 @@ class LongTexts {
     Tensor query, key, value;
     AttentionOptions options;
   };
-  struct Head {
-    Tensor query, key, value;  // (1, 1, L, D), (1, 1, S, D), (1, 1, S, Dv)
-    AttentionOptions options;
-  };
-  [[nodiscard]] Head head_of(const Reading& reading, const std::string& part, int64_t layer, int64_t head);
+  [[nodiscard]] const Layer& layer_of(const Reading& reading, const std::string& part, int64_t layer);
 
   std::shared_ptr<const Served> model_;
   Ids source_, target_;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -25,12 +26,14 @@ inline models::Config small_config(models::Architecture architecture, int64_t vo
   return config;
 }
 
-// Writes a model with random weights and a tokenizer of characters.
-inline void write_model(const std::filesystem::path& folder, models::Architecture architecture, uint64_t seed = 1) {
+// Writes a model with random weights and a tokenizer of characters. `change` changes the model's sizes.
+inline void write_model(const std::filesystem::path& folder, models::Architecture architecture, uint64_t seed = 1,
+                        const std::function<void(models::Config&)>& change = {}) {
   const std::vector<std::string> lines = {"abcdefgh ", "ABC."};
   const auto tokenizer = text::train_characters(lines);
   std::filesystem::create_directories(folder);
-  const models::Config config = small_config(architecture, tokenizer->vocabulary());
+  models::Config config = small_config(architecture, tokenizer->vocabulary());
+  if (change) change(config);
   models::save(*models::create(config, seed), folder);
   if (architecture != models::Architecture::decoder_only) tokenizer->save(folder, text::Side::source);
   if (architecture != models::Architecture::encoder_only) tokenizer->save(folder, text::Side::target);
