@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "pipelines/hugging_face.h"
 
 namespace heed::cli::test {
 namespace {
@@ -34,15 +35,14 @@ TEST(Convert, TheLayoutOfHuggingFaceKeepsTheTranslations) {
 
 // What makes a vector of the states goes along, from folders beside the model too.
 TEST(Convert, SentenceModelsKeepTheirModules) {
-  const Folder folder;
   for (const char* const name : {"st-mean", "st-cls-dense"}) {
-    const std::string from = (fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name).string();
-    const std::string to = (folder / name).string();
+    const heed::test::Scratch scratch;
+    const std::string from = heed::test::with_words(scratch, name).string(), to = (scratch / "converted").string();
     const Result r = run({"convert", from, to});
     ASSERT_EQ(r.status, 0) << r.err;
-    const Result expected = run({"embed", from, "One sentence.", "--json"});
+    const Result expected = run({"embed", from, "Paris is a city", "--json"});
     ASSERT_EQ(expected.status, 0) << expected.err;
-    EXPECT_EQ(run({"embed", to, "One sentence.", "--json"}).out, expected.out) << name;
+    EXPECT_EQ(run({"embed", to, "Paris is a city", "--json"}).out, expected.out) << name;
   }
 }
 
