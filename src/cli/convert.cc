@@ -1,6 +1,7 @@
 // heed convert: a model folder with its weights in another format, or in the layout of other tools.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 
 #include "cli/command.h"
@@ -10,6 +11,8 @@
 #include "heed/models.h"
 #include "models/ctranslate2.h"
 #include "pipelines/save.h"
+#include "train/average.h"
+#include "train/run_folder.h"
 
 namespace heed::cli {
 namespace {
@@ -27,17 +30,31 @@ struct ConvertCommand {
 
 double megabytes(const fs::path& folder) {
   double bytes = 0;
-  for (const auto& entry : fs::recursive_directory_iterator(folder)) {
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const fs::path file = entry.path();
-    if (file.extension() == ".safetensors" || file.filename() == "model.bin")
-      bytes += static_cast<double>(entry.file_size());
+    const bool weights = file.extension() == ".safetensors" || file.filename() == "model.bin";
+    if (weights && entry.is_regular_file(ignored)) bytes += static_cast<double>(entry.file_size(ignored));
   }
   return bytes / 1e6;
+}
+
+// A checkpoint of heed's training, whose tokenizers are two folders above it.
+bool lacks_tokenizers(const fs::path& folder) {
+  std::error_code ignored;
+  return std::ranges::none_of(train::tokenizer_files(), [&](const char* n) { return fs::exists(folder / n, ignored); });
 }
 
 // Whatever the folder holds, with everything that belongs to it.
 void convert_pipeline(const fs::path& from, const ConvertCommand& o) {
   std::error_code error;
+  if (o.layout != Layout::huggingface && lacks_tokenizers(from) && fs::exists(from / "config.json", error)) {
+    const auto model = models::load(from, {.packed = o.weights == WeightFormat::int8, .weights = o.weights});
+    if (model->origin() == nullptr) {
+      models::save(*model, o.output);
+      return train::copy_tokenizer(from, o.output);
+    }
+  }
   const bool apart = !fs::exists(from / "config.json", error) && fs::exists(from / "modules.json", error);
   const auto architecture = apart ? models::Architecture::encoder_only : models::read_config(from).architecture;
   switch (architecture) {

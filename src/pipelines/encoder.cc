@@ -89,6 +89,7 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length)
                           : by_others          ? pipelines::longest_text(inner, config.max_length, kName)
                                                : config.max_length;
+  require_longest(longest, kName);
   MaskToken mask = mask_token_of(config, *result.tokenizer_, by_others);
   result.parts_ = std::make_shared<const Parts>(
       Parts{.folder = folder,

@@ -5,6 +5,7 @@
 #include "heed/error.h"
 #include "text/huggingface/characters.h"
 #include "text/sentences.h"
+#include "text/utf8.h"
 
 namespace heed::pipelines {
 namespace {
@@ -71,6 +72,9 @@ class SentenceCutter {
 
 std::string space_between(std::string_view text, const Part& before, const Part& after, std::string_view left,
                           std::string_view right) {
+  // A translation of bytes that are no UTF-8, which a model's pieces may be, is not looked into.
+  const bool readable = text::valid_utf8_prefix(left) == left.size() && text::valid_utf8_prefix(right) == right.size();
+  if (!readable) return after.glued ? "" : " ";
   if (text::ends_without_spaces(left) || text::begins_without_spaces(right) || after.glued) return "";
   const std::string_view gap = part_of(text, {before.span.end, after.span.begin});
   return gap.empty() || text::begins_without_spaces(gap) ? " " : std::string(gap);  // U+3000 is a wide space

@@ -2,6 +2,7 @@
 #include "pipelines/save.h"
 
 #include <algorithm>
+#include <span>
 #include <system_error>
 
 #include "formats/json.h"
@@ -9,6 +10,8 @@
 #include "heed/io.h"
 #include "models/weights.h"
 #include "pipelines/sentence_modules.h"
+#include "pipelines/sentence_settings.h"
+#include "text/tokenizers.h"
 
 namespace heed::pipelines {
 namespace {
@@ -16,6 +19,12 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kSaver = "save";
+
+constexpr std::string_view kSearchSettings = "generation_config.json";
+constexpr const char* kSideFiles[] = {kSearchSettings.data(), "modules.json", "config_sentence_transformers.json"};
+constexpr const char* kSentenceSettings[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
+                                             "sentence_distilbert_config.json", "sentence_camembert_config.json",
+                                             "sentence_xlm-roberta_config.json"};
 
 bool has_int8(const models::Model& model) {
   const auto parameters = model.named_parameters();
@@ -39,10 +48,14 @@ std::string vocabulary_json(const text::Tokenizer& tokenizer) {
   return io::json_text(object) + "\n";
 }
 
+// Before anything is written.
+void require_sentencepiece(const text::Tokenizer& tokenizer) {
+  require(tokenizer.kind() == "sentencepiece", kSaver,
+          "SentencePiece models, as Marian has them; found a tokenizer of kind \"", tokenizer.kind(), "\"");
+}
+
 // A SentencePiece model under another name: Tokenizer::save() names it after its side.
 void save_spm(const text::Tokenizer& tokenizer, const fs::path& folder, text::Side side, const char* name) {
-  require(tokenizer.kind() == "sentencepiece", kSaver,
-          "SentencePiece models, as Marian has them; found a tokenizer of ", "kind \"", tokenizer.kind(), "\"");
   tokenizer.save(folder, side);
   const fs::path own = folder / (side == text::Side::source ? "source.model" : "target.model");
   std::error_code error;
@@ -81,6 +94,11 @@ bool becomes_own(const models::Model& model, Layout layout) {
   return layout == Layout::heed || has_int8(model) || (own && layout == Layout::same);
 }
 
+// Whether save_huggingface() writes it.
+bool exports(const models::Model& model, Layout layout) {
+  return model.origin() == nullptr && layout == Layout::huggingface;
+}
+
 void save_model(const models::Model& model, const fs::path& folder, Layout layout) {
   require(layout != Layout::huggingface || !has_int8(model), kSaver,
           "weights in f32 for the layout of Hugging Face; found weights in int8, which heed's own layout holds");
@@ -94,8 +112,20 @@ void save_model(const models::Model& model, const fs::path& folder, Layout layou
   }
 }
 
+// What a folder that is written over may hold beside the weights, and what would change the meaning of the new ones.
+// save_huggingface() has written settings of its own already.
+void remove_side_files(const fs::path& from, const fs::path& to, bool keep_settings) {
+  std::error_code ignored;
+  if (fs::equivalent(from, to, ignored)) return;
+  for (const char* const name : text::tokenizer_files()) fs::remove(to / name, ignored);
+  for (const char* const name : kSideFiles) {
+    if (!keep_settings || name != kSearchSettings) fs::remove(to / name, ignored);
+  }
+  for (const char* const name : kSentenceSettings) fs::remove(to / name, ignored);
+}
+
 // Those of these files that are there.
-void copy_files(const fs::path& from, const fs::path& to, std::initializer_list<const char*> names) {
+void copy_files(const fs::path& from, const fs::path& to, std::span<const char* const> names) {
   for (const char* const name : names) {
     std::error_code ignored;
     if (!fs::exists(from / name, ignored) || fs::equivalent(from / name, to / name, ignored)) continue;
@@ -107,6 +137,17 @@ void copy_files(const fs::path& from, const fs::path& to, std::initializer_list<
 void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
   require(tokenizer.vocabulary() == rows, kSaver, "a tokenizer of ", rows,
           " tokens, as many as the model has rows, for heed's own layout; found ", tokenizer.vocabulary());
+}
+
+// The limit of tokenizer_config.json, which folders in heed's own layout do not have.
+void keep_longest(const Encoder& encoder, const fs::path& folder) {
+  std::error_code ignored;
+  for (const char* const name : kSentenceSettings)
+    if (fs::exists(folder / name, ignored)) return;
+  if (encoder.longest() == encoder.model().config().max_length) return;
+  io::Json settings = io::Json::object();
+  settings["max_seq_length"] = encoder.longest();
+  io::write_file_atomically(folder / kSentenceSettings[0], io::json_text(settings) + "\n");
 }
 
 }  // namespace
@@ -123,17 +164,23 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
     require_all_tokens(source, model.config().source_vocabulary);
     require_all_tokens(target, model.config().target_vocabulary);
   }
+  if (own && !will_be_own) {
+    require_sentencepiece(source);
+    require_sentencepiece(target);
+  }
   save_model(model, to, layout);
+  remove_side_files(from, to, exports(model, layout));
   if (own && !will_be_own) return save_marian_tokenizers(source, target, model.config(), to);
   source.save(to, text::Side::source);
   target.save(to, text::Side::target);
-  copy_files(from, to, {"generation_config.json"});
+  copy_files(from, to, kSideFiles);
 }
 
 void save(const Generator& generator, const fs::path& from, const fs::path& to, Layout layout) {
   save_model(generator.model(), to, layout);
+  remove_side_files(from, to, exports(generator.model(), layout));
   generator.tokenizer().save(to, text::Side::target);
-  copy_files(from, to, {"generation_config.json"});
+  copy_files(from, to, kSideFiles);
 }
 
 void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layout layout) {
@@ -147,16 +194,26 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     require(one.size() >= 2 && one.front() == special.begin && one.back() == special.end, kSaver,
             "a model that reads texts between a begin and an end id, for heed's own layout; found another one");
     require_all_tokens(tokenizer, model.config().source_vocabulary);
+    const bool classes = model.config().head == models::Head::text_class, many = model.config().labels.size() > 1;
+    require(model.config().head != models::Head::masked_token, kSaver,
+            "a model whose masked token is known, for heed's own layout; found one that fills masks of others");
+    // That layout does not say how classes are scored.
+    require(!classes || read_scores(folders.front(), static_cast<int64_t>(model.config().labels.size())) ==
+                            (many ? Scores::probabilities : Scores::independent),
+            kSaver, "probabilities of classes, for heed's own layout; found a model with scores of another kind");
   }
   save_model(model, place(folders.front()), layout);
+  remove_side_files(from, to, exports(model, layout));
+  remove_side_files(folders.front(), place(folders.front()), exports(model, layout));
   tokenizer.save(place(folders.front()), text::Side::source);
-  copy_files(folders.front(), place(folders.front()),
-             {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-              "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"});
-  copy_files(from, to, {"modules.json", "config_sentence_transformers.json"});
+  copy_files(folders.front(), place(folders.front()), kSentenceSettings);
+  copy_files(from, to, kSideFiles);
+  if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, place(folders.front()));
+  constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
   for (size_t i = 1; i < folders.size(); ++i) {
+    if (place(folders[i]) == place(folders.front())) continue;  // a module without files of its own
     make_folder(place(folders[i]));
-    copy_files(folders[i], place(folders[i]), {"config.json", "model.safetensors"});
+    copy_files(folders[i], place(folders[i]), kModuleFiles);
   }
 }
 

@@ -69,13 +69,15 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   const models::Config& config = result.model_->config();
   result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary);
   result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, config.target_vocabulary);
-  result.longest_ = config.max_length;
-  if (result.model_->origin() == nullptr) {
+  result.longest_ = pipelines::longest_text(folder, config.max_length, kName);
+  const bool by_others = result.model_->origin() != nullptr;
+  std::error_code ignored;  // what was converted to heed's own layout has kept its settings
+  if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored))
+    result.settings_ = generate::search_settings(folder);
+  if (!by_others) {
     result.around_.after = {result.source_->special().end};
     return result;
   }
-  result.longest_ = pipelines::longest_text(folder, config.max_length, kName);
-  result.settings_ = generate::search_settings(folder);
   const text::Tokens one = result.source_->tokens("a");  // what stands before and behind it stands around every text
   bool behind = false;
   for (size_t i = 0; i < one.ids.size(); ++i) {
@@ -105,6 +107,9 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
       result.before.insert(result.before.begin(), *id);
     }
   }
+  const auto tokens_around = static_cast<int64_t>(result.before.size() + result.after.size());
+  require(longest_ > tokens_around, "translate", "a model that reads more than the ", tokens_around,
+          " tokens around a text; found a limit of ", longest_);
   return result;
 }
 

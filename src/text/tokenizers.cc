@@ -24,6 +24,26 @@ void remove_tokenizer_file(const std::filesystem::path& folder, Side side, std::
 
 }  // namespace
 
+std::span<const char* const> tokenizer_files() {
+  static constexpr const char* kNames[] = {"source.model",
+                                           "target.model",
+                                           "source.vocab",
+                                           "target.vocab",
+                                           "tokenizer.json",
+                                           "tokenizer_config.json",
+                                           "special_tokens_map.json",
+                                           "added_tokens.json",
+                                           "source.spm",
+                                           "target.spm",
+                                           "vocab.json",
+                                           "target_vocab.json",
+                                           "vocab.txt",
+                                           "merges.txt",
+                                           "sentencepiece.bpe.model",
+                                           "spiece.model"};
+  return kNames;
+}
+
 void remove_tokenizer_files(const std::filesystem::path& folder, Side side) {
   remove_tokenizer_file(folder, side, kSentencePieceEnding);
   remove_tokenizer_file(folder, side, kVocabularyEnding);

@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -21,6 +22,9 @@ inline constexpr std::string_view kVocabularyEnding = ".vocab";
 // Writes one of the two files and removes the other, if there is one from before.
 void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending,
                          std::string_view contents);
+
+// The names of all files in which a folder may have its tokenizers: heed's own, then those of Hugging Face.
+[[nodiscard]] std::span<const char* const> tokenizer_files();
 
 // Removes both of them.
 void remove_tokenizer_files(const std::filesystem::path& folder, Side side);

@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "text/tokenizers.h"
 
 namespace heed::train {
 
@@ -28,34 +29,22 @@ constexpr const char* kOwn[] = {".lock",
                                 "2_Normalize/config.json",
                                 "2_Normalize"};
 
-// heed's, then those of Hugging Face.
-constexpr const char* kTokenizerFiles[] = {"source.model",
-                                           "target.model",
-                                           "source.vocab",
-                                           "target.vocab",
-                                           "tokenizer.json",
-                                           "tokenizer_config.json",
-                                           "special_tokens_map.json",
-                                           "added_tokens.json",
-                                           "source.spm",
-                                           "target.spm",
-                                           "vocab.json",
-                                           "target_vocab.json",
-                                           "vocab.txt",
-                                           "merges.txt",
-                                           "sentencepiece.bpe.model",
-                                           "spiece.model",
-                                           "generation_config.json"};
-
 std::vector<const char*> all_own() {
   std::vector<const char*> names(std::begin(kOwn), std::end(kOwn));
-  names.insert(names.end(), std::begin(kTokenizerFiles), std::end(kTokenizerFiles));
+  names.insert(names.end(), tokenizer_files().begin(), tokenizer_files().end());
   return names;
 }
 
 }  // namespace
 
-std::span<const char* const> tokenizer_files() { return kTokenizerFiles; }
+std::span<const char* const> tokenizer_files() {
+  static const std::vector<const char*> names = [] {
+    std::vector<const char*> all(text::tokenizer_files().begin(), text::tokenizer_files().end());
+    all.push_back("generation_config.json");
+    return all;
+  }();
+  return names;
+}
 
 void require_begun(const fs::path& folder) {
   constexpr const char* kAdvice = "; leave out --resume to begin one";

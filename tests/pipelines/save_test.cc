@@ -7,6 +7,7 @@
 #include <set>
 
 #include "base/message.h"
+#include "formats/json.h"
 #include "heed/error.h"
 #include "pipelines/hugging_face.h"
 
@@ -64,6 +65,53 @@ TEST(SavePipeline, AnEncoderKeepsItsModulesAndItsBits) {
   }
 }
 
+// What lies in a folder that is written over must not change what the new files mean.
+TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
+  const Scratch scratch;
+  const fs::path first = with_words(scratch, "st-cls-dense"), second = with_words(scratch, "bert-model");
+  save(Encoder::load(first), first, scratch / "to", Layout::same);
+  io::write_file_atomically(scratch / "to/tokenizer.json", "{}");  // of a third model
+  const Encoder encoder = Encoder::load(second);
+  save(encoder, second, scratch / "to", Layout::same);
+  EXPECT_FALSE(fs::exists(scratch / "to/modules.json"));
+  EXPECT_TRUE(same_vectors(Encoder::load(scratch / "to").embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  // Onto itself: nothing is lost.
+  save(Encoder::load(first), first, first, Layout::same);
+  EXPECT_TRUE(fs::exists(first / "modules.json"));
+}
+
+// heed's own layout does not say how classes are scored, nor which token is the mask.
+TEST(SavePipeline, OwnLayoutRefusesWhatItCannotTell) {
+  const Scratch scratch;
+  const fs::path masked = with_all_words(scratch, "bert-masked"), classes = with_all_words(scratch, "bert-classify");
+  const Encoder filler = Encoder::load(masked), classifier = Encoder::load(classes);
+  EXPECT_CONTAINS(message_of([&] { save(filler, masked, scratch / "own", Layout::heed); }), "masks of others");
+  save(filler, masked, scratch / "same", Layout::same);
+  save(classifier, classes, scratch / "classes", Layout::heed);
+  const std::vector<std::string> texts = {"the city", "a"};
+  const auto expected = classifier.classify(texts), found = Encoder::load(scratch / "classes").classify(texts);
+  EXPECT_EQ(found.front().score, expected.front().score);
+  std::string config = io::read_file(classes / "config.json");
+  config.insert(config.find('{') + 1, "\"problem_type\": \"multi_label_classification\",");
+  io::write_file_atomically(classes / "config.json", config);
+  const Encoder several = Encoder::load(classes);
+  EXPECT_CONTAINS(message_of([&] { save(several, classes, scratch / "own", Layout::heed); }), "of another kind");
+  EXPECT_FALSE(fs::exists(scratch / "own"));
+}
+
+TEST(SavePipeline, OwnLayoutKeepsTheLimit) {
+  const Scratch scratch;
+  const fs::path from = with_all_words(scratch, "st-mean");
+  fs::remove(from / "sentence_bert_config.json");
+  io::write_file_atomically(from / "tokenizer_config.json", R"({"model_max_length": 9})");
+  const Encoder encoder = Encoder::load(from);
+  EXPECT_EQ(encoder.longest(), 9);
+  save(encoder, from, scratch / "own", Layout::heed);
+  EXPECT_EQ(Encoder::load(scratch / "own").longest(), 9);
+  io::write_file_atomically(from / "tokenizer_config.json", R"({"model_max_length": 1})");
+  EXPECT_CONTAINS(message_of([&] { (void)Encoder::load(from); }), "3 tokens or more");
+}
+
 TEST(SavePipeline, AnEncoderMayBeInAFolderOfItsOwn) {
   const Scratch scratch;
   const fs::path from = with_words(scratch, "st-mean"), inner = from / "0_Transformer";
@@ -119,6 +167,15 @@ TEST(SavePipeline, ATranslatorInEveryLayoutTranslatesAlike) {
   EXPECT_EQ(back.model().origin(), nullptr);
   (void)check(marian, scratch / "marian", "marian again", Layout::same);
   EXPECT_EQ(files_of(scratch / "marian again"), files_of(scratch / "marian"));
+  // The settings of the search go along into either layout.
+  io::Json settings = io::parse_json(io::read_file(scratch / "marian/generation_config.json")).value;
+  settings["min_length"] = 20;
+  io::write_file_atomically(scratch / "marian/generation_config.json", io::json_text(settings));
+  const Translator strict = Translator::load(scratch / "marian");
+  save(strict, scratch / "marian", scratch / "strict", Layout::heed);
+  const char* const brief = "No.";
+  EXPECT_EQ(Translator::load(scratch / "strict").translate(brief).front().text, strict.translate(brief).front().text);
+  EXPECT_NE(strict.translate(brief).front().text, marian.translate(brief).front().text);
 }
 
 TEST(EmbedOptions, AreToldOfTheWorkAndMayEndIt) {
