@@ -26,7 +26,17 @@ struct Encoded {
   std::vector<std::pair<int64_t, int64_t>> offsets;
 };
 
-// Tokens of the pair stand behind those of the text and of special ones that part them.
+// Which tokens are of the pair: those behind as many as the text alone has.
+std::vector<uint8_t> behind(const text::Tokens& tokens, const text::Tokens& first) {
+  auto left = std::count(first.special.begin(), first.special.end(), 0);
+  std::vector<uint8_t> second(tokens.ids.size());
+  for (size_t i = 0; i < second.size(); ++i) {
+    if (tokens.special[i] == 0) second[i] = left-- > 0 ? 0 : 1;
+  }
+  return second;
+}
+
+// The same where texts were cut: behind those of the text and of special ones that part the two.
 std::vector<uint8_t> second_texts(const text::Tokens& tokens, bool empty_first) {
   std::vector<uint8_t> second(tokens.ids.size());
   bool began = empty_first, parted = empty_first;
@@ -45,8 +55,12 @@ Encoded encode_one(const text::Tokenizer& tokenizer, const TextAndPair& text, co
   text::TokensOptions options = shared;
   if (text.second) options.pair = *text.second;
   Encoded found{.tokens = tokenizer.tokens(text.first, options), .pieces = {}, .offsets = {}};
-  const std::vector<uint8_t> second =
-      second_texts(found.tokens, text.second.has_value() && tokenizer.encode(text.first).empty());
+  const text::Tokens alone =
+      text.second ? tokenizer.tokens(text.first, {.add_special = false, .parse_special = shared.parse_special})
+                  : text::Tokens();
+  const std::vector<uint8_t> second = text.second && found.tokens.left_out == 0
+                                          ? behind(found.tokens, alone)
+                                          : second_texts(found.tokens, text.second && alone.ids.empty());
   const Characters first(text.first), pair(text.second.value_or(""));
   for (size_t i = 0; i < found.tokens.ids.size(); ++i) {
     found.pieces.push_back(tokenizer.piece(found.tokens.ids[i]));

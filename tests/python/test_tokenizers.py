@@ -46,13 +46,15 @@ class Golden(unittest.TestCase):
 
     def test_the_second_text_has_places_of_its_own(self):
         tokenizer = self.tokenizer("bert")
-        for first, second in (("Größe zwei", "über alles"), ("", "naïve"), ("naïve", "")):
+        for first, second in (("Größe zwei", "über alles"), ("", "naïve"), ("naïve", ""), ("é", "abc")):
             found = tokenizer.encode(first, second)
             alone = [tokenizer.encode(text, add_special_tokens=False) for text in (first, second)]
             body = [place for place, special in zip(found.offsets, found.special_tokens_mask) if not special]
             self.assertEqual(body, alone[0].offsets + alone[1].offsets)
             types = [kind for kind, special in zip(found.type_ids, found.special_tokens_mask) if not special]
             self.assertEqual(types, [0] * len(alone[0].ids) + [1] * len(alone[1].ids))
+            bare = tokenizer.encode(first, second, add_special_tokens=False)  # nothing parts the two
+            self.assertEqual(bare.offsets, alone[0].offsets + alone[1].offsets)
 
 
 class Shipped(unittest.TestCase):
