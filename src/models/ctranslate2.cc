@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* kReader = "load_ctranslate2";
+constexpr const char* kCtranslate2Reader = "load_ctranslate2";
 constexpr int64_t kVocabularyLimit = int64_t{1} << 28;  // bytes
 
 // The settings and weights of model.bin. What nobody has asked for is refused at the end.
@@ -29,7 +29,7 @@ class SpecReader {
     read_.insert(name);
     const auto at = tensors_.find(name);
     if (at == tensors_.end()) return usual;
-    require(at->second.numel() == 1, kReader, where_, ": one number under \"", name, "\"; found shape ",
+    require(at->second.numel() == 1, kCtranslate2Reader, where_, ": one number under \"", name, "\"; found shape ",
             at->second.shape());
     const Tensor& t = at->second;
     return t.dtype() == DType::i8    ? static_cast<float>(*t.data<int8_t>())
@@ -39,13 +39,14 @@ class SpecReader {
   // One that both stacks have, and must have alike.
   [[nodiscard]] float number_of_both(const std::string& name, float usual) {
     const float encoder = number("encoder/" + name, usual), decoder = number("decoder/" + name, usual);
-    require(encoder == decoder, kReader, where_, ": the same ", name, " in encoder and decoder; found ", encoder,
-            " and ", decoder);
+    require(encoder == decoder, kCtranslate2Reader, where_, ": the same ", name, " in encoder and decoder; found ",
+            encoder, " and ", decoder);
     return encoder;
   }
   void expect(const std::string& name, float value) {
     const float found = number(name, value);
-    require(found == value, kReader, where_, ": ", name, " ", value, ", which is all that heed knows; found ", found);
+    require(found == value, kCtranslate2Reader, where_, ": ", name, " ", value,
+            ", which is all that heed knows; found ", found);
   }
 
   [[nodiscard]] const Tensor* find(const std::string& name) const {
@@ -54,8 +55,9 @@ class SpecReader {
   }
   [[nodiscard]] const Tensor& matrix(const std::string& name) const {
     const Tensor* const tensor = find(name);
-    require(tensor != nullptr, kReader, where_, ": a tensor \"", name, "\"; found none");
-    require(tensor->rank() == 2, kReader, where_, ": a matrix \"", name, "\"; found shape ", tensor->shape());
+    require(tensor != nullptr, kCtranslate2Reader, where_, ": a tensor \"", name, "\"; found none");
+    require(tensor->rank() == 2, kCtranslate2Reader, where_, ": a matrix \"", name, "\"; found shape ",
+            tensor->shape());
     return *tensor;
   }
   // How many layers the stack has.
@@ -72,7 +74,7 @@ class SpecReader {
       const std::string last = slash == std::string::npos ? name : name.substr(slash + 1);
       const bool known = read_.contains(name) || tensor.rank() != 0 || last == "alignment_layer" ||
                          last == "alignment_heads";  // for word alignments
-      require(known, kReader, where_, ": only settings that heed knows; found \"", name, "\"");
+      require(known, kCtranslate2Reader, where_, ": only settings that heed knows; found \"", name, "\"");
     }
   }
   [[nodiscard]] const std::string& where() const { return where_; }
@@ -86,7 +88,7 @@ class SpecReader {
 Activation activation_of(SpecReader& spec) {
   constexpr Activation kActivations[] = {Activation::relu, Activation::gelu_tanh, Activation::silu, Activation::gelu};
   const float found = spec.number_of_both("activation", 0);
-  require(found >= 0 && found < 4, kReader, spec.where(),
+  require(found >= 0 && found < 4 && std::floor(found) == found, kCtranslate2Reader, spec.where(),
           ": activation 0 (ReLU), 1 (GELU by tanh), 2 (SiLU) or 3 (GELU); found ", found);
   return kActivations[static_cast<int>(found)];
 }
@@ -127,7 +129,7 @@ void read_positions(const SpecReader& spec, io::Tensors& tensors, Config& config
     return;
   }
   const Tensor &a = spec.matrix(encoder), &b = spec.matrix(decoder);
-  require(a.shape() == b.shape() && a.size(1) == config.width && a.size(1) % 2 == 0, kReader, spec.where(),
+  require(a.shape() == b.shape() && a.size(1) == config.width && a.size(1) % 2 == 0, kCtranslate2Reader, spec.where(),
           ": tables of positions of the model's width, ", config.width, ", and of equal size; found ", a.shape(),
           " and ", b.shape());
   config.max_length = a.size(0);
@@ -148,7 +150,10 @@ Config read_spec(SpecReader& spec, io::Tensors& tensors) {
   config.target_vocabulary = target.size(0);
   config.width = source.size(1);
   config.feed_forward = spec.matrix("encoder/layer_0/ffn/linear_0/weight").size(0);
-  config.heads = static_cast<int64_t>(spec.number_of_both("num_heads", 8));
+  const float heads = spec.number_of_both("num_heads", 8);
+  require(heads >= 1 && heads <= 65536 && std::floor(heads) == heads, kCtranslate2Reader, spec.where(),
+          ": a whole number of heads from 1 to 65536; found ", heads);
+  config.heads = static_cast<int64_t>(heads);
   config.activation = activation_of(spec);
   const bool pre_norm = spec.number_of_both("pre_norm", 1) != 0;
   config.norm_placement = pre_norm ? NormPlacement::pre : NormPlacement::post;
@@ -183,10 +188,10 @@ std::vector<std::string> read_tokens(const fs::path& file) {
     return tokens;
   }
   const io::ParsedJson parsed = io::parse_json(text);
-  require(parsed.problem.empty() && parsed.value.is_array(), kReader, file.string(), ": a list of tokens; ",
+  require(parsed.problem.empty() && parsed.value.is_array(), kCtranslate2Reader, file.string(), ": a list of tokens; ",
           parsed.problem.empty() ? "found another value" : parsed.problem);
   for (const io::Json& token : parsed.value) {
-    require(token.is_string(), kReader, file.string(), ": a list of tokens; found ", io::json_ascii(token));
+    require(token.is_string(), kCtranslate2Reader, file.string(), ": a list of tokens; found ", io::json_ascii(token));
     tokens.push_back(token.get<std::string>());
   }
   return tokens;
@@ -201,7 +206,7 @@ std::vector<std::string> vocabulary_of(const fs::path& folder, const std::string
       return read_tokens(folder / (name + ending));
     }
   }
-  fail(kReader, folder.string(), ": shared_vocabulary.json or ", side, "_vocabulary.json; found neither");
+  fail(kCtranslate2Reader, folder.string(), ": shared_vocabulary.json or ", side, "_vocabulary.json; found neither");
 }
 
 int64_t id_of(const std::vector<std::string>& tokens, const std::string& token) {
@@ -221,11 +226,11 @@ Tensor with_zero_row(const Tensor& table) {
 
 // Marian's decoder starts from a vector of zeros, which transformers keeps as that of the padding.
 void add_zero_token(Ctranslate2Model& result, Config& config, io::Tensors& tensors, const std::string& where) {
-  require(config.source_vocabulary == config.target_vocabulary, kReader, where,
+  require(config.source_vocabulary == config.target_vocabulary, kCtranslate2Reader, where,
           ": as many source tokens as target tokens where the decoder starts from zeros; found ",
           config.source_vocabulary, " and ", config.target_vocabulary);
-  require(id_of(result.source_tokens, "<pad>") < 0 && id_of(result.target_tokens, "<pad>") < 0, kReader, where,
-          ": no token <pad> where the decoder starts from zeros; found one");
+  require(id_of(result.source_tokens, "<pad>") < 0 && id_of(result.target_tokens, "<pad>") < 0, kCtranslate2Reader,
+          where, ": no token <pad> where the decoder starts from zeros; found one");
   std::map<const void*, Tensor> grown;  // tables that are one stay one
   for (const char* const name : {"encoder/embeddings/weight", "decoder/embeddings/weight", "decoder/projection/weight",
                                  "decoder/projection/bias"}) {
@@ -249,7 +254,7 @@ void read_ends(const fs::path& folder, bool starts_from_zeros, Ctranslate2Model&
   const fs::path file = folder / "config.json";
   const io::ParsedJson parsed = io::parse_json(io::read_file(file, int64_t{1} << 20));
   const std::string where = file.string();
-  require(parsed.problem.empty() && parsed.value.is_object(), kReader, where, ": an object; ",
+  require(parsed.problem.empty() && parsed.value.is_object(), kCtranslate2Reader, where, ": an object; ",
           parsed.problem.empty() ? "found another value" : parsed.problem);
   const auto value = [&](const char* key, const io::Json& usual) {
     const auto at = parsed.value.find(key);
@@ -257,27 +262,29 @@ void read_ends(const fs::path& folder, bool starts_from_zeros, Ctranslate2Model&
   };
   const auto token = [&](const char* key, const char* usual) {
     const io::Json found = value(key, usual);
-    require(found.is_string(), kReader, where, ": a token under \"", key, "\"; found ", io::json_ascii(found));
+    require(found.is_string(), kCtranslate2Reader, where, ": a token under \"", key, "\"; found ",
+            io::json_ascii(found));
     return found.get<std::string>();
   };
   const io::Json epsilon = value("layer_norm_epsilon", 1e-5);
-  require(epsilon.is_number(), kReader, where, ": a number under \"layer_norm_epsilon\"; found ",
+  require(epsilon.is_number(), kCtranslate2Reader, where, ": a number under \"layer_norm_epsilon\"; found ",
           io::json_ascii(epsilon));
   config.norm_epsilon = epsilon.get<float>();
-  require(value("add_source_bos", false) == false, kReader, where,
+  require(value("add_source_bos", false) == false, kCtranslate2Reader, where,
           ": add_source_bos false, which is all that heed knows; found ",
           io::json_ascii(value("add_source_bos", false)));
-  require(value("add_source_eos", false) == true || starts_from_zeros, kReader, where,
+  require(value("add_source_eos", false) == true || starts_from_zeros, kCtranslate2Reader, where,
           ": add_source_eos true, or a Marian, whose texts end with </s> too; found neither");
   result.end = token("eos_token", "</s>");
   result.unknown = token("unk_token", "<unk>");
   config.end_id = id_of(result.target_tokens, result.end);
-  require(config.end_id >= 0 && id_of(result.source_tokens, result.end) >= 0, kReader, where,
+  require(config.end_id >= 0 && id_of(result.source_tokens, result.end) >= 0, kCtranslate2Reader, where,
           ": an eos_token that is in the vocabularies; found ", result.end);
   if (starts_from_zeros) return add_zero_token(result, config, tensors, where);
   const std::string start = token("decoder_start_token", "<s>");
   config.begin_id = id_of(result.target_tokens, start);
-  require(config.begin_id >= 0, kReader, where, ": a decoder_start_token that is in the vocabulary; found ", start);
+  require(config.begin_id >= 0, kCtranslate2Reader, where, ": a decoder_start_token that is in the vocabulary; found ",
+          start);
   // Any token may pad, as nobody attends to it; but it is never chosen.
   for (const char* const name : {"<pad>", "<blank>"}) {
     const int64_t id = id_of(result.target_tokens, name);
@@ -287,7 +294,7 @@ void read_ends(const fs::path& folder, bool starts_from_zeros, Ctranslate2Model&
     break;
   }
   if (result.padding.empty()) {
-    require(config.begin_id != config.end_id, kReader, where,
+    require(config.begin_id != config.end_id, kCtranslate2Reader, where,
             ": a token <pad> where the decoder starts with eos_token; found none");
     config.padding_id = config.begin_id;
     config.zero_padding = false;
@@ -307,7 +314,8 @@ Ctranslate2Model load_ctranslate2(const fs::path& folder) {
   const fs::path file = folder / "model.bin";
   io::SafetensorsFile contents = io::read_ctranslate2(file);
   const std::string kind = contents.metadata["spec"];
-  require(kind == "TransformerSpec", kReader, file.string(), ": a model of kind TransformerSpec; found ", kind);
+  require(kind == "TransformerSpec", kCtranslate2Reader, file.string(), ": a model of kind TransformerSpec; found ",
+          kind);
   io::Tensors& tensors = contents.tensors;
   for (const char* const part : {"weight", "weight_scale"}) {  // newer files number the tables of features
     if (auto table = tensors.extract("encoder/embeddings_0/" + std::string(part)); !table.empty()) {
@@ -323,17 +331,17 @@ Ctranslate2Model load_ctranslate2(const fs::path& folder) {
   bool shared_by_target = false;
   result.source_tokens = vocabulary_of(folder, "source", result.shared_vocabulary);
   result.target_tokens = vocabulary_of(folder, "target", shared_by_target);
-  require(result.shared_vocabulary == shared_by_target, kReader, folder.string(),
+  require(result.shared_vocabulary == shared_by_target, kCtranslate2Reader, folder.string(),
           ": one vocabulary, or one for each side; found a mixture");
   require(std::ssize(result.source_tokens) == config.source_vocabulary &&
               std::ssize(result.target_tokens) == config.target_vocabulary,
-          kReader, folder.string(), ": vocabularies of ", config.source_vocabulary, " and ", config.target_vocabulary,
-          " tokens, as many as the model has; found ", result.source_tokens.size(), " and ",
+          kCtranslate2Reader, folder.string(), ": vocabularies of ", config.source_vocabulary, " and ",
+          config.target_vocabulary, " tokens, as many as the model has; found ", result.source_tokens.size(), " and ",
           result.target_tokens.size());
   read_ends(folder, starts_from_zeros, result, config, tensors);
   config.unknown_id = id_of(result.target_tokens, result.unknown);
-  require(config.unknown_id >= 0, kReader, folder.string(), ": an unk_token that is in the vocabulary; found ",
-          result.unknown);
+  require(config.unknown_id >= 0, kCtranslate2Reader, folder.string(),
+          ": an unk_token that is in the vocabulary; found ", result.unknown);
   if (config.tie_output) tensors.erase("decoder/projection/weight");
   if (config.share_embeddings) tensors.erase("decoder/embeddings/weight");
   check_plausible(config, tensors, file.string());

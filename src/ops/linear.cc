@@ -45,7 +45,7 @@ struct LinearCall {
 };
 
 void require_int8_depth(int64_t in) {
-  require(in <= kernels::PackedInt8::kMostK, "PackedWeight", "at most ", kernels::PackedInt8::kMostK,
+  require(in >= 1 && in <= kernels::PackedInt8::kMostK, "PackedWeight", "1 to ", kernels::PackedInt8::kMostK,
           " inputs in int8; found ", in);
 }
 

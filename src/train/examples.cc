@@ -4,6 +4,7 @@
 #include <atomic>
 #include <set>
 #include <string_view>
+#include <unordered_map>
 
 #include "base/threads.h"
 #include "heed/error.h"
@@ -82,11 +83,13 @@ std::vector<std::string> labels_of(const Examples& examples) {
 
 std::vector<int32_t> classes_of(const Examples& examples, std::span<const std::string> labels) {
   std::vector<int32_t> classes;
+  std::unordered_map<std::string_view, int32_t> numbers;
+  for (const std::string& label : labels) numbers.emplace(label, static_cast<int32_t>(numbers.size()));
   for (const Example& example : examples.all) {
-    const auto at = std::ranges::find(labels, example.label);
-    require(at != labels.end(), "train", examples.place_of(example), ": one of the labels ", list_of(labels),
+    const auto at = numbers.find(example.label);
+    require(at != numbers.end(), "train", examples.place_of(example), ": one of the labels ", list_of(labels),
             "; found \"", example.label, "\"");
-    classes.push_back(static_cast<int32_t>(at - labels.begin()));
+    classes.push_back(at->second);
   }
   return classes;
 }

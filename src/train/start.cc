@@ -1,6 +1,7 @@
 #include "train/start.h"
 
 #include <algorithm>
+#include <set>
 
 #include "heed/error.h"
 #include "models/families/classifier.h"
@@ -106,7 +107,8 @@ std::unique_ptr<models::Model> with_classes_of(const Recipe& recipe, std::unique
   require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
   const std::vector<std::string> labels = labels_of(read_examples(recipe.train_source));
   const std::vector<std::string>& there = model->config().labels;
-  const auto is_there = [&](const std::string& label) { return std::ranges::find(there, label) != there.end(); };
+  const std::set<std::string> known(there.begin(), there.end());
+  const auto is_there = [&](const std::string& label) { return known.contains(label); };
   if (models::tells_one_class(*model) && std::ranges::all_of(labels, is_there)) return model;
   return models::with_text_classes(*model, folder, labels, recipe.seed);
 }
