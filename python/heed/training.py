@@ -26,7 +26,8 @@ Recipe = Union[Path, Mapping[str, Any]]
 
 
 class Progress(NamedTuple):
-    """A report of a training. Validations are reports of their own, in which valid_loss or valid_bleu is set."""
+    """A report of a training. Validations are reports of their own, in which valid_loss, valid_bleu or
+    valid_accuracy is set."""
 
     update: int
     epoch: int
@@ -38,6 +39,7 @@ class Progress(NamedTuple):
     seconds: float  # since the start of the training, earlier runs included
     valid_loss: Optional[float]  # without smoothing, nats a token
     valid_bleu: Optional[float]
+    valid_accuracy: Optional[float]  # of tasks that tell classes or pairs, from 0 to 1
     best: bool  # the best validation so far
 
 

@@ -3,6 +3,8 @@
 import filecmp
 import os
 import pathlib
+import shutil
+import string
 import subprocess
 import tempfile
 import threading
@@ -13,6 +15,7 @@ import heed
 from interrupted import interrupt
 
 PROGRAM = os.environ.get("HEED_PROGRAM")
+ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 RECIPE = {
     "task": "language_model", "preset": "tiny", "tokenizer": "characters", "context": 32, "batch_tokens": 256,
     "max_updates": 30, "valid_fraction": 0.2, "log_every": 5, "validate_every": 10,
@@ -65,6 +68,24 @@ class Trains(unittest.TestCase):
         self.assertEqual([p.update for p in valid], [10, 20, 30])
         self.assertTrue(valid[-1].best)
         self.assertTrue(any("parameters" in line for line in lines))
+
+    def test_a_classifier_tells_its_accuracy(self):
+        encoder = self.folder / "encoder"
+        shutil.copytree(ROOT / "tests" / "data" / "families" / "bert-model", encoder)
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
+        (encoder / "vocab.txt").write_text("\n".join(tokens) + "\n")
+        lines = [f"{'a b' if i % 2 else 'x y'} {tokens[5 + i % 26]}\t{'early' if i % 2 else 'late'}" for i in range(200)]
+        (self.folder / "lines.tsv").write_text("\n".join(lines) + "\n")
+        reports = []
+        model = heed.train(
+            {"task": "sequence_classification", "train_source": self.folder / "lines.tsv", "valid_fraction": 0.2,
+             "batch_sentences": 16, "label_smoothing": 0.0, "max_updates": 40, "validate_every": 20,
+             "schedule": {"peak": 3e-3, "warmup": 4}},
+            self.folder / "classifier", start=encoder, on_progress=reports.append)
+        accuracies = [p.valid_accuracy for p in reports if p.valid_loss is not None]
+        self.assertEqual(accuracies[-1], 1.0)
+        self.assertEqual({p.valid_accuracy for p in reports if p.valid_loss is None}, {None})
+        self.assertEqual([found.label for found in model.classify(["a b q", "x y q"])], ["early", "late"])
 
     def test_a_file_a_dict_and_changes_say_the_same(self):
         file = self.folder / "recipe.toml"
