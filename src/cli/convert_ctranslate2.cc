@@ -2,34 +2,20 @@
 
 #include <fmt/core.h>
 
-#include <set>
 #include <string>
 #include <vector>
 
 #include "cli/command.h"
-#include "cli/json.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "models/ctranslate2.h"
+#include "pipelines/marian_files.h"
 
 namespace heed::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::string as_vocabulary(const std::vector<std::string>& tokens, const fs::path& folder) {
-  JsonObject object;
-  std::set<std::string> known;
-  int64_t id = 0;
-  for (const std::string& token : tokens) {
-    if (!known.insert(token).second)
-      throw Error(
-          fmt::format("[convert] {}: each token once; found {} twice", in_quotes(folder.string()), in_quotes(token)));
-    object.add(token, id++);
-  }
-  return object.text() + "\n";
-}
 
 // The files of transformers' MarianTokenizer, which heed reads in either layout.
 void write_tokenizers(const fs::path& from, const fs::path& to, const models::Ctranslate2Model& model) {
@@ -42,16 +28,13 @@ void write_tokenizers(const fs::path& from, const fs::path& to, const models::Ct
                       in_quotes(from.string()), file));
     io::write_file_atomically(to / file, io::read_file(from / file));
   }
-  io::write_file_atomically(to / "vocab.json", as_vocabulary(model.source_tokens, from));
-  JsonObject settings;
-  settings.add("tokenizer_class", "MarianTokenizer");
-  if (!model.shared_vocabulary) {
-    io::write_file_atomically(to / "target_vocab.json", as_vocabulary(model.target_tokens, from));
-    settings.add("separate_vocabs", true);
-  }
-  settings.add("eos_token", model.end).add("unk_token", model.unknown).add("pad_token", model.padding);
-  settings.add("model_max_length", model.model->config().max_length);
-  io::write_file_atomically(to / "tokenizer_config.json", settings.text() + "\n");
+  pipelines::write_marian_files({.source = model.source_tokens,
+                                 .target = model.shared_vocabulary ? std::vector<std::string>() : model.target_tokens,
+                                 .end = model.end,
+                                 .unknown = model.unknown,
+                                 .padding = model.padding,
+                                 .longest = model.model->config().max_length},
+                                to);
 }
 
 }  // namespace

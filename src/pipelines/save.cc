@@ -9,6 +9,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/weights.h"
+#include "pipelines/marian_files.h"
 #include "pipelines/sentence_modules.h"
 #include "pipelines/sentence_settings.h"
 #include "text/tokenizers.h"
@@ -41,13 +42,6 @@ void write_own(const models::Model& model, const fs::path& folder) {
   io::write_file_atomically(folder / "config.json", models::to_json(model.config()));
 }
 
-// {"piece": id, ...}
-std::string vocabulary_json(const text::Tokenizer& tokenizer) {
-  io::Json object = io::Json::object();
-  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) object[tokenizer.piece(id)] = id;
-  return io::json_text(object) + "\n";
-}
-
 // Before anything is written.
 void require_sentencepiece(const text::Tokenizer& tokenizer) {
   require(tokenizer.kind() == "sentencepiece", kSaver,
@@ -63,23 +57,23 @@ void save_spm(const text::Tokenizer& tokenizer, const fs::path& folder, text::Si
   require(!error, kSaver, (folder / name).string(), ": a file that can be written; ", error.message());
 }
 
-// A heed translator's tokenizers as those of a Marian: two SentencePiece models, and the ids of their pieces.
+// A heed translator's tokenizers as those of a Marian.
 void save_marian_tokenizers(const text::Tokenizer& source, const text::Tokenizer& target, const models::Config& config,
                             const fs::path& folder) {
   save_spm(source, folder, text::Side::source, "source.spm");
   save_spm(target, folder, text::Side::target, "target.spm");
-  io::write_file_atomically(folder / "vocab.json", vocabulary_json(source));
-  io::Json settings = io::Json::object();
-  settings["tokenizer_class"] = "MarianTokenizer";
-  if (!config.share_embeddings) {
-    io::write_file_atomically(folder / "target_vocab.json", vocabulary_json(target));
-    settings["separate_vocabs"] = true;
-  }
-  settings["eos_token"] = source.piece(source.special().end);
-  settings["unk_token"] = source.piece(source.special().unknown);
-  settings["pad_token"] = source.piece(source.special().padding);
-  settings["model_max_length"] = config.max_length;
-  io::write_file_atomically(folder / "tokenizer_config.json", io::json_text(settings) + "\n");
+  const auto pieces_of = [](const text::Tokenizer& tokenizer) {
+    std::vector<std::string> pieces;
+    for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) pieces.push_back(tokenizer.piece(id));
+    return pieces;
+  };
+  write_marian_files({.source = pieces_of(source),
+                      .target = config.share_embeddings ? std::vector<std::string>() : pieces_of(target),
+                      .end = source.piece(source.special().end),
+                      .unknown = source.piece(source.special().unknown),
+                      .padding = source.piece(source.special().padding),
+                      .longest = config.max_length},
+                     folder);
 }
 
 void make_folder(const fs::path& folder) {
