@@ -51,9 +51,9 @@ class KeyValueCache {
     DType dtype = DType::f32;  // or bf16, f16, i8
     int64_t page = 0;          // keys in a page; 0: each sequence in one piece
     int64_t pages = 0;         // pages that the sequences share; 0: enough for all of them
-    // f32 in one piece: up to 64 keys lie as key (B, S, D, Hkv) and value (B, S, Hkv, Dv). A few queries without masks
-    // then attend several times as fast, as in translation; the bits are the same. It needs Hkv and D divisible by 4
-    // and Dv by 16, and is ignored elsewhere.
+    // Up to 64 keys are kept as key (B, S, D, Hkv) and value (B, S, Hkv, Dv). A few queries without masks, as in
+    // translation, then run several times as fast, with the same bits. For f32 in one piece, with Hkv and D divisible
+    // by 4 and Dv by 16; ignored elsewhere.
     bool heads_together = false;
   };
 

@@ -100,8 +100,8 @@ struct LinearResult {
 [[nodiscard]] LinearResult linear(const Tensor& x, const Tensor& weight, const Tensor& bias,
                                   const LinearOptions& options = {});
 
-// A weight (Out, In) in int8: numbers times the scale of their row and the balance of their column, by which a product
-// multiplies its input (Xiao et al. 2023, SmoothQuant).
+// A weight (Out, In) in int8: W[o, i] = numbers[o, i] * scales[o] * balance[i]. A product multiplies column i of its
+// input by balance[i], and then rounds it to 8 bits (Xiao et al. 2023, SmoothQuant).
 struct Int8Numbers {
   Tensor numbers;       // (Out, In), i8
   Tensor scales;        // (Out)

@@ -38,7 +38,7 @@ enum class TooLong {
 // A warning about a text.
 struct TextWarning {
   enum class Kind {
-    cut,      // `total` tokens, of which the model reads `count`
+    cut,      // the model reads `count` of `total` tokens
     unknown,  // `count` of the text's `total` characters, half or more, are in no token of the vocabulary
     split     // `total` tokens, translated in `count` parts
   } kind = Kind::cut;
@@ -201,10 +201,10 @@ struct EncoderOptions {
   // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
   // model names as its default, which as a rule is none.
   std::string prompt = {};
-  std::optional<std::string> prompt_text = {};  // of embed(): what stands there instead, of no name
-  int64_t longest = 0;  // of encode() and embed(): as Encoder::longest(), where it is smaller; 0: that
+  std::optional<std::string> prompt_text = {};  // of embed(): the prompt itself, in place of its name
+  int64_t longest = 0;  // of encode() and embed(): a limit of tokens below Encoder::longest(); 0: none
   TextOptions text = {};
-  // Of embed() and classify(), which many texts keep busy: texts done so far. It may throw to end the work.
+  // Told by embed() and classify() how many texts are done. It may throw to end the work.
   std::function<void(int64_t done)> progress = {};
 };
 
@@ -237,8 +237,8 @@ struct AnswerOptions {
   int64_t count = 1;            // answers, the best first
   int64_t longest_answer = 15;  // tokens
   bool may_be_none = false;     // "there is no answer" is one of them
-  // A passage that is longer than a window is read in several, which share so many tokens. Tokens of question and
-  // passage in a window, special ones included; at most what the model reads.
+  // A long passage is read in several windows. `window`: tokens of the question and of the passage in one window,
+  // special ones included, at most what the model reads. `overlap`: tokens that two neighbours share.
   int64_t window = 384, overlap = 128;
   TextOptions text = {};  // of the question, text 0, and the passage, text 1; a question that is too long is refused
 };

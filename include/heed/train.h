@@ -189,8 +189,7 @@ struct Callbacks {
 // sentence_embedding: pairs of texts that belong together. The loss of a pair is the cross entropy of its own second
 // text among those of all pairs of the batch, or of the shard where the recipe has several; the logits are cosines of
 // pooled states times similarity_scale. With label_smoothing = 0 (the default is 0.1) this is
-// MultipleNegativesRankingLoss of sentence-transformers, whose
-// modules.json is followed and copied (not with a Dense).
+// MultipleNegativesRankingLoss of sentence-transformers. Its modules.json is followed and copied (not with a Dense).
 //
 // With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
 // final model are folders that transformers and models::load() read, with weights in f32.

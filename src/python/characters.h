@@ -24,7 +24,7 @@ class Characters {
       number_.push_back(count - 1);
     }
   }
-  // Those of which bytes are in the span; a part of a character counts as all of it.
+  // The characters that have bytes in the span; a part of a character counts as all of it.
   [[nodiscard]] std::pair<int64_t, int64_t> of(const text::Span& span) const {
     if (number_.empty() || span.begin >= span.end) return {at(span.begin), at(span.begin) + span.end - span.begin};
     return {at(span.begin), at(span.end - 1) + 1};

@@ -18,7 +18,7 @@ import heed
 from test_pipelines import bert_folder
 
 HAS_TORCH = importlib.util.find_spec("torch") is not None
-# sentence-transformers 6.2, without its **kwargs, of which `sentences`, `task` and `processing_kwargs` are known there.
+# sentence-transformers 6.2, without its **kwargs (`sentences`, `task` and `processing_kwargs` are known there).
 ENCODE = ["self", "inputs", "prompt_name", "prompt", "batch_size", "show_progress_bar", "output_value", "precision",
           "convert_to_numpy", "convert_to_tensor", "device", "normalize_embeddings", "truncate_dim", "pool", "chunk_size"]
 TEXTS = ["a b c", "7", "", "z y x w v u", "a b"]

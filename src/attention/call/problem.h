@@ -17,9 +17,9 @@ struct KeyRange {
   int64_t end = 0;
 };
 
-// Where a problem's queries and keys begin in a call of which it is a piece. Across ranks, one problem holds some
-// queries of a rank and at most 512 keys; attention_of_rows() has some queries and all keys. Causal masks, windows, key
-// lengths, score functions and dropout go by positions in the whole call.
+// A problem may be a part of a larger call: where its queries and keys begin there. Across ranks, one problem holds
+// some queries of a rank and at most 512 keys; attention_of_rows() has some queries and all keys. Causal masks,
+// windows, key lengths, score functions and dropout go by positions in the whole call.
 struct PartOfProblem {
   int64_t queries = 0, keys = 0;           // L and S of the whole call
   int64_t first_query = 0, first_key = 0;  // positions in the whole call of the problem's query 0 and key 0

@@ -5,8 +5,8 @@
 
 namespace heed {
 
-// Whether the call is plain softmax(scale Q K^T) V of few rows to few keys, all of them attended, and its memory lies
-// as KeyValueCache::Options::heads_together asks for.
+// Whether the call is softmax(scale Q K^T) V and nothing else, has few rows, attends to all of its few keys, and reads
+// them in the order of KeyValueCache::Options::heads_together.
 [[nodiscard]] bool takes_all_heads(const AttentionCall& call);
 void run_all_heads(const AttentionCall& call);
 

@@ -3,8 +3,9 @@
 // Columns of A with small weights may have large numbers, and the other way round. Column p of A is therefore
 // multiplied by balance[p], and row p of B divided by it: the root of that row's root mean square (Xiao et al. 2023,
 // SmoothQuant, with the weights alone). A row of A is rounded in groups of at most 256 columns, each to 256 steps from
-// its smallest to its largest number. On all-MiniLM-L6-v2 the vectors of 220 sentences have a cosine of 0.9994 with
-// those of f32 on average, without all this 0.9950.
+// its smallest to its largest number. On all-MiniLM-L6-v2 the vectors of 1,097 sentences have a cosine of 0.9994 with
+// those of f32 on average. Steps to both sides of 0 for a whole row, without a balance, gave 0.9950 in a simulation on
+// 220 of them.
 #pragma once
 
 #include <cstdint>

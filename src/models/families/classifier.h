@@ -18,8 +18,8 @@ namespace heed::models {
 [[nodiscard]] std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
                                                        const std::vector<std::string>& labels, uint64_t seed);
 
-// Whether the head of `model` tells classes of texts apart of which one is right: not a score, and not several labels
-// at once.
+// Whether the head of `model` tells classes of texts, and one class is right for each text. A head with a score, or
+// with several labels for one text, is another kind.
 [[nodiscard]] bool tells_one_class(const Model& model);
 
 }  // namespace heed::models

@@ -1,6 +1,7 @@
-// Decoding against at most one block of f32 keys, all of them attended, and nothing else asked for: translation. The
-// operations are those of the general path in the same order. What is left out is what finds out which they are: a
-// head of 32 numbers and ten keys has 1,300 FLOPs, and the general path's preparations took longer (Zen 4).
+// Decoding against at most one block of f32 keys, all of them attended, and nothing else asked for, where heads.h does
+// not apply: numbers of heads that 4 does not divide, and memory in another order. The operations are those of the
+// general path in the same order. What is left out is what finds out which they are: a head of 32 numbers and ten keys
+// has 1,300 FLOPs, and the general path's preparations took longer (Zen 4).
 #if defined(HEED_KERNELS_ATTENTION_DECODE_SHORT_INL_H_) == defined(HWY_TARGET_TOGGLE)
 #ifdef HEED_KERNELS_ATTENTION_DECODE_SHORT_INL_H_
 #undef HEED_KERNELS_ATTENTION_DECODE_SHORT_INL_H_
