@@ -54,9 +54,10 @@ size_t likeliest(std::span<const float> scores) {
 
 }  // namespace
 
-void Encoder::Parts::require_head(models::Head head, const char* function) const {
+void Encoder::Parts::require_head(models::Head head, const char* function, std::string_view wanted) const {
   const models::Head found = model->config().head;
-  require(found == head, function, folder.string(), ": ", words_for(head), "; found ", words_for(found));
+  require(found == head, function, folder.string(), ": ", wanted.empty() ? words_for(head) : wanted, "; found ",
+          words_for(found));
 }
 
 std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {

@@ -28,7 +28,8 @@ struct Encoder::Parts {
                                   const TextOptions& options, const char* function) const;
   [[nodiscard]] pipelines::Sequence sequence_of(const text::Tokens& tokens) const;
   // Throws Error unless the model has this head.
-  void require_head(models::Head head, const char* function) const;
+  // `wanted`: a model with that head, where the head alone does not say it.
+  void require_head(models::Head head, const char* function, std::string_view wanted = {}) const;
 };
 
 }  // namespace heed

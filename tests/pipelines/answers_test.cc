@@ -71,6 +71,9 @@ TEST(Answers, Options) {
   EXPECT_EQ(encoder.answer(longest.substr(2), passage, {.count = 100, .longest_answer = 5}).size(), 6u)
       << "windows of one token";
   const Encoder tokens = Encoder::load(with_words(scratch, "bert-tokens"));
+  const Encoder states = Encoder::load(with_words(scratch, "bert-model"));
+  EXPECT_NE(message_of([&] { (void)states.answer("a", passage); }).find("a model that finds answers; found"),
+            std::string::npos);
   EXPECT_NE(message_of([&] { (void)tokens.answer("a", passage); }).find("a model that finds answers; found"),
             std::string::npos);
   const Encoder masked = Encoder::load(with_words(scratch, "bert-masked"));
