@@ -6,7 +6,8 @@ NumPy come from PyPI into a virtual environment that this script makes (build/ve
 build/release. CTranslate2 gets heed's weights through its own TransformerSpec. Both go from text to text; loading is not
 counted: heed's time is that of a process that translates the lines less that of one that translates a single line.
 
-Prints medians of sentences a second for f32 and int8, beam 5 and greedy, and each number of threads, and fails where the
+Prints medians of sentences a second for f32 and int8, beam 5 and greedy, and each number of threads: CTranslate2's by the
+faster of its two ways to use several threads ("side by side" where each translates a batch). Fails where the
 greedy f32 translations are not the same text.
 
   make && bench/compare/translate.py [--rounds 5] [--threads 1 2] [--weights f32 int8] [--processor-time]
@@ -145,13 +146,16 @@ class Watch:
 
 
 class Peer:
-    """CTranslate2, loaded once for each number of threads and type of weights."""
+    """CTranslate2, loaded once for each number of threads and type of weights.
+
+    Several threads share each batch (intra_threads), or translate one each side by side (inter_threads).
+    """
 
     # Source tokens in a batch, the fastest of 256 to 4,096 for it on Zen 4.
     batch_tokens = {("f32", 5): 1024, ("f32", 1): 4096, ("int8", 5): 512, ("int8", 1): 1024}
 
-    def __init__(self, folder, tokenizers):
-        self.folder, (self.source, self.target) = str(folder), tokenizers
+    def __init__(self, folder, tokenizers, side_by_side=False):
+        self.folder, (self.source, self.target), self.side_by_side = str(folder), tokenizers, side_by_side
         self.loaded = {}
 
     def translate(self, lines, weights, beam, threads):
@@ -161,7 +165,8 @@ class Peer:
         key = weights, threads
         if key not in self.loaded:
             kind = {"f32": "float32", "int8": "int8_float32"}[weights]
-            self.loaded[key] = ctranslate2.Translator(self.folder, compute_type=kind, intra_threads=threads)
+            ways = {"inter_threads": threads, "intra_threads": 1} if self.side_by_side else {"intra_threads": threads}
+            self.loaded[key] = ctranslate2.Translator(self.folder, compute_type=kind, **ways)
         watch = Watch()
         pieces = self.source.encode(lines, out_type=str)
         results = self.loaded[key].translate_batch(pieces, beam_size=beam, max_batch_size=self.batch_tokens[weights, beam],
@@ -204,22 +209,27 @@ def main():
     lines = list(dict.fromkeys(rows))
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
-        peer, heed = Peer(folder, convert(folder)), Heed(arguments.program)
+        tokenizers = convert(folder)
+        one_batch, side_by_side, heed = Peer(folder, tokenizers), Peer(folder, tokenizers, True), Heed(arguments.program)
         print("| weights | search | threads | heed | CTranslate2 | ratio |")
         print("| --- | --- | --- | --- | --- | --- |")
         for weights in arguments.weights:
             for beam in BEAMS:
                 for threads in arguments.threads:
-                    times = {peer: [], heed: []}
+                    peers = (one_batch, side_by_side) if threads > 1 else (one_batch,)
+                    times = {side: [] for side in (heed, *peers)}
                     texts = {}
-                    peer.translate(lines[:8], weights, beam, threads)  # loads
+                    for peer in peers:
+                        peer.translate(lines[:8], weights, beam, threads)  # loads
                     for _ in range(arguments.rounds):
-                        for side in (heed, peer):
+                        for side in times:
                             texts[side], seconds = side.translate(lines, weights, beam, threads)
                             times[side].append(seconds)
-                    ours, theirs = (len(lines) / statistics.median(times[side]) for side in (heed, peer))
+                    speeds = {side: len(lines) / statistics.median(times[side]) for side in times}
+                    peer = max(peers, key=speeds.get)
+                    ours, theirs = speeds[heed], speeds[peer]
                     print(f"| {weights} | {'greedy' if beam == 1 else f'beam {beam}'} | {threads} | {ours:.0f} | "
-                          f"{theirs:.0f} | **{ours / theirs:.2f}** |", flush=True)
+                          f"{theirs:.0f}{' side by side' if peer is side_by_side else ''} | **{ours / theirs:.2f}** |", flush=True)
                     differing = sum(a != b for a, b in zip(texts[heed], texts[peer]))
                     if weights == "f32" and beam == 1 and differing > 0:
                         sys.exit(f"translate.py: {differing} of {len(lines)} greedy translations differ, for example "

@@ -115,13 +115,15 @@ struct SamplingOptions {
 
 struct TranslateOptions {
   BeamOptions search = {};
-  int64_t batch_tokens = 2048;        // source tokens, padding and beam included, in one batch
+  // Source tokens in one batch at most, padding and beam included. 0: 2,048, or 512 where weights are packed as int8.
+  int64_t batch_tokens = 0;
   KeyValueCache::Options cache = {};  // how keys and values are kept between steps
 };
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
 // given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty
 // source gives one empty hypothesis. Where search.stop() ends the work, the sources that are not done have none.
-// progress(done, all) after each batch.
+// Several batches are searched at once, each on a thread of its own; with search.on_step, one. stop(), on_step() and
+// progress(done, all) are called on the calling thread alone.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> translate(
     const models::Transformer& model, std::span<const Ids> sources, const TranslateOptions& options = {},
     const std::function<void(int64_t, int64_t)>& progress = {});

@@ -35,6 +35,8 @@ class Module {
 
   // Packs the weights of all linear layers below this module for inference (Value::pack).
   virtual void pack(WeightFormat format) const;
+  // Whether a weight below this module is packed in `format`.
+  [[nodiscard]] bool packed_as(WeightFormat format) const;
 
   // This module's path below the root ("" for the root itself), known once the root is built.
   [[nodiscard]] const std::string& path() const { return path_; }

@@ -77,7 +77,7 @@ struct Translation {
 
 struct TranslatorOptions {
   generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
-  int64_t batch_tokens = 2048;        // source tokens in a batch, padding and beam included
+  int64_t batch_tokens = 0;           // as of generate::TranslateOptions
   KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
   // Texts that are translated before the first one is delivered. Few are soon done; many share batches.
   int64_t first_group = 16;
@@ -107,7 +107,7 @@ class Translator {
     return translate(std::span(texts.begin(), texts.size()), options);
   }
   // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
-  // some hundred, whose texts of equal length share batches. No translation depends on its neighbours. If a text is
+  // some hundred a thread, whose texts of equal length share batches. No translation depends on its neighbours. If a text is
   // refused, the translations before it are delivered before the Error. Returns how many were delivered: all, unless
   // options.search.stop() ended the work.
   //
@@ -197,7 +197,7 @@ class Generator {
 };
 
 struct EncoderOptions {
-  int64_t batch_tokens = 4096;  // tokens in a batch, padding included
+  int64_t batch_tokens = 1024;  // tokens in a batch at most, padding included
   // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
   // model names as its default, which as a rule is none.
   std::string prompt = {};

@@ -161,7 +161,7 @@ class Translator:
         length_penalty: float = 1.0,
         max_length: int = 256,
         min_length: int = 0,
-        batch_tokens: int = 2048,
+        batch_tokens: int = 0,
         cache: str = "float32",
         too_long: str = "refuse",
         source_language: str = "",
@@ -274,7 +274,7 @@ class Encoder:
         return self._model.encode(text, too_long, longest)[1]
 
     def embed(
-        self, texts: Sequence[str], *, batch_tokens: int = 4096, too_long: str = "refuse", prompt: str = ""
+        self, texts: Sequence[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = ""
     ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
 
@@ -285,7 +285,7 @@ class Encoder:
         return self._model.embed(list(texts), batch_tokens, too_long, prompt, None, 0, None)
 
     def classify(
-        self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 4096, too_long: str = "refuse"
+        self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
         if isinstance(texts, str):

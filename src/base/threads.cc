@@ -54,6 +54,7 @@ int num_threads() {
 
 ThreadShare::ThreadShare(int parts) : before_(shares) { shares = before_ * parts; }
 ThreadShare::~ThreadShare() { shares = before_; }
+int ThreadShare::current() { return shares; }
 
 void set_num_threads(int count) {
   require(count >= 1 && count <= kMaxThreads, "set_num_threads", "a count between 1 and ", kMaxThreads, "; found ",

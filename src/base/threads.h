@@ -23,6 +23,7 @@ class ThreadShare {
   ~ThreadShare();
   ThreadShare(const ThreadShare&) = delete;
   ThreadShare& operator=(const ThreadShare&) = delete;
+  [[nodiscard]] static int current();  // the product of the parts of those that are alive in this thread
 
  private:
   int before_;

@@ -113,7 +113,7 @@ void add_classify_command(Options& options) {
   add_text_source(options, o->source, "classify");
   options.flag("--pairs", o->pairs, "Each line is two texts with a tab between them");
   options.flag("--tokens", o->tokens, "Write the class of each token, with its bytes in the text, as JSON");
-  options.add("--batch-tokens", o->classify.batch_tokens, "Tokens in a batch, padding included").range(1);
+  options.add("--batch-tokens", o->classify.batch_tokens, "Tokens in a batch at most, padding included").range(1);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);
   add_line_options(options, o->lines);

@@ -186,7 +186,7 @@ void add_embed_command(Options& options) {
   options.add("--prompt", o->embed.prompt, "Name of the model's prompt that stands in front of each text")
       .takes("NAME");
   options.add("--similar-prompt", o->similar_prompt, "The same for the lines of --similar").takes("NAME");
-  options.add("--batch-tokens", o->embed.batch_tokens, "Tokens in a batch, padding included").range(1);
+  options.add("--batch-tokens", o->embed.batch_tokens, "Tokens in a batch at most, padding included").range(1);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);
   options.footer(

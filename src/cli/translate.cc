@@ -103,7 +103,8 @@ void add_translate_command(Options& options) {
   options.add("--source-language", o->translate.source_language,
               "Of models of several languages: that of the text, as the vocabulary spells it").takes("CODE");
   options.add("--target-language", o->translate.target_language, "That of the translation").takes("CODE");
-  options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch, padding and beam included").range(1);
+  options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch at most, padding and beam included; 0 is 2048, or 512 with int8 weights")
+      .range(0);
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.choose("--too-long", o->too_long,

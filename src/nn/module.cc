@@ -39,6 +39,14 @@ void Module::pack(WeightFormat format) const {
   for (const auto& [name, child] : children_) child->pack(format);
 }
 
+bool Module::packed_as(WeightFormat format) const {
+  const std::vector<Value> all = parameters();
+  return std::any_of(all.begin(), all.end(), [&](const Value& value) {
+    const auto packed = value.packed();
+    return packed != nullptr && packed->format() == format;
+  });
+}
+
 void Module::add_module(std::string name, Module& child) { children_.emplace_back(std::move(name), &child); }
 
 void Module::name_paths(const std::string& prefix) {

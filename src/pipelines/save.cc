@@ -27,14 +27,6 @@ constexpr const char* kSentenceSettings[] = {"sentence_bert_config.json", "sente
                                              "sentence_distilbert_config.json", "sentence_camembert_config.json",
                                              "sentence_xlm-roberta_config.json"};
 
-bool has_int8(const models::Model& model) {
-  const auto parameters = model.named_parameters();
-  return std::any_of(parameters.begin(), parameters.end(), [](const auto& parameter) {
-    const auto packed = parameter.second.packed();
-    return packed != nullptr && packed->format() == WeightFormat::int8;
-  });
-}
-
 void write_own(const models::Model& model, const fs::path& folder) {
   const io::Tensors tensors = models::tensors_of(model);
   io::write_safetensors(folder / "model.safetensors", tensors,
@@ -85,7 +77,7 @@ void make_folder(const fs::path& folder) {
 // Whether the folder that save_model() writes is read as heed's own.
 bool becomes_own(const models::Model& model, Layout layout) {
   const bool own = model.origin() == nullptr;
-  return layout == Layout::heed || has_int8(model) || (own && layout == Layout::same);
+  return layout == Layout::heed || model.packed_as(WeightFormat::int8) || (own && layout == Layout::same);
 }
 
 // Whether save_huggingface() writes it.
@@ -94,7 +86,7 @@ bool exports(const models::Model& model, Layout layout) {
 }
 
 void save_model(const models::Model& model, const fs::path& folder, Layout layout) {
-  require(layout != Layout::huggingface || !has_int8(model), kSaver,
+  require(layout != Layout::huggingface || !model.packed_as(WeightFormat::int8), kSaver,
           "weights in f32 for the layout of Hugging Face; found weights in int8, which heed's own layout holds");
   make_folder(folder);
   if (becomes_own(model, layout)) {

@@ -2,9 +2,17 @@
 
 #include <algorithm>
 #include <cstring>
-#include <numeric>
+
+#include "models/batches.h"
 
 namespace heed::pipelines {
+namespace {
+
+// Where there is less work than threads. MiniLM is as fast with batches of 512 tokens as with 4,096 in f32 on Zen 4, and
+// in int8 faster.
+constexpr int64_t kLeastTokens = 512;
+
+}  // namespace
 
 SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t padding_id) {
   std::vector<Ids> ids, types;
@@ -21,27 +29,25 @@ SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t paddi
 Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_t padding_id, int64_t width,
                const std::function<Tensor(const SequenceBatch& batch)>& compute,
                const std::function<void(int64_t done)>& progress) {
-  std::vector<size_t> order(sequences.size());
-  std::iota(order.begin(), order.end(), size_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](size_t a, size_t b) { return sequences[a].ids.size() > sequences[b].ids.size(); });
-  const Tensor result = Tensor::empty({static_cast<int64_t>(sequences.size()), width});
-  const NoGradScope no_grad;
-  for (size_t begin = 0; begin < order.size();) {
-    const size_t longest = std::max<size_t>(1, sequences[order[begin]].ids.size());
-    const size_t fit = std::max<size_t>(1, static_cast<size_t>(batch_tokens) / longest);
-    const size_t end = std::min(order.size(), begin + fit);
-    std::vector<const Sequence*> batch;
-    for (size_t i = begin; i < end; ++i) batch.push_back(&sequences[order[i]]);
-    const Tensor rows = compute(batch_of(batch, padding_id)).contiguous();  // (B, width)
-    for (size_t i = begin; i < end; ++i) {
-      std::memcpy(result.data<float>() + static_cast<int64_t>(order[i]) * width,
-                  rows.data<float>() + static_cast<int64_t>(i - begin) * width,
-                  static_cast<size_t>(width) * sizeof(float));
-    }
-    begin = end;
-    if (progress) progress(static_cast<int64_t>(end));
-  }
+  std::vector<int64_t> lengths;
+  for (const Sequence& sequence : sequences) lengths.push_back(std::max<int64_t>(1, std::ssize(sequence.ids)));
+  const Tensor result = Tensor::empty({std::ssize(sequences), width});
+  models::Batches batches(lengths, {.most = batch_tokens, .least = kLeastTokens, .batches_a_thread = 4});
+  batches.run(
+      [&](std::span<const int64_t> members) {
+        std::vector<const Sequence*> batch;
+        for (const int64_t i : members) batch.push_back(&sequences[static_cast<size_t>(i)]);
+        const Tensor rows = compute(batch_of(batch, padding_id)).contiguous();  // (B, width)
+        for (int64_t b = 0; b < std::ssize(members); ++b) {
+          std::memcpy(result.data<float>() + members[static_cast<size_t>(b)] * width, rows.data<float>() + b * width,
+                      static_cast<size_t>(width) * sizeof(float));
+        }
+      },
+      [&, told = int64_t{0}]() mutable {
+        if (told == batches.done()) return;
+        told = batches.done();
+        if (progress) progress(told);
+      });
   return result;
 }
 

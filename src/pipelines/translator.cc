@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/pipelines.h"
@@ -16,8 +17,9 @@ namespace {
 
 using pipelines::Ids;
 
-// Hypotheses that are searched together at most: 2,560 (512 texts with a beam of 5) fill about fifteen batches of 2,048
-// tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one group.
+// Hypotheses a thread that are searched together at most: 2,560 (512 texts with a beam of 5) fill about fifteen batches
+// of 2,048 tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one
+// group.
 constexpr int64_t kLargestGroup = 2560;
 
 // Whoever names a language names a token of its vocabulary; M2M100 writes "fr" as "__fr__".
@@ -189,7 +191,7 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions
 }
 
 int64_t Translator::largest_group(const TranslatorOptions& options) {
-  return std::max<int64_t>(16, kLargestGroup / std::max<int64_t>(1, options.search.beam));
+  return std::max<int64_t>(16, num_threads() * kLargestGroup / std::max<int64_t>(1, options.search.beam));
 }
 
 int64_t Translator::translate(std::span<const std::string> texts, const TranslatorOptions& options,

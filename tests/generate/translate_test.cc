@@ -1,16 +1,20 @@
 // Decoding with real networks: one that others trained, with its published outputs, and small random ones.
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <thread>
 
 #include "base/data.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "heed/ops.h"
 #include "heed/text.h"
 
 namespace heed::generate {
@@ -159,6 +163,72 @@ TEST(Translate, DoesNotDependOnTheBatchesOrTheThreads) {
     expect_same(one, translate(model, sources, {.search = search, .batch_tokens = 300}));
   }
   set_num_threads(before);
+}
+
+// Settings and callbacks that belong to the calling thread, where others translate too.
+class TranslateOnThreads : public ::testing::Test {
+ protected:
+  void SetUp() override { set_num_threads(3); }
+  void TearDown() override { set_num_threads(before_); }
+  int before_ = num_threads();
+  models::Transformer model_{small_config(50), 3};
+  std::vector<Ids> sources_ = random_sources(40, 50, 17);
+  BeamOptions search_ = {.beam = 2, .max_length = 20};
+  const std::thread::id caller_ = std::this_thread::get_id();
+};
+
+TEST_F(TranslateOnThreads, ProgressGrowsToAllOnTheCallingThread) {
+  sources_.emplace_back();  // an empty one
+  std::vector<int64_t> told;
+  (void)translate(model_, sources_, {.search = search_, .batch_tokens = 60}, [&](int64_t done, int64_t all) {
+    EXPECT_EQ(std::this_thread::get_id(), caller_);
+    EXPECT_EQ(all, 41);
+    told.push_back(done);
+  });
+  ASSERT_FALSE(told.empty());
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end(), std::less_equal<>()));
+  EXPECT_EQ(told.back(), 40);
+}
+
+TEST_F(TranslateOnThreads, StopIsAskedOnTheCallingThreadAndEndsAll) {
+  std::atomic<int> asked{0};
+  search_.stop = [&] {
+    EXPECT_EQ(std::this_thread::get_id(), caller_);
+    return ++asked > 5;
+  };
+  const auto found = translate(model_, sources_, {.search = search_, .batch_tokens = 40});
+  ASSERT_EQ(found.size(), 40U);
+  EXPECT_TRUE(std::any_of(found.begin(), found.end(), [](const auto& one) { return one.empty(); }));
+}
+
+TEST_F(TranslateOnThreads, EachStepIsToldOnTheCallingThread) {
+  int64_t steps = 0;
+  search_.on_step = [&](const BeamStep&) {
+    EXPECT_EQ(std::this_thread::get_id(), caller_);
+    ++steps;
+  };
+  (void)translate(model_, sources_, {.search = search_, .batch_tokens = 60});
+  EXPECT_GT(steps, 40);
+}
+
+TEST_F(TranslateOnThreads, ThePrecisionOfTheCallingThreadHolds) {
+  const auto bits = [&](int threads) {
+    set_num_threads(threads);
+    const ops::MatmulPrecisionScope bf16(ops::Precision::bf16);
+    return translate(model_, sources_, {.search = search_, .batch_tokens = 60});
+  };
+  const auto three = bits(3);
+  expect_same(bits(1), three);
+  EXPECT_NE(three[0][0].log_probs, translate(model_, sources_, {.search = search_})[0][0].log_probs);
+}
+
+TEST_F(TranslateOnThreads, ScoresHaveTheBitsOfOneThread) {
+  std::vector<Ids> targets = random_sources(40, 50, 18);
+  for (size_t i = 0; i < sources_.size(); ++i)
+    if (sources_[i].empty()) sources_[i] = {7};
+  const auto three = score(model_, sources_, targets);
+  set_num_threads(1);
+  EXPECT_EQ(score(model_, sources_, targets), three);
 }
 
 // Decoding from logits that are computed anew from the whole prefix, without any cache.

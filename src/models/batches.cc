@@ -1,0 +1,66 @@
+#include "models/batches.h"
+
+#include <algorithm>
+#include <numeric>
+
+#include "heed/autograd.h"
+#include "heed/ops.h"
+#include "nn/observer.h"
+#include "nn/probing.h"
+
+namespace heed::models {
+namespace {
+
+std::vector<int64_t> by_length(std::span<const int64_t> lengths) {
+  std::vector<int64_t> order(lengths.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+    return lengths[static_cast<size_t>(a)] > lengths[static_cast<size_t>(b)];
+  });
+  while (!order.empty() && lengths[static_cast<size_t>(order.back())] == 0) order.pop_back();
+  return order;
+}
+
+std::vector<int64_t> cut(std::span<const int64_t> order, std::span<const int64_t> lengths, const BatchSizes& sizes,
+                         int threads) {
+  int64_t most = sizes.most;
+  if (threads > 1) {
+    const int64_t tokens = std::accumulate(lengths.begin(), lengths.end(), int64_t{0});
+    most = std::min(most, std::max(sizes.least, tokens / (threads * sizes.batches_a_thread) + 1));
+  }
+  std::vector<int64_t> begins = {0};
+  while (begins.back() < std::ssize(order)) {
+    const int64_t longest = lengths[static_cast<size_t>(order[static_cast<size_t>(begins.back())])];
+    begins.push_back(std::min(std::ssize(order), begins.back() + std::max<int64_t>(1, most / longest)));
+  }
+  return begins;
+}
+
+}  // namespace
+
+int Batches::most_threads() {
+  const NoGradScope no_grad;  // as a probe demands
+  const bool followed =
+      nn::active_probe() != nullptr || nn::active_observer() != nullptr || SequencePartScope::active() != nullptr;
+  return followed ? 1 : num_threads();
+}
+
+Batches::Batches(std::span<const int64_t> lengths, const BatchSizes& sizes, int threads)
+    : order_(by_length(lengths)),
+      begins_(cut(order_, lengths, sizes, threads)),
+      side_by_side_(std::ssize(begins_) - 1, threads) {}
+
+void Batches::run(const std::function<void(std::span<const int64_t>)>& work, const std::function<void()>& look_up) {
+  const ops::Precision precision = ops::MatmulPrecisionScope::current();
+  side_by_side_.run(
+      [&](int64_t batch) {
+        const NoGradScope no_grad;
+        const ops::MatmulPrecisionScope same(precision);
+        const int64_t begin = begins_[static_cast<size_t>(batch)], end = begins_[static_cast<size_t>(batch) + 1];
+        work(std::span(order_).subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)));
+        if (!ended()) done_ += end - begin;
+      },
+      look_up);
+}
+
+}  // namespace heed::models
