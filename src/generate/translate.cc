@@ -63,7 +63,7 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   const int64_t most = options.batch_tokens > 0 ? options.batch_tokens : suited;
   std::vector<int64_t> lengths;  // of the sources, times the beam
   for (const Ids& source : sources) lengths.push_back(std::ssize(source) * search.beam);
-  models::Batches batches(lengths, {.most = most, .least = kLeastTokens, .batches_a_thread = 3},
+  models::Batches batches(lengths, {.most = most, .least = kLeastTokens},
                           search.on_step ? 1 : models::Batches::most_threads());
   const auto ended = [&batches, stop = search.stop] {  // stop() is asked on the calling thread alone
     if (stop && batches.on_caller() && stop()) batches.end();

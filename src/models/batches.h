@@ -10,11 +10,10 @@
 
 namespace heed::models {
 
-// How many tokens go into a batch, padding included: `most`, but less where that leaves threads without a batch.
+// How many tokens go into a batch, padding included: `most`; of several threads at most a share of what is left, so that
+// all end at about the same time, but not below `least`, where batches become slow.
 struct BatchSizes {
-  int64_t most = 0;
-  int64_t least = 0;            // below this a batch is too slow
-  int64_t batches_a_thread = 1;  // several end at about the same time on all threads
+  int64_t most = 0, least = 0;
 };
 
 class Batches {

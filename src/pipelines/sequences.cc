@@ -32,7 +32,7 @@ Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_
   std::vector<int64_t> lengths;
   for (const Sequence& sequence : sequences) lengths.push_back(std::max<int64_t>(1, std::ssize(sequence.ids)));
   const Tensor result = Tensor::empty({std::ssize(sequences), width});
-  models::Batches batches(lengths, {.most = batch_tokens, .least = kLeastTokens, .batches_a_thread = 4});
+  models::Batches batches(lengths, {.most = batch_tokens, .least = kLeastTokens});
   batches.run(
       [&](std::span<const int64_t> members) {
         std::vector<const Sequence*> batch;
