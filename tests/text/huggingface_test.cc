@@ -266,5 +266,69 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   EXPECT_EQ(roberta->id_of("<mask>"), plain->vocabulary() + 1);
 }
 
+// A folder that holds a SentencePiece model alone, and what transformers 5.23 makes of it.
+class SpmFolder : public Scratch {
+ public:
+  explicit SpmFolder(const char* tokenizer_class, const char* source_language = nullptr) {
+    (void)file("sentencepiece.bpe.model", contents_of(test::test_data("tokenizers/sp_test_model.model")));
+    json configuration = {{"tokenizer_class", tokenizer_class}};
+    configuration["src_lang"] = source_language == nullptr ? json() : json(source_language);
+    (void)file("tokenizer_config.json", configuration.dump());
+  }
+  [[nodiscard]] std::shared_ptr<const Tokenizer> load() const { return Tokenizer::load(path(), Side::source); }
+};
+
+TEST(HuggingFace, ReadsM2M100WithoutATokenizerJson) {
+  const SpmFolder folder("M2M100Tokenizer", "fr");
+  const auto plain = load_sentencepiece(test::test_data("tokenizers/sp_test_model.model"));
+  json vocabulary = {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"<unk>", 3}};
+  for (int32_t id = 3; id < plain->vocabulary(); ++id) vocabulary[plain->piece(id)] = id + 1;
+  (void)folder.file("vocab.json", vocabulary.dump());
+  const auto tokenizer = folder.load();
+  EXPECT_EQ(tokenizer->tokens("I saw a girl").ids, (Ids{1025, 10, 460, 12, 940, 2}));
+  EXPECT_EQ(tokenizer->tokens("").ids, (Ids{1025, 2}));
+  EXPECT_EQ(tokenizer->tokens("你好 girl").ids, (Ids{1025, 5, 3, 940, 2}));
+  // A language that stands in the text is text.
+  EXPECT_EQ(tokenizer->tokens("  two   spaces __de__ x").ids,
+            (Ids{1025, 214, 274, 20, 136, 9, 5, 3, 18, 17, 3, 5, 298, 2}));
+  EXPECT_EQ(tokenizer->id_of("__af__"), 1001);
+  EXPECT_EQ(tokenizer->id_of("__zu__"), 1100);
+  EXPECT_EQ(tokenizer->vocabulary(), 1101);
+  EXPECT_EQ(tokenizer->decode(Ids{1025, 10, 460, 12, 940, 2}), "I saw a girl");
+
+  const Scratch saved;  // with everything that it needs
+  tokenizer->save(saved.path(), Side::source);
+  EXPECT_EQ(Tokenizer::load(saved.path(), Side::source)->tokens("I saw a girl").ids,
+            tokenizer->tokens("I saw a girl").ids);
+}
+
+TEST(HuggingFace, ReadsMBartWithoutATokenizerJson) {
+  const auto fifty = SpmFolder("MBart50Tokenizer", "de_DE").load();
+  EXPECT_EQ(fifty->tokens("I saw a girl").ids, (Ids{1003, 10, 460, 12, 940, 2}));
+  EXPECT_EQ(fifty->tokens("").ids, (Ids{1003, 2}));
+  EXPECT_EQ(fifty->id_of("ar_AR"), 1001);
+  EXPECT_EQ(fifty->id_of("sl_SI"), 1052);
+  EXPECT_EQ(fifty->id_of("<mask>"), 1053);
+  const auto first = SpmFolder("MBartTokenizerFast", "de_DE").load();
+  EXPECT_EQ(first->tokens("I saw a girl").ids, (Ids{10, 460, 12, 940, 2, 1003}));
+  EXPECT_EQ(first->tokens("").ids, (Ids{2, 1003}));
+  EXPECT_EQ(first->id_of("zh_CN"), 1025);
+  EXPECT_EQ(first->id_of("<mask>"), 1026);
+  EXPECT_EQ(SpmFolder("MBart50Tokenizer").load()->tokens("").ids, (Ids{1004, 2}));  // en_XX
+  EXPECT_EQ(fifty->decode(fifty->tokens("I saw a girl").ids), "I saw a girl");
+}
+
+TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
+  expect_error([] { (void)SpmFolder("NllbTokenizer").load(); },
+               "MBart50Tokenizer, XLMRobertaTokenizer); found \"NllbTokenizer\"");
+  expect_error([] { (void)SpmFolder("MBart50Tokenizer", "xx_XX").load(); },
+               "a \"src_lang\" that the model knows; found \"xx_XX\"");
+  const SpmFolder t5("AlbertTokenizer");
+  (void)t5.file("spiece.model", contents_of(t5 / "sentencepiece.bpe.model"));
+  std::filesystem::remove(t5 / "sentencepiece.bpe.model");
+  expect_error([&] { (void)t5.load(); }, "(T5Tokenizer); found \"AlbertTokenizer\"");
+  EXPECT_EQ(SpmFolder("XLMRobertaTokenizer").load()->tokens("").ids, (Ids{0, 2}));
+}
+
 }  // namespace
 }  // namespace heed::text

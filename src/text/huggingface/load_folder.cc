@@ -1,5 +1,6 @@
 #include "text/huggingface/load_folder.h"
 
+#include "base/files.h"
 #include "text/huggingface/read_tokenizer.h"
 
 namespace heed::text {
@@ -15,6 +16,38 @@ std::pair<huggingface::TokenizerFiles, std::string> folder_and_name(const std::f
 
 namespace huggingface {
 
+namespace {
+
+constexpr const char* kFairseqModel = "sentencepiece.bpe.model";
+
+// The class that transformers names, without the "Fast" of its older versions.
+std::string class_name(const Configuration& configuration) {
+  std::string name = configuration.tokenizer_class;
+  constexpr std::string_view kFast = "Fast";
+  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
+  return name;
+}
+
+// Which ids the pieces have depends on the class: those of another one would be wrong without a word.
+void refuse_class(const TokenizerFiles& files, std::string_view known, const Configuration& configuration) {
+  fail("load_tokenizer", files.quoted("tokenizer_config.json"), ": a \"tokenizer_class\" that is known without a ",
+       "tokenizer.json (", known, "); found ", files::quoted(configuration.tokenizer_class),
+       ". AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers writes a tokenizer.json");
+}
+
+std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Configuration& configuration) {
+  const std::string name = class_name(configuration);
+  if (name == "M2M100Tokenizer" || (name.empty() && files.has("vocab.json")))
+    return read_m2m100(files, kFairseqModel, configuration);
+  if (name == "MBartTokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_25_languages, configuration);
+  if (name == "MBart50Tokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_50_languages, configuration);
+  if (!name.empty() && name != "XLMRobertaTokenizer")
+    refuse_class(files, "M2M100Tokenizer, MBartTokenizer, MBart50Tokenizer, XLMRobertaTokenizer", configuration);
+  return read_xlm_roberta(files, kFairseqModel);
+}
+
+}  // namespace
+
 std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder, Side side) {
   TokenizerFiles files(folder);
   if (files.has("tokenizer.json")) return read_tokenizer_json(files, "tokenizer.json");
@@ -25,8 +58,14 @@ std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder
   if (files.has("vocab.json") && files.has("merges.txt")) {
     return read_byte_level_bpe(files, "vocab.json", "merges.txt", read_configuration(files));
   }
-  if (files.has("sentencepiece.bpe.model")) return read_xlm_roberta(files, "sentencepiece.bpe.model");
-  if (files.has("spiece.model")) return read_plain_sentencepiece(files, "spiece.model", read_configuration(files));
+  if (files.has(kFairseqModel)) return read_fairseq(files, read_configuration(files));
+  if (files.has("spiece.model")) {
+    const Configuration configuration = read_configuration(files);
+    if (const std::string name = class_name(configuration);
+        !name.empty() && name != "T5Tokenizer" && name != "MT5Tokenizer")
+      refuse_class(files, "T5Tokenizer", configuration);
+    return read_plain_sentencepiece(files, "spiece.model", configuration);
+  }
   return nullptr;
 }
 

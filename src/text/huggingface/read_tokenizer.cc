@@ -122,6 +122,8 @@ Configuration read_configuration(TokenizerFiles& files) {
     made.lowercase = f.flag_or("do_lower_case", true);
     made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
     made.add_prefix_space = f.flag_or("add_prefix_space", false);
+    made.source_language = read_name(f, "src_lang");
+    made.language_codes = read_name(f, "language_codes");
     if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
     if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
   }

@@ -37,7 +37,8 @@ struct Configuration {
   std::string tokenizer_class = {};
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
   std::optional<bool> strip_accents = {};
-  std::optional<bool> cuts_left = {};  // a text that is too long loses its beginning
+  std::optional<bool> cuts_left = {};                                    // a text that is too long loses its beginning
+  std::optional<std::string> source_language = {}, language_codes = {};  // of translators
 };
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 
@@ -53,6 +54,13 @@ void set_special_ids(TokenizerParts& parts, const Configuration& configuration);
                                                                    const Configuration& configuration);
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side,
                                                            const Configuration& configuration);
+// A vocabulary of its own, and a token for each of 100 languages: one before the text, </s> behind it.
+[[nodiscard]] std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_view name,
+                                                           const Configuration& configuration);
+// XLM-RoBERTa's ids, and a token for each language: before the text where there are 50, else behind its </s>.
+enum class MBartKind { of_25_languages, of_50_languages };
+[[nodiscard]] std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_view name, MBartKind kind,
+                                                          const Configuration& configuration);
 // XLM-RoBERTa's ids: its model's, moved behind <s>, <pad>, </s> and <unk>.
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name);
 // The model's own ids, and </s> behind the text (T5).

@@ -1,0 +1,31 @@
+// SentencePiece models whose pieces have other ids in the network than in the model.
+#pragma once
+
+#include <sentencepiece_processor.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "heed/text.h"
+#include "text/huggingface/post_processor.h"
+#include "text/huggingface/tokenizer.h"
+
+namespace heed::text::huggingface {
+
+using Processor = sentencepiece::SentencePieceProcessor;
+
+struct MappedParts {
+  std::shared_ptr<const Processor> processor;  // cuts text
+  std::shared_ptr<const Processor> decoder;    // joins pieces
+  std::vector<std::string> pieces;             // [id]
+  std::vector<bool> special_pieces;            // [id]: left out by decode()
+  PostProcessor post_processor;
+  SpecialIds special;
+  bool language_codes = false;  // ">>fra<<" before a text is a token
+  std::vector<KeptFile> files;
+};
+
+[[nodiscard]] std::shared_ptr<const Tokenizer> mapped_sentencepiece(MappedParts parts);
+
+}  // namespace heed::text::huggingface

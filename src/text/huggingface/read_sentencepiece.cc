@@ -1,0 +1,201 @@
+// SentencePiece models in folders without a tokenizer.json: Marian's, XLM-RoBERTa's, those of M2M100 and mBART, which
+// have a token for each language; and T5's, whose ids are the model's.
+#include <algorithm>
+
+#include "base/files.h"
+#include "text/huggingface/languages.h"
+#include "text/huggingface/mapped_sentencepiece.h"
+#include "text/huggingface/read_tokenizer.h"
+#include "text/sentencepiece_check.h"
+
+namespace heed::text::huggingface {
+
+namespace {
+
+std::shared_ptr<const Processor> processor_of(const std::string& model, const std::string& name) {
+  (void)check_sentencepiece(model, name);
+  auto processor = std::make_shared<Processor>();
+  const auto status = processor->LoadFromSerializedProto(model);
+  require(status.ok(), "load_tokenizer", name, ": a SentencePiece model; ", status.ToString());
+  return processor;
+}
+
+TemplatePiece end_piece(int32_t id) { return {TemplatePiece::Kind::special, {id}, 0}; }
+
+void mark_special(MappedParts& parts) {
+  parts.special_pieces.assign(parts.pieces.size(), false);
+  for (const int32_t id : {parts.special.padding, parts.special.begin, parts.special.end, parts.special.unknown}) {
+    if (id >= 0) parts.special_pieces[static_cast<size_t>(id)] = true;
+  }
+}
+
+// A vocabulary of its own beside the model.
+TokenTable read_vocabulary(TokenizerFiles& files, const char* vocabulary) {
+  const std::string name = files.quoted(vocabulary);
+  const io::JsonValue& document = files.read_json(vocabulary);
+  require(document.is(io::JsonValue::Kind::object), "load_tokenizer", name, ": an object; found ",
+          name_of(document.kind));
+  std::vector<std::pair<std::string, int32_t>> tokens;
+  for (const auto& [text, id] : document.members) {
+    require(id.is(io::JsonValue::Kind::integer) && id.integer >= 0 && id.integer <= INT32_MAX, "load_tokenizer", name,
+            ": an id for each token; found another value for ", files::quoted(text));
+    tokens.emplace_back(text, static_cast<int32_t>(id.integer));
+  }
+  return TokenTable(std::move(tokens), name);
+}
+
+// Fills in pieces and special ids. Marian's and M2M100's texts begin with no special token.
+void use_vocabulary(MappedParts& parts, TokenizerFiles& files, const char* vocabulary,
+                    const Configuration& configuration) {
+  const TokenTable table = read_vocabulary(files, vocabulary);
+  for (int32_t id = 0; id < table.size(); ++id) parts.pieces.push_back(table.text(id));
+  const auto id_of = [&](const std::optional<std::string>& given, std::string_view usual) {
+    return table.find(given ? std::string_view(*given) : usual);
+  };
+  parts.special = {.padding = id_of(configuration.padding, "<pad>"),
+                   .begin = -1,
+                   .end = id_of(configuration.end, "</s>"),
+                   .unknown = id_of(configuration.unknown, "<unk>")};
+  require(parts.special.end >= 0 && parts.special.unknown >= 0, "load_tokenizer", files.quoted(vocabulary),
+          ": the tokens </s> and <unk>; found not both");
+}
+
+// The ids of fairseq: the model's, moved behind <s>, <pad>, </s> and <unk>.
+void use_moved_ids(MappedParts& parts) {
+  parts.pieces = {"<s>", "<pad>", "</s>", "<unk>"};
+  constexpr int kFirst = 3;  // the model's <unk>, <s> and </s> come before
+  for (int id = kFirst; id < parts.processor->GetPieceSize(); ++id) {
+    parts.pieces.push_back(parts.processor->IdToPiece(id));
+  }
+  parts.special = {.padding = 1, .begin = 0, .end = 2, .unknown = 3};
+}
+
+struct LanguageTokens {
+  std::span<const std::string_view> names;
+  std::string_view mark = {};        // on both sides of a name
+  std::string_view usual = {};       // of a text, where the folder names none
+  bool behind = false;               // the token stands behind </s>, not before the text
+  std::string_view last_token = {};  // behind the languages
+};
+
+// Adds the tokens behind the pieces, and puts that of the source language around a text.
+void add_languages(MappedParts& parts, const LanguageTokens& languages, TokenizerFiles& files,
+                   const Configuration& configuration) {
+  const size_t first = parts.pieces.size();
+  const std::string mark(languages.mark);
+  for (const std::string_view name : languages.names) parts.pieces.push_back(mark + std::string(name) + mark);
+  if (!languages.last_token.empty()) parts.pieces.emplace_back(languages.last_token);
+  mark_special(parts);
+  std::fill(parts.special_pieces.begin() + static_cast<std::ptrdiff_t>(first), parts.special_pieces.end(), true);
+
+  const std::string source = configuration.source_language.value_or(std::string(languages.usual));
+  const auto found = std::find(languages.names.begin(), languages.names.end(), source);
+  require(found != languages.names.end(), "load_tokenizer", files.quoted("tokenizer_config.json"),
+          ": a \"src_lang\" that the model knows; found ", files::quoted(source));
+  using Piece = TemplatePiece::Kind;
+  const TemplatePiece language =
+      end_piece(static_cast<int32_t>(first + static_cast<size_t>(found - languages.names.begin())));
+  const TemplatePiece end = end_piece(parts.special.end);
+  const auto around = [&](std::vector<TemplatePiece> text) {
+    text.push_back(end);
+    text.insert(languages.behind ? text.end() : text.begin(), language);
+    return text;
+  };
+  parts.post_processor.single = around({{.kind = Piece::text}});
+  parts.post_processor.pair = around({{.kind = Piece::text}, {.kind = Piece::pair}});
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, const Configuration& configuration) {
+  MappedParts parts;
+  const auto source = processor_of(files.read("source.spm"), files.quoted("source.spm"));
+  const auto target = processor_of(files.read("target.spm"), files.quoted("target.spm"));
+  parts.processor = side == Side::source ? source : target;
+  parts.decoder = parts.processor;
+  // Two languages with a vocabulary each ("separate_vocabs"), or one for both.
+  const bool apart = files.has("target_vocab.json");
+  if (apart) (void)files.read("target_vocab.json");  // kept, to be written back
+  if (apart && side == Side::target) (void)files.read("vocab.json");
+  use_vocabulary(parts, files, apart && side == Side::target ? "target_vocab.json" : "vocab.json", configuration);
+  mark_special(parts);
+  using Piece = TemplatePiece::Kind;
+  parts.post_processor.single = {{.kind = Piece::text}, end_piece(parts.special.end)};
+  parts.post_processor.pair = {{.kind = Piece::text}, {.kind = Piece::pair}, end_piece(parts.special.end)};
+  parts.language_codes = true;
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
+std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_view name,
+                                             const Configuration& configuration) {
+  require(configuration.language_codes.value_or("m2m100") == "m2m100", "load_tokenizer",
+          files.quoted("tokenizer_config.json"), ": \"language_codes\": \"m2m100\"; found ",
+          files::quoted(*configuration.language_codes));
+  MappedParts parts;
+  parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
+  use_vocabulary(parts, files, "vocab.json", configuration);
+  add_languages(parts, {.names = languages_of_m2m100(), .mark = "__", .usual = "en"}, files, configuration);
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
+std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_view name, MBartKind kind,
+                                            const Configuration& configuration) {
+  MappedParts parts;
+  parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
+  use_moved_ids(parts);
+  const bool fifty = kind == MBartKind::of_50_languages;
+  add_languages(parts,
+                {.names = fifty ? languages_of_mbart50() : languages_of_mbart(),
+                 .usual = "en_XX",
+                 .behind = !fifty,
+                 .last_token = "<mask>"},
+                files, configuration);
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
+std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name) {
+  MappedParts parts;
+  parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
+  use_moved_ids(parts);
+  parts.pieces.emplace_back("<mask>");
+  mark_special(parts);
+  parts.special_pieces.back() = true;
+  using Piece = TemplatePiece::Kind;
+  const TemplatePiece begin = end_piece(0), end = end_piece(2);
+  parts.post_processor.single = {begin, {.kind = Piece::text}, end};
+  parts.post_processor.pair = {begin, {.kind = Piece::text}, end, end, {.kind = Piece::pair}, end};
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
+std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files, std::string_view name,
+                                                          const Configuration& configuration) {
+  MappedParts parts;
+  parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
+  for (int id = 0; id < parts.processor->GetPieceSize(); ++id) parts.pieces.push_back(parts.processor->IdToPiece(id));
+  const auto id_of = [&](const std::optional<std::string>& token, int otherwise) {
+    if (!token) return static_cast<int32_t>(otherwise);
+    const auto found = std::find(parts.pieces.begin(), parts.pieces.end(), *token);
+    return found == parts.pieces.end() ? -1 : static_cast<int32_t>(found - parts.pieces.begin());
+  };
+  parts.special = {.padding = id_of(configuration.padding, parts.processor->pad_id()),
+                   .begin = id_of(configuration.begin, parts.processor->bos_id()),
+                   .end = id_of(configuration.end, parts.processor->eos_id()),
+                   .unknown = id_of(configuration.unknown, parts.processor->unk_id())};
+  mark_special(parts);
+  using Piece = TemplatePiece::Kind;
+  parts.post_processor.single = {{.kind = Piece::text}};
+  parts.post_processor.pair = {{.kind = Piece::text}, {.kind = Piece::pair}};
+  if (parts.special.end >= 0) {
+    const TemplatePiece end = end_piece(parts.special.end);
+    parts.post_processor.single.push_back(end);
+    parts.post_processor.pair = {{.kind = Piece::text}, end, {.kind = Piece::pair}, end};
+  }
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
+}  // namespace heed::text::huggingface
