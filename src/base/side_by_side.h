@@ -1,8 +1,8 @@
 // Tasks that run at the same time, each on one thread.
 //
-// Work that consists of many short loops, as decoding does, gains more when each thread has a batch of its own than when
-// all threads share every loop: on Zen 4 two threads translate 2.0 times as fast as one in the first way, and 1.4 times
-// in the second.
+// Work that consists of many short loops, as decoding does, gains more when each thread has a batch of its own than
+// when all threads share every loop: on Zen 4 two threads translate 2.0 times as fast as one in the first way, and 1.4
+// times in the second.
 #pragma once
 
 #include <atomic>
@@ -22,8 +22,8 @@ class SideBySide {
   // Calls work(task) for each task, in order of their numbers, on the calling thread and others; inside, num_threads()
   // is this thread's share. Settings that belong to the calling thread, such as a NoGradScope, do not hold in the
   // others. Calls look_up() on the calling thread alone: after each of its tasks, at least every 20 ms while it waits
-  // for the others, and when all are done. Returns when all threads are done. The exception of look_up(), else that of the first task
-  // that failed, is thrown on.
+  // for the others, and when all are done. Returns when all threads are done. The exception of look_up(), else that of
+  // the first task that failed, is thrown on.
   void run(const std::function<void(int64_t task)>& work, const std::function<void()>& look_up);
 
   // True once end() was called, or a task or look_up() has failed: no further task begins, and those that run need not

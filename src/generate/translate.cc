@@ -10,8 +10,8 @@
 namespace heed::generate {
 namespace {
 
-// Tokens in a batch. On Zen 4, with the shipped model and a beam of 5, 1,536 to 3,072 are equally fast in f32, and 512 by
-// 8 % slower; in int8, whose products take a third of the time, 512 are by 12 % faster than 2,048, because what lies
+// Tokens in a batch. On Zen 4, with the shipped model and a beam of 5, 1,536 to 3,072 are equally fast in f32, and 512
+// by 8 % slower; in int8, whose products take a third of the time, 512 are by 12 % faster than 2,048, because what lies
 // between two products stays in L2.
 constexpr int64_t kBatchTokens = 2048;  // with a vocabulary of 8,000 the logits of score() take 64 MB
 constexpr int64_t kInt8BatchTokens = 512;

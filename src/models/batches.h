@@ -10,8 +10,8 @@
 
 namespace heed::models {
 
-// How many tokens go into a batch, padding included: `most`; of several threads at most a share of what is left, so that
-// all end at about the same time, but not below `least`, where batches become slow.
+// How many tokens go into a batch, padding included: `most`; of several threads at most a share of what is left, so
+// that all end at about the same time, but not below `least`, where batches become slow.
 struct BatchSizes {
   int64_t most = 0, least = 0;
 };
