@@ -96,6 +96,18 @@ def pairs(name, modes):
     return {"anchors": ids, "positives": others, "loss": first.detach().reshape(1), **gradients_of(encoder, first)}
 
 
+def of_languages(name, behind):
+    """Two pairs from language 57 into language 58: the tokens of languages before the texts, or behind their ends, where
+    the decoder begins with its language."""
+    end, source, target, padding = 2, 57, 58, 1
+    around = (lambda ids, language: [*ids, end, language]) if behind else (lambda ids, language: [language, *ids, end])
+    sources = torch.tensor([around([4, 5, 6], source), [*around([7, 8], source), padding]])
+    labels = torch.tensor([[*around([6, 5], target), -100], around([9, 10, 11], target)])
+    model = load(FAMILIES / name, hf.AutoModelForSeq2SeqLM).eval()  # which keeps every layer
+    found = model(input_ids=sources, attention_mask=(sources != padding).long(), labels=labels)
+    return {"sources": sources, "labels": labels, "loss": found.loss.detach().reshape(1)}
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "tests" / "data" / "finetuning")
@@ -107,6 +119,9 @@ def main():
         safetensors.torch.save_file(classifier(name), out / f"{name}.safetensors", metadata=made)
     for name, modes in ENCODERS.items():
         safetensors.torch.save_file(pairs(name, modes), out / f"pairs-{name}.safetensors", metadata=made)
+    for name, behind in (("m2m100", False), ("nllb", False), ("mbart", False), ("mbart", True)):
+        kept = f"languages-{name}{'-behind' if behind else ''}.safetensors"
+        safetensors.torch.save_file(of_languages(name, behind), out / kept, metadata=made)
 
 
 if __name__ == "__main__":

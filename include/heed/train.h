@@ -79,6 +79,9 @@ struct Recipe {
   // label.
   std::string train_source, train_target, valid_source, valid_target;
   std::string pairs;  // or one TSV of source <tab> target [<tab> anything]
+  // Of a model of several languages that `from` names: those of the texts, as its vocabulary spells them ("fra_Latn",
+  // "fr_XX", "fr").
+  std::string source_language, target_language;
   double valid_fraction =
       0;  // held back for validation: of a language model's text the end, of other text by a hash of the first column
   std::string token_cache;  // a folder for the tokens of a text that is larger than memory; empty: they are in memory
@@ -241,12 +244,17 @@ struct EvaluateOptions {
   int64_t batch_tokens = 4096;
   int64_t context = 0;  // language models: the stream is cut into windows of this length; 0: the model's max_length
   uint64_t seed = 1;    // masked language models: which tokens are masked
+  std::string source_language = {}, target_language = {};  // of models of several languages, as in Recipe
   // Ranks that share the work: all of them call the function, with the same model and text, and get the same bits as
   // one alone.
   distributed::Communicator* ranks = nullptr;
 };
 // Translation: ids without begin and end, sources[i] and targets[i] are a pair.
 [[nodiscard]] Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
+                                  std::span<const text::Ids> targets, const EvaluateOptions& options = {});
+// The same with what the tokenizers of the model's folder put around a text: for models that others trained.
+[[nodiscard]] Evaluation evaluate(const models::Transformer& model, const text::Tokenizer& source,
+                                  const text::Tokenizer& target, std::span<const text::Ids> sources,
                                   std::span<const text::Ids> targets, const EvaluateOptions& options = {});
 // A language model on one long stream; windows do not overlap, every token but the first is predicted once.
 [[nodiscard]] Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream,

@@ -160,7 +160,9 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
     }
   train::EvaluateOptions loss = o.loss;
   loss.ranks = &ranks();
-  report.add_loss(train::evaluate(translator.model(), sources, targets, loss));
+  loss.source_language = o.translate.source_language;
+  loss.target_language = o.translate.target_language;
+  report.add_loss(train::evaluate(translator.model(), source, target, sources, targets, loss));
   if (!o.no_bleu) {
     std::vector<std::string> system = translate_all(o, translator, set, context);
     if (!leads()) return;
@@ -249,6 +251,9 @@ void add_evaluate_command(Options& options) {
   options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
   options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
   options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
+  options.add("--source-language", o->translate.source_language,
+              "Of models of several languages: that of the source, as the vocabulary spells it").takes("CODE");
+  options.add("--target-language", o->translate.target_language, "That of the translations").takes("CODE");
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
   options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has").range(0);

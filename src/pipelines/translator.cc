@@ -11,6 +11,7 @@
 #include "pipelines/parts.h"
 #include "pipelines/recording.h"
 #include "pipelines/words.h"
+#include "text/language_tokens.h"
 
 namespace heed {
 namespace {
@@ -21,36 +22,6 @@ using pipelines::Ids;
 // of 2,048 tokens, so that texts of equal length find each other. With that, 3,000 lines take no longer than in one
 // group.
 constexpr int64_t kLargestGroup = 2560;
-
-// Whoever names a language names a token of its vocabulary; M2M100 writes "fr" as "__fr__".
-std::optional<int32_t> language_id(const text::Tokenizer& tokenizer, const std::string& language) {
-  if (const auto id = tokenizer.id_of(language)) return id;
-  return tokenizer.id_of("__" + language + "__");
-}
-
-// "fra_Latn", "fr_XX", "__fr__" or ">>fra<<".
-bool looks_like_language(std::string_view piece) {
-  if (piece.starts_with("__") && piece.ends_with("__")) return piece.size() > 4;
-  if (piece.starts_with(">>") && piece.ends_with("<<")) return piece.size() > 4;
-  const size_t bar = piece.find('_');
-  const auto letters = [](std::string_view part) {
-    return std::all_of(part.begin(), part.end(),
-                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-  };
-  return (bar == 2 || bar == 3) && (piece.size() == bar + 3 || piece.size() == bar + 5) &&
-         letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));
-}
-
-int32_t known_language(const text::Tokenizer& tokenizer, const std::string& language) {
-  if (const std::optional<int32_t> id = language_id(tokenizer, language)) return *id;
-  std::string known;
-  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
-    const std::string piece = tokenizer.piece(id);
-    if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + piece;
-  }
-  require(!known.empty(), "translate", "no language, because this model knows none by name; found \"", language, "\"");
-  fail("translate", "a language that the model knows (", known, "); found \"", language, "\"");
-}
 
 Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenizer& tokenizer) {
   return {.text = tokenizer.decode(hypothesis.ids),
@@ -95,7 +66,7 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
 Translator::Around Translator::around(const TranslatorOptions& options) const {
   Around result = around_;
   if (!options.source_language.empty()) {
-    const int32_t language = known_language(*source_, options.source_language);
+    const int32_t language = text::known_language(*source_, options.source_language, "translate");
     // mBART's first models name the language behind the end, the others in front of the text.
     if (result.before.empty() && result.after.size() == 2) {
       result.after[1] = language;
@@ -104,7 +75,7 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
     }
   }
   // Marian's models of several target languages are told by a token of the source.
-  if (!options.target_language.empty() && !language_id(*target_, options.target_language)) {
+  if (!options.target_language.empty() && !text::language_id(*target_, options.target_language)) {
     if (const auto id = source_->id_of(">>" + options.target_language + "<<")) {
       result.before.insert(result.before.begin(), *id);
     }
@@ -181,7 +152,12 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     if (search.beam == 1) search.stop_when = generate::StopWhen::full;
   }
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
-    search.prefix = {known_language(*target_, options.target_language)};
+    const int32_t language = text::known_language(*target_, options.target_language, "translate");
+    const auto begin = static_cast<int32_t>(model_->config().begin_id);
+    const bool begins = text::looks_like_language(target_->piece(begin));  // mBART's first models
+    require(!begins || language == begin, "translate", "the language that the model begins with, ",
+            target_->piece(begin), "; found \"", options.target_language, "\"");
+    search.prefix = begins ? Ids() : Ids{language};
   }
   return search;
 }

@@ -220,6 +220,7 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
   if (!valid.source.empty()) {
     corpus.valid = encode_pairs(valid, room, "validation pairs", 0, 0);
     if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, frames.source, corpus);
+    corpus.prefix = frames.prefix;
   }
 }
 

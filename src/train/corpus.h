@@ -24,6 +24,7 @@ struct Corpus {
   std::unique_ptr<DataSet> train;
   std::unique_ptr<DataSet> valid;                    // none: no validation
   std::vector<Ids> bleu_sources;                     // each distinct source of the validation part, with its end
+  Ids prefix;                                        // what every translation begins with
   std::vector<std::vector<std::string>> references;  // [r][i]; empty text where sentence i has fewer
   std::vector<std::string> held_back;                // lines of a tab-separated text that are not trained on
   uint32_t checksum = 0;

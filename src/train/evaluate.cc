@@ -78,9 +78,18 @@ Evaluation evaluate_classes(const models::Bert& model, const text::Tokenizer& to
 
 Evaluation evaluate(const models::Transformer& model, std::span<const text::Ids> sources,
                     std::span<const text::Ids> targets, const EvaluateOptions& options) {
+  require(model.origin() == nullptr, "evaluate",
+          "the tokenizers of a model that others trained, which know what stands around a text; found none");
   const text::SpecialIds special = special_of(model.config());
   return evaluate_pairs(model, sources, targets, {.source = source_frame(special), .target = target_frame(special)},
                         options);
+}
+
+Evaluation evaluate(const models::Transformer& model, const text::Tokenizer& source, const text::Tokenizer& target,
+                    std::span<const text::Ids> sources, std::span<const text::Ids> targets,
+                    const EvaluateOptions& options) {
+  const Languages languages{.source = options.source_language, .target = options.target_language};
+  return evaluate_pairs(model, sources, targets, frames_of(model, source, &target, languages), options);
 }
 
 Evaluation evaluate(const models::Gpt& model, std::span<const int32_t> stream, const EvaluateOptions& options) {
@@ -113,9 +122,7 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
     const auto target_tokenizer = text::Tokenizer::load(folder, text::Side::target);
     const auto sources = encode_all(*source_tokenizer, lines);
     const auto targets = encode_all(*target_tokenizer, target_lines);
-    if (model.origin() == nullptr) return evaluate(*transformer, sources, targets, options);
-    return evaluate_pairs(*transformer, sources, targets, frames_of(model, *source_tokenizer, target_tokenizer.get()),
-                          options);
+    return evaluate(*transformer, *source_tokenizer, *target_tokenizer, sources, targets, options);
   }
   require(target.empty(), "evaluate", "one text for a language model; found two");
   if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {

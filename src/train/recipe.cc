@@ -309,6 +309,12 @@ void validate(const Recipe& recipe) {
   } else {
     check_from(recipe);
   }
+  for (const auto& [key, language] :
+       {std::pair("source_language", &recipe.source_language), std::pair("target_language", &recipe.target_language)}) {
+    require(language->empty() || (translation && !recipe.from.empty()), "recipe", key,
+            ": left out, unless the task is translation and from names a model of several languages; found ",
+            *language);
+  }
   require(recipe.best_by != "bleu" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
   require(recipe.best_by != "accuracy" || starts_from_encoder(recipe), "recipe", "best_by: loss or bleu for ",

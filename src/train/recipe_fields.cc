@@ -39,6 +39,10 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(pairs), FieldUse::path, kAnything,
      "In place of train_source and train_target: lines of source <tab> target [<tab> anything]. sentence_embedding: "
      "lines of two texts that belong together."},
+    {HEED_FIELD(source_language), FieldUse::fixed, kAnything,
+     "translation from a model of several languages (M2M100, NLLB, mBART): the language of train_source, as the "
+     "model's vocabulary spells it: fra_Latn, fr_XX, fr."},
+    {HEED_FIELD(target_language), FieldUse::fixed, kAnything, "The same of train_target."},
     {HEED_FIELD(valid_fraction), FieldUse::fixed, kBelowOne,
      "Share of the training text that is held back for validation: of pairs and of classified texts by a hash of the "
      "first text, of other text its end."},

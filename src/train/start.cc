@@ -7,6 +7,7 @@
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
 #include "models/weights.h"
+#include "text/language_tokens.h"
 #include "train/examples.h"
 #include "train/recipe_fields.h"
 #include "train/sentence_modules.h"
@@ -133,19 +134,47 @@ void check_start(const Recipe& recipe, const Start& start, const std::string& wh
               recipe.context <= config.max_length,
           "train", "context: at most the max_length of the model of from, ", config.max_length, "; found ",
           recipe.context);
-  if (start.model->origin() != nullptr) {
-    const Json json = io::parse_json(start.model->origin()->config_json).value;
-    const std::string type = json.value("model_type", "");
-    require(type != "mbart" && type != "m2m_100", "train", where,
-            ": a model of one source and one target language; found a model_type ", type,
-            ", whose languages a recipe cannot name");
-  }
+}
+
+bool names_languages(const models::Model& model) {
+  if (model.origin() == nullptr) return false;
+  const std::string type = io::parse_json(model.origin()->config_json).value.value("model_type", "");
+  return type == "mbart" || type == "m2m_100";
+}
+
+// The language stands before a text, or, in mBART's first models, behind its end; there it is also what the decoder
+// begins with. M2M100's tokenizers of old put it behind a source text, but its decoder writes it first (Fan et al.
+// 2020, Liu et al. 2020, Tang et al. 2020).
+void put_languages(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer& target,
+                   const Languages& languages, Frames& frames) {
+  constexpr const char* kName = "languages";
+  require(!languages.source.empty() && !languages.target.empty(), kName,
+          "source_language and target_language, because the model knows several; found ",
+          languages.source.empty() && languages.target.empty() ? "neither" : "one of them");
+  const int32_t from = text::known_language(source, languages.source, kName);
+  const int32_t to = text::known_language(target, languages.target, kName);
+  const models::Config& config = model.config();
+  const auto end = static_cast<int32_t>(config.end_id);
+  const bool behind = frames.source.before.empty() && frames.source.after.size() == 2;
+  frames.source.before = behind ? Ids() : Ids{from};
+  frames.source.after = behind ? Ids{end, from} : Ids{end};
+  const bool begins = text::looks_like_language(target.piece(static_cast<int32_t>(config.begin_id)));
+  require(!begins || config.begin_id == to, kName, "target_language: that which the model begins with, ",
+          target.piece(static_cast<int32_t>(config.begin_id)), "; found ", languages.target);
+  frames.target.before = begins ? Ids() : Ids{to};
+  frames.target.after = begins ? Ids{end, to} : Ids{end};
+  frames.prefix = frames.target.before;
 }
 
 }  // namespace
 
-Frames frames_of(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer* target) {
+Frames frames_of(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer* target,
+                 const Languages& languages) {
   const models::Config& config = model.config();
+  const bool several = target != nullptr && names_languages(model);
+  require(several || (languages.source.empty() && languages.target.empty()), "languages",
+          "no source_language and no target_language, because the model does not name its languages; found ",
+          languages.source.empty() ? languages.target : languages.source);
   Frames frames;
   if (model.origin() == nullptr) {
     frames.source = target != nullptr ? source_frame(source.special()) : masked_frame(source.special());
@@ -162,6 +191,7 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     if (frames.target.after.empty() || frames.target.after.back() != end) frames.target.after.push_back(end);
     frames.target.begin = static_cast<int32_t>(config.begin_id);
     frames.target.padding = static_cast<int32_t>(config.padding_id);
+    if (several) put_languages(model, source, *target, languages, frames);
   } else {
     for (const char* const token : {"[MASK]", "<mask>"}) {
       if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
@@ -185,7 +215,8 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   if (found != models::Architecture::encoder_only) {
     start.target = text::Tokenizer::load(tokenizers, text::Side::target);
   }
-  if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get());
+  const Languages languages{.source = recipe.source_language, .target = recipe.target_language};
+  if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get(), languages);
   check_start(recipe, start, folder.string());
   start.longest = std::min(recipe.max_tokens_per_sentence, config.max_length);
   if (recipe.task == "sentence_embedding") read_modules(recipe, tokenizers, start);

@@ -13,14 +13,20 @@ namespace heed::train {
 
 // What stands around the texts of a model, and how its masked tokens look.
 struct Frames {
-  Frame source, target;  // of an encoder-only model: source
+  Frame source = {}, target = {};  // of an encoder-only model: source
+  text::Ids prefix = {};  // what every translation begins with
   int32_t mask_id = -1;
   int64_t first_drawn = 4;  // ids below do not replace a masked token
 };
+// As their tokenizers spell them; both empty for models that do not name languages.
+struct Languages {
+  std::string source, target;
+};
 // Of heed's own models their special ids; of models of others what their tokenizers put around a text. `target` is
-// null for encoder-only models.
-[[nodiscard]] Frames frames_of(const models::Model& model, const text::Tokenizer& source,
-                               const text::Tokenizer* target);
+// null for encoder-only models. Models of several languages (M2M100, NLLB, mBART) read and write with the tokens of
+// `languages`. Throws Error where these are missing, unknown, or given for another model.
+[[nodiscard]] Frames frames_of(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer* target,
+                               const Languages& languages = {});
 
 struct Start {
   std::unique_ptr<models::Model> model;

@@ -43,11 +43,30 @@ TEST(Translate, ALanguageIsOneThatTheModelKnows) {
   const std::string model = fs::path(folder.write("vocab.txt", vocabulary)).parent_path().string();
   EXPECT_EQ(run({"translate", model, "token9", "--target-language", "fra_Latn"}).status, 0);
   EXPECT_EQ(run({"translate", model, "token9", "--source-language", "de"}).status, 0);
+  EXPECT_EQ(run({"translate", model, "token9", "--target-language", "token9"}).status, 1);  // a piece is no language
   const Result r = run({"translate", model, "token9", "--target-language", "French"});
   EXPECT_EQ(r.status, 1);
   EXPECT_EQ(r.err,
             "heed translate: expected a language that the model knows (eng_Latn fra_Latn __de__ de_DE); found "
             "'French'\n");
+}
+
+TEST(Translate, ALanguageThatTheModelBeginsWithIsNotSaidTwice) {  // mBART's first models
+  const Folder folder;
+  const fs::path family = fs::path(HEED_SOURCE_DIR) / "tests/data/families/mbart";
+  for (const char* const file : {"generation_config.json", "model.safetensors"})
+    fs::copy(family / file, folder / file);
+  auto config = nlohmann::json::parse(std::ifstream(family / "config.json"));
+  config["decoder_start_token_id"] = 5;
+  (void)folder.write("config.json", config.dump());
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nen_XX\nro_RO\n";
+  for (int id = 6; id < 61; ++id) vocabulary += "token" + std::to_string(id) + "\n";
+  const std::string model = fs::path(folder.write("vocab.txt", vocabulary)).parent_path().string();
+  const Result plain = run({"translate", model, "token9", "--json"});
+  ASSERT_EQ(plain.status, 0) << plain.err;
+  EXPECT_EQ(run({"translate", model, "token9", "--json", "--target-language", "ro_RO"}).out, plain.out);
+  EXPECT_EQ(run({"translate", model, "token9", "--target-language", "en_XX"}).err,
+            "heed translate: expected the language that the model begins with, ro_RO; found 'en_XX'\n");
 }
 
 TEST(Translate, ALongLineIsTranslatedSentenceBySentence) {

@@ -244,11 +244,108 @@ TEST_F(Starts, RefusesWhatContradictsTheFolder) {
   EXPECT_CONTAINS(message_of([&] { (void)run(recipe, folder_ / "run", true); }), "model.dropout (nothing before");
 }
 
-TEST_F(Starts, FromModelsOfManyLanguagesIsRefused) {
-  copy_family("mbart", folder_ / "mbart");
-  write_word_tokenizer(folder_ / "mbart", {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}}, template_of(true, 2));
-  const Recipe recipe = start_recipe(copy_, folder_ / "mbart");
-  EXPECT_CONTAINS(message_of([&] { (void)run(recipe, folder_ / "new"); }), "languages a recipe cannot name");
+// Languages 57 and 58: __en__ and __fr__, or en_XX and fr_XX.
+class Languages : public Starts {
+ protected:
+  void SetUp() override {
+    Starts::SetUp();
+    write_text(folder_ / "source", "a b c\nd e\n");
+    write_text(folder_ / "target", "c b\nf g h\n");
+  }
+  fs::path write(const std::string& name, bool marked, const std::string& as = {}) {
+    const fs::path to = folder_ / (as.empty() ? name : as);
+    copy_family(name, to);
+    write_word_tokenizer(to,
+                         {{0, "<s>"},
+                          {1, "<pad>"},
+                          {2, "</s>"},
+                          {3, "<unk>"},
+                          {57, marked ? "__en__" : "en_XX"},
+                          {58, marked ? "__fr__" : "fr_XX"}},
+                         template_of(true, 2));
+    return to;
+  }
+  // As mBART's first models have it: the language behind the end, and the decoder begins with it.
+  fs::path write_behind() {
+    const fs::path to = write("mbart", false, "behind");
+    Json config = Json::parse(read_text(to / "config.json"));
+    config["decoder_start_token_id"] = 58;
+    write_text(to / "config.json", config.dump());
+    Json tokenizer = Json::parse(read_text(to / "tokenizer.json"));
+    Json& processor = tokenizer["post_processor"];
+    processor["single"] = Json::parse(
+        R"([{"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}},
+            {"SpecialToken": {"id": "en_XX", "type_id": 0}}])");
+    processor["pair"] = processor["single"];
+    processor["special_tokens"]["en_XX"] = {{"id", "en_XX"}, {"ids", {57}}, {"tokens", {"en_XX"}}};
+    write_text(to / "tokenizer.json", tokenizer.dump());
+    return to;
+  }
+  double loss(const fs::path& from, const std::string& source, const std::string& target) const {
+    return evaluate(*models::load(from), from, folder_ / "source", folder_ / "target",
+                    {.source_language = source, .target_language = target})
+        .loss;
+  }
+  static double golden(const std::string& name) {
+    const fs::path file = heed::test::test_data("finetuning/languages-" + name + ".safetensors");
+    return static_cast<double>(io::read_safetensors(file).tensors.at("loss").data<float>()[0]);
+  }
+};
+
+TEST_F(Languages, TheLossIsThatOfTransformers) {
+  EXPECT_NEAR(loss(write("m2m100", true), "en", "fr"), golden("m2m100"), 1e-5);
+  EXPECT_NEAR(loss(write("nllb", true), "__en__", "__fr__"), golden("nllb"), 1e-5);
+  EXPECT_NEAR(loss(write("mbart", false), "en_XX", "fr_XX"), golden("mbart"), 1e-5);
+  EXPECT_NEAR(loss(write_behind(), "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5);
+}
+
+TEST_F(Languages, ARecipeNamesThem) {
+  for (const char* const name : {"m2m100", "mbart"}) {
+    SCOPED_TRACE(name);
+    const bool marked = name == std::string("m2m100");
+    Recipe recipe = start_recipe(copy_, write(name, marked));
+    recipe.source_language = marked ? "en" : "en_XX";
+    recipe.target_language = marked ? "fr" : "fr_XX";
+    recipe.valid_beam = 2;
+    const fs::path still = folder_ / (name + std::string("-still")), more = folder_ / (name + std::string("-more"));
+    ASSERT_EQ(run(without_steps(recipe), still), Outcome::finished);
+    recipe.max_updates = 60;
+    recipe.validate_every = 20;
+    recipe.schedule.peak = 1e-2;
+    ASSERT_EQ(run(recipe, more), Outcome::finished);
+    const auto end = [](const fs::path& folder) { return last_line(folder, "end")["loss"].get<double>(); };
+    EXPECT_LT(end(more), end(still) - 0.5);
+    const auto model = models::load(more);
+    const EvaluateOptions same = {.source_language = recipe.source_language, .target_language = recipe.target_language};
+    EXPECT_NEAR(evaluate(*model, more, copy_.valid_source, copy_.valid_target, same).loss, end(more), 1e-5);
+    // Into another language it has not learnt to write.
+    EXPECT_GT(evaluate(*model, more, copy_.valid_source, copy_.valid_target,
+                       {.source_language = recipe.source_language, .target_language = recipe.source_language})
+                  .loss,
+              end(more) + 0.1);
+  }
+}
+
+TEST_F(Languages, MissingOrUnknownOnesAreRefused) {
+  const fs::path m2m100 = write("m2m100", true), behind = write_behind();
+  write_marian(folder_ / "marian");
+  const auto error = [&](const fs::path& from, const char* source, const char* target) {
+    Recipe recipe = start_recipe(copy_, from);
+    recipe.source_language = source;
+    recipe.target_language = target;
+    return message_of([&] { (void)run(recipe, folder_ / "new"); });
+  };
+  EXPECT_CONTAINS(error(m2m100, "", ""), "because the model knows several; found neither");
+  EXPECT_CONTAINS(error(m2m100, "en", ""), "found one of them");
+  EXPECT_CONTAINS(error(m2m100, "en", "xx"), "a language that the model knows (__en__ __fr__); found \"xx\"");
+  EXPECT_CONTAINS(error(m2m100, "en", "a"), "found \"a\"");  // a piece of words
+  EXPECT_CONTAINS(error(behind, "fr_XX", "en_XX"), "that which the model begins with, fr_XX; found en_XX");
+  EXPECT_CONTAINS(error(folder_ / "marian", "en", "fr"), "because the model does not name its languages; found en");
+  EXPECT_CONTAINS(message_of([&] { (void)loss(m2m100, "", ""); }), "found neither");
+  Recipe own = copy_;
+  own.target_language = "fr";
+  EXPECT_CONTAINS(message_of([&] { (void)run(own, folder_ / "new"); }), "target_language: left out");
+  EXPECT_FALSE(fs::exists(folder_ / "new"));
 }
 
 TEST_F(Starts, RecipesNameAFolderOrAModel) {

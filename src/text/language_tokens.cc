@@ -1,0 +1,38 @@
+#include "text/language_tokens.h"
+
+#include <algorithm>
+
+#include "heed/error.h"
+
+namespace heed::text {
+
+bool looks_like_language(std::string_view piece) {
+  if (piece.starts_with("__") && piece.ends_with("__")) return piece.size() > 4;
+  if (piece.starts_with(">>") && piece.ends_with("<<")) return piece.size() > 4;
+  const size_t bar = piece.find('_');
+  const auto letters = [](std::string_view part) {
+    return std::all_of(part.begin(), part.end(),
+                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
+  };
+  return (bar == 2 || bar == 3) && (piece.size() == bar + 3 || piece.size() == bar + 5) &&
+         letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));
+}
+
+std::optional<int32_t> language_id(const Tokenizer& tokenizer, const std::string& language) {
+  if (const auto id = tokenizer.id_of("__" + language + "__")) return id;
+  if (!looks_like_language(language)) return std::nullopt;  // "en" is a piece of words too
+  return tokenizer.id_of(language);
+}
+
+int32_t known_language(const Tokenizer& tokenizer, const std::string& language, const char* function) {
+  if (const std::optional<int32_t> id = language_id(tokenizer, language)) return *id;
+  std::string known;
+  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
+    const std::string piece = tokenizer.piece(id);
+    if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + piece;
+  }
+  require(!known.empty(), function, "no language, because this model knows none by name; found \"", language, "\"");
+  fail(function, "a language that the model knows (", known, "); found \"", language, "\"");
+}
+
+}  // namespace heed::text
