@@ -11,6 +11,7 @@
 #include "heed/inspect.h"
 #include "heed/io.h"
 #include "inspect/page.h"
+#include "inspect/smaller_script.h"
 #include "inspect/utf8.h"
 #include "page_files.h"
 
@@ -289,7 +290,7 @@ std::string plot_log(const std::filesystem::path& file) {
   return make_page({.skeleton = page_files::kCurvesPage,
                     .title = title + " · training",
                     .style = std::string(page_files::kCurvesStyle),
-                    .script = std::string(page_files::kCurvesScript),
+                    .script = smaller_script(page_files::kCurvesScript),
                     .record = record,
                     .drawing = draw(log, "", title)});
 }

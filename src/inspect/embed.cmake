@@ -1,25 +1,11 @@
 # page/*.{html,css,js} become string constants in page_files.h, in the build tree; a change to one configures again.
-# Every page carries them: comments, indentation and the spaces around operators are left out (no string of the scripts
-# has an operator between spaces).
+# Every page carries them: indentation is left out here, and what else scripts do not need in smaller_script.cc.
 file(GLOB page_files CONFIGURE_DEPENDS ${CMAKE_CURRENT_LIST_DIR}/page/*)
 foreach(file ${page_files})
   get_filename_component(name ${file} NAME)
   string(REPLACE "." "_" name ${name})
   file(READ ${file} ${name})
-  if(name MATCHES "_js$")
-    string(REGEX REPLACE "(^|\n)( *//[^\n]*\n)+" "\\1" ${name} "${${name}}")
-    string(REGEX REPLACE "  //[^\n]*" "" ${name} "${${name}}")
-    string(REGEX REPLACE " (=>|===|!==|&&|[|][|]|[+]=|-=|[?][?]|=|[?:<>*-]) " "\\1" ${name} "${${name}}")
-    string(REGEX REPLACE "([^a-z])(if|for|while|switch|catch) [(]" "\\1\\2(" ${name} "${${name}}")
-    string(REGEX REPLACE "([),:]) {" "\\1{" ${name} "${${name}}")
-    string(REGEX REPLACE ", [.][.][.]" ",..." ${name} "${${name}}")
-    string(REGEX REPLACE ";? }" "}" ${name} "${${name}}")
-    string(REGEX REPLACE "([])]), " "\\1," ${name} "${${name}}")
-  endif()
   string(REGEX REPLACE "\n +" "\n" ${name} "${${name}}")
-  if(name MATCHES "_js$")
-    string(REGEX REPLACE "([;,{(])\n" "\\1" ${name} "${${name}}")
-  endif()
   if(name MATCHES "_css$")
     string(REGEX REPLACE "([:,;{]) " "\\1" ${name} "${${name}}")
     string(REGEX REPLACE ", [.][.][.]" ",..." ${name} "${${name}}")

@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "heed/error.h"
 #include "heed/inspect.h"
+#include "inspect/smaller_script.h"
 #include "inspect/utf8.h"
 #include "page_files.h"
 
@@ -48,7 +49,7 @@ std::string make_page(const PageParts& parts) {
 }
 
 std::string to_html(const Record& record) {
-  const std::string script = views() + std::string(page_files::kOffline);
+  const std::string script = smaller_script(views() + std::string(page_files::kOffline));
   const std::string& sentence = record.output.empty() ? record.source : record.output;
   return make_page({.skeleton = page_files::kPage,
                     .title = (sentence.empty() ? record.title : sentence) + " · attention",
@@ -66,6 +67,7 @@ LivePage live_page() {
         page_files::kLiveCompare, page_files::kLiveTraining, page_files::kLiveMap, page_files::kLiveTourText,
         page_files::kLiveTour, page_files::kLiveShare, page_files::kLiveMain})
     script += part;
+  script = smaller_script(script);
   const std::string style = std::string(page_files::kStyle) + std::string(page_files::kLiveStyle);
   return {.html = make_page({.skeleton = page_files::kLivePage,
                              .title = "heed",

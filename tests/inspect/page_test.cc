@@ -89,6 +89,8 @@ TEST(Page, IsSmall) {
   EXPECT_LE(to_html(record).size() - to_json(record).size(), 48'300u * 6 / 5);
 }
 
+TEST(LivePage, IsUnder150KB) { EXPECT_LT(live_page().html.size(), 150'000u); }
+
 TEST(Page, ALargePageIsSaidToBeLarge) {
   EXPECT_EQ(large_page_warning(to_html(chinese_record())), "");
   EXPECT_EQ(large_page_warning(std::string(20'000'000, 'a')), "");
