@@ -9,39 +9,10 @@ import os
 import sys
 import time
 
+import browser_views  # noqa: F401 (its tests are added to TESTS)
 import chromium
+from browser_case import READY, SETTLED, TESTS, check, choose_text, fresh, test
 from served import LONG, Server
-
-
-TESTS = []
-
-
-def test(function):
-    TESTS.append(function)
-    return function
-
-
-def check(condition, what):
-    if not condition:
-        raise AssertionError(what)
-
-
-READY = "typeof live === 'object' && !!live.record && !$('views').hidden"
-SETTLED = "$('progress').textContent === '' && !$('banner').textContent"
-
-
-def fresh(page, server, hash=""):
-    page.media(prefers_color_scheme="light")
-    page.size(1440, 900)
-    page.go("about:blank")
-    page.go(server.address + hash)
-    page.wait(READY)
-    page.wait("!!document.querySelector('#panel-body > *')")
-
-
-def choose_text(page, text):
-    page.run(f"void setText({json.dumps(text)})")
-    page.wait(f"live.record && live.record.source === {json.dumps(text)}")
 
 
 @test
@@ -188,14 +159,6 @@ def layers_and_search(page, server):
     page.wait("document.querySelectorAll('.beam .node').length > 4")
     check(page.run("document.querySelectorAll('.node.best').length") > 1, "the best branch is marked")
     check(last, "a guess")
-
-
-@test
-def side_by_side(page, server):
-    fresh(page, server)
-    page.run("other.text = 'Where is my bag?'; openPanel('compare'); void loadOther()")
-    page.wait("!$('second').hidden && !!document.querySelector('#second svg')")
-    check(page.run("document.querySelectorAll('#second svg rect').length") > 8, "a second map")
 
 
 @test

@@ -1,4 +1,4 @@
-"""A `heed serve` of its own: a copy of a model, and a training of a second."""
+"""A `heed serve` of its own: a copy of a model, and trainings of a second: two of letters, and an encoder."""
 import pathlib
 import shutil
 import signal
@@ -38,24 +38,48 @@ max_length = 2048
 """
 
 
+ENCODER = """
+task = "masked_language_model"
+train_source = "text.txt"
+valid_fraction = 0.1
+vocabulary = 60
+context = 32
+batch_tokens = 256
+max_updates = 3
+[model]
+encoder_layers = 2
+width = 32
+heads = 4
+feed_forward = 64
+max_length = 600
+"""
+
+
 class Server:
     def __init__(self, heed, model):
         self.heed, self.port = heed, free_port()
         self.folder = tempfile.mkdtemp(prefix="heed-serve-")
         self.model = pathlib.Path(self.folder) / "en-zh"
         shutil.copytree(model, self.model)
-        self.letters = pathlib.Path(self.folder) / "letters"  # a training of a second
         (pathlib.Path(self.folder) / "text.txt").write_text(LONG * 20)
-        (pathlib.Path(self.folder) / "recipe.toml").write_text(RECIPE)
-        subprocess.run([heed, "train", "--config", str(pathlib.Path(self.folder) / "recipe.toml"), "--output",
-                        str(self.letters)], check=True, capture_output=True)
+        self.trained = [self.train("letters", "seed = 1\n" + RECIPE), self.train("letters-2", "seed = 2\n" + RECIPE),
+                        self.train("encoder", ENCODER)]
         self.address = f"http://127.0.0.1:{self.port}/"
         self.process = None
         self.start()
 
+    def train(self, name, recipe):
+        folder = pathlib.Path(self.folder)
+        (folder / f"{name}.toml").write_text(recipe)
+        done = subprocess.run([self.heed, "train", "--config", str(folder / f"{name}.toml"), "--output", str(folder / name)],
+                              capture_output=True, text=True)
+        if done.returncode:
+            raise SystemExit(f"the training {name} failed: {done.stderr}")
+        return str(folder / name)
+
     def start(self, *options):
         self.log = open(pathlib.Path(self.folder) / "log", "wb")
-        self.process = subprocess.Popen([self.heed, "serve", str(self.model), str(self.letters), "--port", str(self.port), *options],
+        self.process = subprocess.Popen([self.heed, "serve", str(self.model), *self.trained, "--port", str(self.port), *options],
                                         stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log)
         end = time.monotonic() + 60
         while True:

@@ -22,7 +22,8 @@ const drawNumbers = () => {
   const {layer, head} = shown(), best = bestPlace(state.part);
   const s = summary(current(), state.part), self = isSelf(state.part);
   const noun = state.part === 'arrays' ? 'key' : 'token';
-  const list = [['Score', number(scoreOf(state.part, layer, head), 2), `highest: ${number(best.score, 2)}, ${layerName(state.part, best.layer)}, ${headName(best.head)}`],
+  const together = !state.preview && hooks.weights?.();
+  const list = [...(together ? [] : [['Score', number(scoreOf(state.part, layer, head), 2), `highest: ${number(best.score, 2)}, ${layerName(state.part, best.layer)}, ${headName(best.head)}`]]),
                 ['Entropy', `${number(s.entropy, 2)} bits`, `of at most ${number(s.limit, 2)}`],
                 [self ? 'Mean distance' : 'Off the diagonal', `${number(s.distance, 2)} ${noun}s`, ''],
                 [`On the first ${noun}`, `${number(s.first * 100, 1)} %`, ''],

@@ -11,18 +11,21 @@ const layoutLines = (w, room) => {
   const middle = Math.max(room.narrow ? 60 : 160, Math.min(440, room.width - left - right - 4));
   const y = (index, count) => 6 + (index + 0.5) * step + (most - count) * step / 2;
   const curves = [];
-  w.forEach((row, i) => row.forEach((weight, j) => {
+  // Several heads in colours: the lines of one pair of tokens lie beside each other.
+  const heads = hooks.curves?.() ?? [{weights: w}];
+  heads.forEach(({weights, colour}, k) => weights.forEach((row, i) => row.forEach((weight, j) => {
     if (!(weight / full >= 0.01)) return;
-    const y0 = y(i, rows), y1 = y(j, columns), x = left + middle / 2, strength = Math.min(1, weight / full);
-    curves.push({i, j, strength, width: 0.6 + 3.4 * strength, d: `M${left} ${y0}C${x} ${y0} ${x} ${y1} ${left + middle} ${y1}`});
-  }));
+    const aside = (k - (heads.length - 1) / 2) * 2.5, y0 = y(i, rows) + aside, y1 = y(j, columns) + aside, x = left + middle / 2, strength = Math.min(1, weight / full);
+    curves.push({i, j, strength, colour, width: 0.6 + 3.4 * strength, d: `M${left} ${y0}C${x} ${y0} ${x} ${y1} ${left + middle} ${y1}`});
+  })));
   return {rows, columns, step, left, right, middle, y, curves, names, width: left + middle + right, height: most * step + 12};
 };
 const drawLines = () => {
   const w = current(), g = layoutLines(w, stageRoom());
   const svg = makeSvg('svg', {class: 'lines', width: g.width, height: g.height, role: 'img', 'aria-label': 'Weights as lines from each token to what it looks at'});
-  const paths = g.curves.map(({i, j, strength, width, d}) => {
+  const paths = g.curves.map(({i, j, strength, width, d, colour}) => {
     const path = makeSvg('path', {d, 'stroke-width': width.toFixed(2), 'stroke-opacity': strength.toFixed(3)});
+    if (colour) path.style.stroke = colour;
     svg.append(path);
     return {path, i, j, strength};
   });

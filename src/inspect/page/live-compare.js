@@ -1,4 +1,4 @@
-// A second text or a second model under the first: two maps of the same head.
+// A second text or a second model beside the first: two maps of the same head.
 
 const other = {text: '', model: null, record: null};
 const withRecord = (next, act) => {
@@ -10,37 +10,46 @@ const withRecord = (next, act) => {
     setRecord(was);
   }
 };
-const drawSecond = () => {
-  const box = $('second'), second = live.step ?? other.record;
-  box.hidden = !second || !record;
-  if (box.hidden) return;
-  const folded = live.folded ? foldRecord(second) : second, {layer, head} = shown(), maps = folded[state.part];
-  const caption = el('p', {class: 'second-name'}, `${label(folded.title, 60)}: `, el('bdi', {}, label(folded.source || folded.output, 120)), folded.output && folded.source ? el('span', {class: 'said'}, ` → ${label(folded.output, 120)}`) : '',
-    el('button', {class: 'chip', click: () => { other.record = live.step = null; drawSecond(); refreshPanel(); }}, 'close'));
-  if (!maps?.[layer] || head >= maps[layer].weights.length) {
-    box.replaceChildren(caption, note('It has no such head.'));
-    return;
+// The views of the second record: one head, without what belongs to the first one.
+const secondRecord = () => {
+  const second = live.step ?? other.record;
+  return second && live.folded ? foldRecord(second) : second;
+};
+const asSecond = (second, act) => withRecord(second, () => {
+  const own = {...hooks};
+  hooks.cell = hooks.weights = hooks.curves = null;
+  try {
+    return act();
+  } finally {
+    Object.assign(hooks, own);
   }
-  const svg = withRecord(folded, () => {
-    const {cell, weights} = hooks;
-    hooks.cell = hooks.weights = null;
-    try {
-      const made = mapPicture(ramp);
-      return toSvg({down: 0, ...made, title: ''});
-    } finally {
-      Object.assign(hooks, {cell, weights});
-    }
-  });
+});
+const hasHead = (second) => { const {layer, head} = shown(), map = second?.[state.part]?.[layer]; return map && head < map.weights.length; };
+const sayRecord = (one) => [`${label(one.title, 60)}: `, el('bdi', {}, label(one.source || one.output, 120)), one.output && one.source ? el('span', {class: 'said'}, ` → ${label(one.output, 120)}`) : ''];
+const isPair = () => $('main').classList.contains('pair') && window.innerWidth > 900;
+const drawSecond = () => {
+  const box = $('second'), second = record && secondRecord(), was = $('main').classList.contains('pair');
+  box.hidden = $('first-name').hidden = !second;
+  $('main').classList.toggle('pair', Boolean(second));
+  if (record && was !== Boolean(second)) return drawAll();  // the first map has other room now
+  if (!second) return undefined;
+  $('first-name').replaceChildren(...sayRecord(record));
+  const caption = el('p', {class: 'second-name'}, el('button', {class: 'chip', click: () => { other.record = live.step = null; drawSecond(); drawTableView(); refreshPanel(); }}, 'close'), ...sayRecord(second));
+  if (!hasHead(second)) return box.replaceChildren(caption, note('It has no such head.'));
+  const room = stageRoom(), cut = lines ? 34 : 24;
+  const svg = asSecond(second, () => toSvg({down: 0, ...(lines ? linesPicture(room) : mapPicture(ramp, room)), title: ''}));
+  const [width, height] = ['width', 'height'].map((side) => svg.getAttribute(side));
   svg.setAttribute('class', 'copy');
   svg.setAttribute('role', 'img');
-  svg.setAttribute('aria-label', `The same head for: ${folded.source || folded.output}`);
+  svg.setAttribute('aria-label', `The same head for: ${second.source || second.output}`);
   svg.querySelectorAll('svg > rect').forEach((rect) => rect.remove());
-  svg.setAttribute('viewBox', `0 24 ${svg.getAttribute('width')} ${svg.getAttribute('height') - 24}`);
-  svg.style.maxWidth = `${svg.getAttribute('width')}px`;
+  svg.setAttribute('viewBox', `0 ${cut} ${width} ${height - cut}`);
+  svg.style.maxWidth = `${width}px`;
   svg.removeAttribute('width');
   svg.removeAttribute('height');
-  box.replaceChildren(caption, svg);
+  return box.replaceChildren(caption, svg);
 };
+hooks.room = (width) => (isPair() ? width / 2 - 12 : width);
 const loadOther = () => attempt(async () => {
   const model = other.model ?? live.model, text = other.text || live.text;
   const done = await runToEnd({model: model.id, text, max_tokens: 64}, 'other');
@@ -48,6 +57,7 @@ const loadOther = () => attempt(async () => {
   other.record = {...toRecord(done, found), title: model.name, source: text};
   live.step = null;
   drawSecond();
+  drawTableView();
   refreshPanel();
 });
 let comparing = null;
@@ -58,7 +68,7 @@ const drawCompare = (box) => {
   const same = live.models.filter((m) => m.task === live.model.task);
   const model = choice('Second model', same.map((m) => [m.id, label(m.name, 60)]), (other.model ?? live.model).id);
   model.addEventListener('change', () => { other.model = same.find((m) => String(m.id) === model.value); loadOther(); });
-  box.append(title('Side by side'), note('A second text, or the same text in a second model. Its map of the same head is drawn under the first one, in the same colours.'),
+  box.append(title('Side by side'), note('A second text, or the same text in a second model. Its map of the same head is drawn beside the first one (on a phone: below), in the same colours.'),
     el('div', {class: 'fields wide'}, text, model, el('button', {click: loadOther}, 'Compare')));
   if (!other.record) return;
   const maps = other.record[state.part]?.[state.layer]?.weights[state.head], mine = live.record[state.part][state.layer].weights[state.head];

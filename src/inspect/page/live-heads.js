@@ -158,10 +158,10 @@ const drawTableView = () => {
   box.hidden = !live.table;
   $('view-table').setAttribute('aria-pressed', Boolean(live.table));
   if (!live.table || !record) return;
-  const w = current(), columns = columnTokens(state.part);
-  box.replaceChildren(el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of weights'},
-    tableOf($('heading').firstChild.textContent, ['', ...columns.map((token) => label(token, 24))],
-            w.map((row, i) => [rowLabel(state.part, i), ...row.map((weight) => exact(weight))]))));
+  const table = (caption, w = current()) => el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of weights'},
+    tableOf(caption, ['', ...columnTokens(state.part).map((token) => label(token, 24))], w.map((row, i) => [rowLabel(state.part, i), ...row.map((weight) => exact(weight))])));
+  const name = $('heading').firstChild.textContent, second = secondRecord();
+  box.replaceChildren(...(hooks.curves()?.map(({weights, name}) => table(name, weights)) ?? [table(name)]), ...(hasHead(second) ? [asSecond(second, () => table(`${name}, for the second: ${label(second.source || second.output, 120)}`))] : []));
 };
 // New tokens are underlined, on the axes too.
 const markNames = () => {
@@ -175,6 +175,7 @@ hooks.choose = chooseHead;
 hooks.grid = decorateGrid;
 hooks.weights = weightsTogether;
 hooks.cell = cellTogether;
+hooks.curves = () => (together === 'overlay' && !state.preview && weightsTogether() ? chosenMean.maps.map((weights, k) => ({weights, colour: css(hueOf(k)), name: `${longNames[state.part]} · ${layerName(state.part, chosenHere()[k].layer)} · ${headName(chosenHere()[k].head)}`})) : null);
 hooks.heading = (heading) => {
   const {layer, head} = shown(), {name} = nameOf(layer, head);
   if (!state.preview && weightsTogether()) heading.textContent = `${longNames[state.part]} \u00b7 ${chosenHere().map((c) => `${c.layer + 1}.${c.head + 1}`).join(', ')} \u00b7 ${together === 'mean' ? 'mean of them' : 'in colours'}`;

@@ -33,6 +33,7 @@ const showCheckpoint = (at) => attempt(async () => {
   if (training.at !== at) return;
   live.step = {...toRecord(live.done, found), title: `At update ${checkpoint.update}`};
   drawSecond();
+  drawTableView();
 });
 const drawTraining = async (box) => {
   await readTraining();
@@ -42,7 +43,7 @@ const drawTraining = async (box) => {
   if (last >= 0) {
     const at = training.at ?? last;
     box.append(el('h4', {}, 'The same head at each checkpoint'), el('label', {class: 'sliders'}, el('input', {type: 'range', min: 0, max: last, step: 1, value: at, 'aria-label': 'Checkpoint', input: (event) => showCheckpoint(Number(event.target.value))}), el('output', {id: 'checkpoint-name'}, `update ${training.checkpoints[at]?.update ?? ''}`)),
-      note('Its map for the text above is drawn under the present one.'));
+      note('Its map for the text above is drawn beside the present one (on a phone: below).'));
   }
   box.append(folded('Table', el('div', {class: 'scroll low', tabindex: 0, role: 'region', 'aria-label': 'Table of the training'}, tableOf('Training', ['update', 'loss', 'validation loss'],
     training.rows.filter((row) => row.update !== undefined).slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])))));

@@ -17,7 +17,8 @@ const kAngle = 50 * Math.PI / 180;
 const stageRoom = () => {
   const stage = $('stage'), main = document.querySelector('main');
   const padding = parseFloat(getComputedStyle($('focus')).paddingRight);
-  const width = Math.max(200, main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding - (hooks.beside?.() ?? 0));
+  const all = main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding - (hooks.beside?.() ?? 0);
+  const width = Math.max(200, hooks.room?.(all) ?? all);
   const narrow = width < 480;
   const below = Math.min(120, $('strips').offsetHeight);
   return {width, narrow, zoom: state.zoom, height: Math.max(narrow ? 420 : 320, window.innerHeight - stage.offsetTop - below - 60)};

@@ -14,30 +14,30 @@ const save = (blob, ending) => {
 
 // A picture is shapes in the light colours: rectangles {x, y, width, height, fill, title}, texts {x, y, text, anchor, turn,
 // fill, size} and curves {d, stroke, opacity}.
-const mapPicture = (table = makeRamp(kLight)) => {
+const mapPicture = (table = makeRamp(kLight), room = {width: 1400, height: 1400, zoom: 1, cell: 28}) => {
   const w = current(), shapes = [];
-  const g = layoutMap(w, state.part, {width: 1400, height: 1400, zoom: 1});
-  g.cell = Math.min(g.cell, 28);
+  const g = layoutMap(w, state.part, room), flat = g.flat && !room.cell;
+  g.cell = Math.min(g.cell, room.cell ?? g.cell);
   g.every = Math.max(1, Math.ceil(13 / g.cell));
-  g.top = Math.ceil(g.longest * Math.sin(kAngle)) + 44;
+  g.top = flat ? 50 : Math.ceil(g.longest * Math.sin(kAngle)) + 44;
   const text = (text, x, y, more) => shapes.push({text, x, y, ...more});
   for (let j = 0; j < g.columns; j += g.every)
-    text(label(columnTokens(state.part)[j], 24), g.left + (j + 0.5) * g.cell + 3, g.top - 7, {turn: -50});
+    text(label(columnTokens(state.part)[j], 24), g.left + (j + 0.5) * g.cell + (flat ? 0 : 3), g.top - 7, flat ? {anchor: 'middle'} : {turn: -50});
   w.forEach((row, i) => {
     const y = g.top + i * g.cell;
-    if (i % g.every === 0) text(rowLabel(state.part, i), g.left - 8, y + g.cell / 2 + 4.5, {anchor: 'end'});
+    if (i % g.every === 0) text(rowLabel(state.part, i, room.narrow), g.left - 8, y + g.cell / 2 + 4.5, {anchor: 'end'});
     row.forEach((weight, j) => {
       const rgb = hooks.cell?.(i, j) ?? colour(weight, table), x = g.left + j * g.cell;
       shapes.push({x, y, width: g.cell - 1, height: g.cell - 1, fill: `rgb(${rgb.join(',')})`,
                    title: `${rowName(state.part, i)} \u2190 ${columnName(state.part, j)}: ${exact(weight)}`});
-      if (g.cell >= 28) text(cellText(weight), x + 14, y + 17, {anchor: 'middle', size: 9, fill: inkOn(rgb)});
+      if (g.cell >= 28) text(cellText(weight), x + g.cell / 2, y + g.cell / 2 + 3, {anchor: 'middle', size: Math.min(12, g.cell * 0.32), fill: inkOn(rgb)});
     });
   });
-  return {shapes, width: g.left + g.columns * g.cell + Math.ceil(g.longest * Math.cos(kAngle)) + 16, height: g.top + g.rows * g.cell + 16};
+  return {shapes, width: g.left + g.columns * g.cell + (room.cell ? Math.ceil(g.longest * Math.cos(kAngle)) + 16 : g.overhang + 2), height: g.top + g.rows * g.cell + 16};
 };
-const linesPicture = () => {
-  const g = layoutLines(current(), {width: 900, height: 900}), down = 34;
-  const shapes = g.curves.map(({d, strength, width}) => ({d, strength, stroke: width}));
+const linesPicture = (room = {width: 900, height: 900}) => {
+  const g = layoutLines(current(), room), down = 34;
+  const shapes = g.curves.map(({d, strength, width, colour}) => ({d, strength, stroke: width, colour}));
   for (let i = 0; i < g.rows; ++i) shapes.push({text: g.names.row[i], x: g.left - 8, y: g.y(i, g.rows) + 4.5, anchor: 'end'});
   for (let j = 0; j < g.columns; ++j) shapes.push({text: g.names.column[j], x: g.left + g.middle + 8, y: g.y(j, g.columns) + 4.5});
   return {shapes, down, width: g.width, height: g.height + down};
@@ -53,7 +53,7 @@ const toSvg = ({shapes, title, width, height, down}) => {
   const group = makeSvg('g', {transform: `translate(0 ${down})`});
   for (const {d, text, x, y, strength, ...shape} of shapes) {
     if (d) {
-      group.append(makeSvg('path', {d, fill: 'none', stroke: kLine, 'stroke-width': shape.stroke.toFixed(2), 'stroke-opacity': strength.toFixed(3)}));
+      group.append(makeSvg('path', {d, fill: 'none', stroke: shape.colour ?? kLine, 'stroke-width': shape.stroke.toFixed(2), 'stroke-opacity': strength.toFixed(3)}));
     } else if (text !== undefined) {
       const {anchor, turn, fill, size} = shape;
       group.append(makeSvg('text', {x, y, ...(anchor && {'text-anchor': anchor}), ...(turn && {transform: `rotate(${turn} ${x} ${y})`}),
@@ -90,12 +90,12 @@ const savePng = () => {
   };
   write({text: title, x: 8, y: 20, fill: '#5d6a70'});
   context.translate(0, down);
-  context.strokeStyle = kLine;
   for (const shape of shapes) {
     if (shape.text !== undefined) {
       write(shape);
     } else if (shape.d) {
       context.globalAlpha = shape.strength;
+      context.strokeStyle = shape.colour ?? kLine;
       context.lineWidth = shape.stroke;
       context.stroke(new Path2D(shape.d));
       context.globalAlpha = 1;
