@@ -118,7 +118,7 @@ class PackedWeight {
   PackedWeight(const PackedWeight&) = delete;
   PackedWeight& operator=(const PackedWeight&) = delete;
 
-  [[nodiscard]] Tensor unpack() const;             // (Out, In) f32; of int8 the rounded numbers
+  [[nodiscard]] Tensor unpack() const;             // (Out, In) f32; of bf16 and int8 the rounded numbers
   [[nodiscard]] Int8Numbers int8_numbers() const;  // of a weight in int8
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] WeightFormat format() const;

@@ -11,9 +11,10 @@ namespace heed {
 // gelu: x Phi(x), with erf. gelu_tanh: its tanh approximation. silu: x sigmoid(x).
 enum class Activation { none, relu, gelu, gelu_tanh, silu, tanh };
 
-// How a weight is kept for inference. int8: whole numbers from -127 to 127, each output column times a scale of its
-// own; inputs are rounded likewise, row by row, and sums are exact.
-enum class WeightFormat { f32, int8 };
+// How a weight is kept for inference. bf16: weights and inputs are rounded to bf16, and sums are f32; only where
+// multiplies_bf16(). int8: whole numbers from -127 to 127, each output column times a scale of its own; inputs are
+// rounded likewise, row by row, and sums are exact.
+enum class WeightFormat { f32, bf16, int8 };
 
 }  // namespace heed
 

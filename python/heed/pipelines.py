@@ -261,8 +261,8 @@ class Encoder:
         """Writes a folder that heed.load() reads and that gives the same bits: weights, configuration, tokenizer.
 
         layout: "same" as it was loaded, "heed", or "huggingface", in which transformers reads it: a model of heed's own
-        training is a BERT there. Weights that were loaded as int8 are always written in heed's layout. overwrite: the
-        folder may have files in it.
+        training is a BERT there. Weights that were loaded as int8 are always written in heed's layout, and those
+        loaded as bfloat16 as the rounded numbers that they are. overwrite: the folder may have files in it.
         """
         _save(self._model, self.folder, folder, layout, overwrite)
 
@@ -322,7 +322,10 @@ def _save(
 
 
 def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:
-    """The model of a folder, or "ORG/NAME" of one in Hugging Face's cache. weights="int8" computes with 8-bit weights."""
+    """The model of a folder, or "ORG/NAME" of one in Hugging Face's cache.
+
+    weights="int8" computes with 8-bit weights, and "bfloat16" with 16-bit ones where the processor multiplies them.
+    """
     folder = _heed.find_model_folder(os.fspath(name))
     kind = _heed.architecture_of(folder)
     if kind == "encoder_decoder":

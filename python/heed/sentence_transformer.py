@@ -112,7 +112,9 @@ class SentenceTransformer:
         truncate_dim: Optional[int] = None,
         weights: str = "float32",
     ) -> None:
-        """A folder, or a name in Hugging Face's cache. weights="int8" computes with 8-bit weights.
+        """A folder, or a name in Hugging Face's cache.
+
+        weights="int8" computes with 8-bit weights, and "bfloat16" with 16-bit ones where the processor multiplies them.
 
         Nothing is downloaded and no code of a model is run, so trust_remote_code, local_files_only, token and
         model_card_data have no effect. backend says who computes, and must be left alone.

@@ -100,7 +100,8 @@ void add_convert_command(Options& options) {
   auto o = std::make_shared<ConvertCommand>();
   options.add("MODEL", o->model, "Folder of a model, or its name in Hugging Face's cache").takes("DIR").required();
   options.add("OUTPUT", o->output, "Folder that gets the converted model").takes("DIR").required();
-  options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
+  options.choose("--weights", o->weights, {{"f32", WeightFormat::f32}, {"int8", WeightFormat::int8}},
+                 "Format of the weights of linear layers; int8 takes a quarter of the memory and is less exact");
   options.choose("--layout", o->layout,
                  {{"same", Layout::same}, {"heed", Layout::heed}, {"huggingface", Layout::huggingface}},
                  "Layout of the folder; weights in int8 are always in heed's, and so is what comes from CTranslate2 if "

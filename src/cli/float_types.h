@@ -16,8 +16,9 @@ inline constexpr std::initializer_list<std::pair<const char*, DType>> kCacheType
 inline constexpr const char* kCacheHelp =
     "Type in which keys and values are kept between tokens; smaller types take less memory and are less exact";
 inline constexpr std::initializer_list<std::pair<const char*, WeightFormat>> kWeightFormats = {
-    {"f32", WeightFormat::f32}, {"int8", WeightFormat::int8}};
+    {"f32", WeightFormat::f32}, {"bf16", WeightFormat::bf16}, {"int8", WeightFormat::int8}};
 inline constexpr const char* kWeightsHelp =
-    "Format of the weights of linear layers; int8 is faster, takes a quarter of the memory and is less exact";
+    "Format of the weights of linear layers; bf16 (on processors that multiply it) and int8 are faster, take half and a "
+    "quarter of the memory, and are less exact";
 
 }  // namespace heed::cli

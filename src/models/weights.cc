@@ -91,6 +91,8 @@ io::Tensors tensors_of(const Model& model) {
       tensors[path + kScaleEnding] = int8.scales;
       tensors[path + kBalanceEnding] = int8.balance;
       rounded = true;
+    } else if (packed->format() == WeightFormat::bf16) {
+      tensors[path] = packed->unpack().to(DType::bf16);
     } else {
       tensors[path] = packed->unpack();
     }

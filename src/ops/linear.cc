@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <variant>
 
+#include "heed/cpu.h"
 #include "heed/ops.h"
 #include "kernels/gemm/gemm.h"
 #include "ops/checks.h"
@@ -71,7 +72,11 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
     require_int8_depth(in);
     contents_.reset(new Contents{kernels::PackedInt8(weight.data<float>(), in, out)});
   } else {
-    contents_.reset(new Contents{kernels::PackedB(weight.data<float>(), 1, in, in, out)});
+    const bool bf16 = format == WeightFormat::bf16;
+    require(!bf16 || multiplies_bf16(), "PackedWeight",
+            "a processor that multiplies bf16 (AVX512-BF16 or AMX), for weights in bf16; found ",
+            to_string(active_isa()), ", where f32 and int8 run");
+    contents_.reset(new Contents{kernels::PackedB(weight.data<float>(), 1, in, in, out, bf16)});
   }
 }
 
@@ -105,7 +110,7 @@ Tensor PackedWeight::unpack() const {
 
 Int8Numbers PackedWeight::int8_numbers() const {
   const auto* const int8 = std::get_if<kernels::PackedInt8>(&contents_->packed);
-  require(int8 != nullptr, "PackedWeight", "a weight in int8; found one in f32");
+  require(int8 != nullptr, "PackedWeight", "a weight in int8; found one of floating point");
   Int8Numbers result{Tensor::empty(shape_, DType::i8), Tensor::empty({shape_[0]}), Tensor::empty({shape_[1]})};
   int8->numbers(result.numbers.data<int8_t>());
   std::copy_n(int8->scales(), shape_[0], result.scales.data<float>());
@@ -114,7 +119,9 @@ Int8Numbers PackedWeight::int8_numbers() const {
 }
 
 WeightFormat PackedWeight::format() const {
-  return std::holds_alternative<kernels::PackedInt8>(contents_->packed) ? WeightFormat::int8 : WeightFormat::f32;
+  const auto* const floats = std::get_if<kernels::PackedB>(&contents_->packed);
+  if (floats == nullptr) return WeightFormat::int8;
+  return floats->layout().bf16 ? WeightFormat::bf16 : WeightFormat::f32;
 }
 
 int64_t PackedWeight::nbytes() const {

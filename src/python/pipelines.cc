@@ -105,8 +105,9 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
 
 WeightFormat weight_format(const std::string& name) {
   if (name == "float32") return WeightFormat::f32;
+  if (name == "bfloat16") return WeightFormat::bf16;
   if (name == "int8") return WeightFormat::int8;
-  throw py::value_error("[heed] weights \"float32\" or \"int8\"; found \"" + name + "\"");
+  throw py::value_error("[heed] weights \"float32\", \"bfloat16\" or \"int8\"; found \"" + name + "\"");
 }
 
 pipelines::Layout layout_of(const std::string& name) {

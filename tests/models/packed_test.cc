@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/message.h"
+#include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/helpers.h"
@@ -47,6 +48,16 @@ void for_all_models(F&& f) {
   }
 }
 
+double cosine(const Tensor& x, const Tensor& y) {
+  double dot = 0, a = 0, b = 0;
+  for (int64_t i = 0; i < x.numel(); ++i) {
+    const double p = static_cast<double>(x.contiguous().data<float>()[i]);
+    const double q = static_cast<double>(y.contiguous().data<float>()[i]);
+    dot += p * q, a += p * p, b += q * q;
+  }
+  return dot / std::sqrt(a * b);
+}
+
 TEST(PackedModel, HasTheSameBits) {
   for_all_models([](const Model& model, const TemporaryFolder& folder) {
     const auto packed = load(folder / "model", {.packed = true});
@@ -66,13 +77,7 @@ TEST(PackedModel, Int8IsCloseAndStored) {
     const auto int8 = load(folder / "model", {.packed = true, .weights = WeightFormat::int8});
     EXPECT_GT(packed_count(*int8, WeightFormat::int8), 0);
     const Tensor exact = logits_of(model), rounded = logits_of(*int8);
-    double dot = 0, a = 0, b = 0;
-    for (int64_t i = 0; i < exact.numel(); ++i) {
-      const double p = static_cast<double>(exact.contiguous().data<float>()[i]);
-      const double q = static_cast<double>(rounded.contiguous().data<float>()[i]);
-      dot += p * q, a += p * p, b += q * q;
-    }
-    EXPECT_GT(dot / std::sqrt(a * b), 0.99);
+    EXPECT_GT(cosine(exact, rounded), 0.99);
     save(*int8, folder / "int8");
     for (const WeightFormat wanted : {WeightFormat::f32, WeightFormat::int8}) {
       const auto stored = load(folder / "int8", {.packed = true, .weights = wanted});
@@ -89,6 +94,35 @@ TEST(PackedModel, Int8IsCloseAndStored) {
       EXPECT_TRUE(same_bits(same->second.data(), packed ? packed->unpack() : value.data())) << path;
     }
   });
+}
+
+TEST(PackedModel, Bf16IsCloseAndStored) {
+  if (!multiplies_bf16()) GTEST_SKIP() << "this processor does not multiply bf16";
+  for_all_models([](const Model& model, const TemporaryFolder& folder) {
+    const auto bf16 = load(folder / "model", {.packed = true, .weights = WeightFormat::bf16});
+    EXPECT_GT(packed_count(*bf16, WeightFormat::bf16), 0);
+    EXPECT_TRUE(bf16->packed_as(WeightFormat::bf16));
+    EXPECT_FALSE(bf16->packed_as(WeightFormat::int8));
+    const Tensor exact = logits_of(model), rounded = logits_of(*bf16);
+    EXPECT_FALSE(same_bits(exact, rounded));
+    EXPECT_GT(cosine(exact, rounded), 0.9999);
+    // The file has the rounded numbers: in bf16 the same bits come out.
+    save(*bf16, folder / "bf16");
+    EXPECT_LT(std::filesystem::file_size(folder / "bf16/model.safetensors"),
+              std::filesystem::file_size(folder / "model/model.safetensors"));
+    EXPECT_TRUE(same_bits(logits_of(*load(folder / "bf16", {.packed = true, .weights = WeightFormat::bf16})), rounded));
+    EXPECT_GT(cosine(exact, logits_of(*load(folder / "bf16"))), 0.9999);
+  });
+}
+
+TEST(PackedModel, Bf16NeedsAProcessorThatMultipliesIt) {
+  const Isa before = active_isa();
+  set_isa(Isa::portable);
+  const std::string message = message_of([] { (void)ops::PackedWeight(Tensor::zeros({3, 4}), WeightFormat::bf16); });
+  set_isa(before);
+  EXPECT_NE(message.find("a processor that multiplies bf16 (AVX512-BF16 or AMX), for weights in bf16; found portable"),
+            std::string::npos)
+      << message;
 }
 
 TEST(PackedModel, WhatIsWrongWithInt8IsSaid) {

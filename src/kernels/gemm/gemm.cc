@@ -3,6 +3,9 @@
 // On a 2.5 GHz Cascade Lake (two FMA units, 32 KB L1, 1 MB L2) the 8 x 48 tile is limited by the multiply-adds:
 // 24 of them, three loads of B and eight broadcasts of A a step.
 #include "kernels/gemm/gemm.h"
+
+#include <bit>
+
 #include "kernels/gemm/quantise.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -19,28 +22,39 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-void run_gemm(const Gemm& g) {
-  if (g.int8 != nullptr) return run_int8_product(g, kernels::fastest_int8_unit());
+// Calls f with the Step that multiplies on the instruction set in use.
+template <class Function>
+auto with_step(bool bf16, Function&& f) {
 #if HWY_TARGET == HWY_AVX3
-  if (g.bf16) {
+  if (bf16) {
     switch (active_isa()) {
-      case Isa::avx512bf16: return run_product<Bf16Step>(g);
-      case Isa::amx: return run_product<AmxStep<AmxTiles>>(g);
+      case Isa::avx512bf16: return f(Bf16Step());
+      case Isa::amx: return f(AmxStep<AmxTiles>());
       default: break;
     }
   }
 #endif
-  if (g.packed != nullptr) return run_packed_product(g);
-  run_product<F32Step>(g);
+  (void)bf16;
+  return f(F32Step());
 }
 
-PackedB::Layout find_packed_layout(int64_t k, int64_t n) { return packed_layout(k, n); }
-
-void run_pack(const Gemm& g, float* packed) { pack_all<F32Step>(g, packed); }
-
-float run_quantise(const float* row, int64_t count, int8_t* out) {
-  return quantise_row(row, count, out);
+void run_gemm(const Gemm& g) {
+  if (g.int8 != nullptr) return run_int8_product(g, kernels::fastest_int8_unit());
+  with_step(g.packed != nullptr ? g.packed->layout().bf16 : g.bf16, [&](auto step) {
+    using Step = decltype(step);
+    g.packed != nullptr ? run_packed_product<Step>(g) : run_product<Step>(g);
+  });
 }
+
+PackedB::Layout find_packed_layout(int64_t k, int64_t n, bool bf16) {
+  return with_step(bf16, [&](auto step) { return packed_layout<decltype(step)>(k, n); });
+}
+
+void run_pack(const Gemm& g, float* packed) {
+  with_step(g.bf16, [&](auto step) { pack_all<decltype(step)>(g, packed); });
+}
+
+float run_quantise(const float* row, int64_t count, int8_t* out) { return quantise_row(row, count, out); }
 
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE
@@ -59,26 +73,39 @@ float quantise(const float* row, int64_t count, int8_t* out) {
   return HWY_DYNAMIC_DISPATCH(run_quantise)(row, count, out);
 }
 
-PackedB::PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n) {
+PackedB::PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n, bool bf16) {
   dispatch_ready();
-  layout_ = HWY_DYNAMIC_DISPATCH(find_packed_layout)(k, n);
-  data_ = Buffer<float>(std::max<int64_t>(1, k * ((n + layout_.lanes - 1) / layout_.lanes * layout_.lanes)));
+  layout_ = HWY_DYNAMIC_DISPATCH(find_packed_layout)(k, n, bf16);
+  const int64_t columns = (n + layout_.lanes - 1) / layout_.lanes * layout_.lanes;
+  data_ = Buffer<float>(std::max<int64_t>(1, layout_.steps * columns));
   Gemm g;
+  g.bf16 = bf16;
   g.n = n, g.k = k;
   g.b = b, g.b_row = b_row, g.b_column = b_column;
   HWY_DYNAMIC_DISPATCH(run_pack)(g, data_.data());
 }
 
 void PackedB::unpack(float* b, int64_t b_row, int64_t b_column) const {
-  const auto& [k, n, lanes, panel, depth] = layout_;
-  const int64_t vectors = (n + lanes - 1) / lanes, panels = (vectors + panel - 1) / panel;
+  const Layout& l = layout_;
+  const int64_t vectors = (l.n + l.lanes - 1) / l.lanes, panels = (vectors + l.panel - 1) / l.panel;
   const float* from = data_.data();
-  for (int64_t p0 = 0; p0 < k; p0 += depth) {
-    const int64_t steps = std::min(depth, k - p0);
+  const auto put = [&](int64_t p, int64_t j, float number) {
+    if (p < l.k) b[p * b_row + j * b_column] = number;  // beyond are the zeros that fill up a step
+  };
+  for (int64_t p0 = 0; p0 < l.steps; p0 += l.depth) {
+    const int64_t end = std::min(l.steps, p0 + l.depth);
     for (int64_t i = 0; i < panels; ++i) {
-      const int64_t begin = vectors * i / panels * lanes, width = vectors * (i + 1) / panels * lanes - begin;
-      for (int64_t p = p0; p < p0 + steps; ++p, from += width) {
-        for (int64_t j = 0; j < std::min(width, n - begin); ++j) b[p * b_row + (begin + j) * b_column] = from[j];
+      const int64_t begin = vectors * i / panels * l.lanes, width = vectors * (i + 1) / panels * l.lanes - begin;
+      for (int64_t p = p0; p < end; ++p, from += width) {
+        for (int64_t j = 0; j < std::min(width, l.n - begin); ++j) {
+          if (!l.bf16) {
+            put(p, begin + j, from[j]);
+            continue;
+          }
+          const auto pair = std::bit_cast<uint32_t>(from[j]);
+          put(2 * p, begin + j, std::bit_cast<float>(pair << 16));
+          put(2 * p + 1, begin + j, std::bit_cast<float>(pair & 0xffff0000u));
+        }
       }
     }
   }
@@ -89,12 +116,14 @@ void gemm(const Gemm& g) {
   dispatch_ready();
   if (g.packed != nullptr) {
     // Tests change the instruction set of a process; bf16 products round what they pack.
-    const bool fits = g.packed->layout() == HWY_DYNAMIC_DISPATCH(find_packed_layout)(g.k, g.n);
-    if (g.bf16 || !fits) {
+    const PackedB::Layout& layout = g.packed->layout();
+    const bool fits = layout == HWY_DYNAMIC_DISPATCH(find_packed_layout)(g.k, g.n, layout.bf16);
+    if ((g.bf16 && !layout.bf16) || !fits) {
       const Buffer<float> unpacked(g.k * g.n);
       Gemm plain = g;
       g.packed->unpack(unpacked.data(), 1, g.k);
       plain.packed = nullptr;
+      plain.bf16 = g.bf16 || layout.bf16;
       plain.b = unpacked.data(), plain.b_row = 1, plain.b_column = g.k;
       HWY_DYNAMIC_DISPATCH(run_gemm)(plain);
       return;

@@ -14,15 +14,17 @@
 namespace heed::kernels {
 
 // A B that many products share, packed once in the order in which the tile of one instruction set reads it: blocks of
-// `depth` steps of k, in each the panels of at most `panel` vectors of columns.
+// `depth` steps of k, in each the panels of at most `panel` vectors of columns. A step is one number of each column, or
+// two that are rounded to bf16.
 class PackedB {
  public:
-  // b[p * b_row + j * b_column], k x n, for the instruction set that is in use.
-  PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n);
+  // b[p * b_row + j * b_column], k x n, for the instruction set that is in use; bf16 needs one that multiplies it.
+  PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n, bool bf16 = false);
   void unpack(float* b, int64_t b_row, int64_t b_column) const;
 
   struct Layout {
-    int64_t k = 0, n = 0, lanes = 0, panel = 0, depth = 0;
+    int64_t k = 0, n = 0, lanes = 0, panel = 0, steps = 0, depth = 0;
+    bool bf16 = false;
     friend bool operator==(const Layout&, const Layout&) = default;
   };
   [[nodiscard]] const Layout& layout() const { return layout_; }
@@ -49,7 +51,8 @@ struct Gemm {
   const float* bias = nullptr;  // (n), added after the chain
   Activation activation = Activation::none;
   float* saved = nullptr;  // where the values before the activation go, rows c_row apart
-  // Operands rounded to bf16, two products a step, where multiplies_bf16(); else as in f32.
+  // Operands rounded to bf16, two products a step, where multiplies_bf16(); else as in f32. A `packed` in bf16 needs no
+  // asking.
   // The chain is over pairs of k: as independent of everything as in f32, within one instruction set.
   bool bf16 = false;
 };

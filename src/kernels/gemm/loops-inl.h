@@ -319,16 +319,25 @@ void many_rows(const Gemm& g, bool transposed, bool first, bool last) {
 }
 
 // The order in which PackedB holds a B for this instruction set.
-inline PackedB::Layout packed_layout(int64_t k, int64_t n) {
-  return {.k = k, .n = n, .lanes = kLanes, .panel = F32Step::kVectors, .depth = even_depth<F32Step>(k)};
+template <class Step>
+PackedB::Layout packed_layout(int64_t k, int64_t n) {
+  const int64_t steps = steps_of<Step>(k);
+  return {.k = k,
+          .n = n,
+          .lanes = kLanes,
+          .panel = Step::kVectors,
+          .steps = steps,
+          .depth = even_depth<Step>(steps),
+          .bf16 = Step::kCount == 2};
 }
 
-inline void run_packed_product(const Gemm& g) {
+template <class Step>
+void run_packed_product(const Gemm& g) {
   const bool transposed = g.a_column != 1 && g.a_row == 1;
-  if (g.m <= 2 * F32Step::kRows) {
-    product_by_packed_panels<F32Step>(g, transposed, g.packed->data());
+  if (g.m <= 2 * Step::kRows) {
+    product_by_packed_panels<Step>(g, transposed, g.packed->data());
   } else {
-    rows_by_packed<F32Step>(g, transposed, true, true, g.packed->data());
+    rows_by_packed<Step>(g, transposed, true, true, g.packed->data());
   }
 }
 
