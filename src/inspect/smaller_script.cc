@@ -1,5 +1,8 @@
 #include "inspect/smaller_script.h"
 
+#include <algorithm>
+#include <vector>
+
 namespace heed::inspect {
 namespace {
 
@@ -10,6 +13,8 @@ bool is_word(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
 }
+
+bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 class ScriptReader {
  public:
@@ -30,46 +35,92 @@ class ScriptReader {
     if (at_ < in_.size()) out_ += in_[at_++];
   }
 
-  // Spaces, line ends and comments.
-  void skip_gap() {
-    const size_t begin = at_;
-    bool line_ended = false;
-    for (;;) {
-      if (is_one_of(peek(), " \t\n") && at_ < in_.size()) {
-        line_ended = line_ended || peek() == '\n';
-        ++at_;
-      } else if (peek() == '/' && peek(1) == '/') {
-        while (at_ < in_.size() && peek() != '\n') ++at_;
+  // Where the spaces, line ends and comments from `at` on end.
+  [[nodiscard]] size_t after_gap(size_t at, bool* line_ended = nullptr) const {
+    while (at < in_.size()) {
+      if (in_.substr(at, 2) == "//") {
+        at = std::min(in_.find('\n', at), in_.size());
+      } else if (is_one_of(in_[at], " \t\n")) {
+        if (line_ended != nullptr) *line_ended = *line_ended || in_[at] == '\n';
+        ++at;
       } else {
         break;
       }
     }
-    if (at_ == begin || at_ == in_.size()) return;
+    return at;
+  }
+
+  void skip_gap() {
+    bool line_ended = false;
+    const size_t end = after_gap(at_, &line_ended);
+    if (end == at_) return;
+    at_ = end;
+    if (at_ == in_.size()) return;
     // A line end ends a statement, except where none could end or begin.
     if (line_ended && !is_one_of(last(), ";,{([=?:&|\n") && !is_one_of(peek(), "})].,?:&|=")) {
       out_ += '\n';
+      open_.back().declares = false;
     } else if ((is_word(last()) && is_word(peek())) || (last() == peek() && is_one_of(peek(), "+-"))) {
       out_ += ' ';
     }
+  }
+
+  // The length of the word "const" or "let" that stands there, or 0.
+  [[nodiscard]] size_t declaration(size_t at) const {
+    for (const std::string_view word : {"const", "let"}) {
+      const size_t end = at + word.size();
+      if (in_.substr(at, word.size()) == word && end < in_.size() && !is_word(in_[end])) return word.size();
+    }
+    return 0;
   }
 
   void take_token() {
     const char c = peek();
     if (c == '"' || c == '\'') return take_string(c);
     if (c == '`') return take_template();
-    if (c == '}' && !open_.empty()) {
-      const bool of_template = open_.back() == '`';
+    if (is_one_of(c, ")]}") && open_.size() > 1) {
+      const bool of_template = open_.back().bracket == '`';
       open_.pop_back();
       if (of_template) return take_template();
-      if (last() == ';') out_.pop_back();
+      if (c == '}' && last() == ';') out_.pop_back();
     }
-    if (c == '{') open_ += c;
     if (c == '/' && begins_expression()) return take_pattern();
+    if (c == '(' && take_parameter()) return;
+    if (c == ';' && open_.back().declares) return end_declaration();
+    if (const size_t length = is_word(last()) ? 0 : declaration(at_); length > 0) {
+      open_.back().declares = true;
+      out_ += "let";
+      at_ += length;
+      return;
+    }
+    if (is_one_of(c, "([{")) open_.push_back({c});
+    const bool of_fraction = c == '0' && peek(1) == '.' && is_digit(peek(2)) && !is_word(last()) && last() != '.';
+    if (of_fraction) ++at_;  // 0.5 is .5
     take();
+  }
+
+  // const a = 1; const b = 2; is let a = 1, b = 2;
+  void end_declaration() {
+    const size_t next = after_gap(at_ + 1), length = declaration(next);
+    open_.back().declares = length > 0;
+    if (length == 0) return take();
+    out_ += ',';
+    at_ = after_gap(next + length);
   }
 
   [[nodiscard]] bool begins_expression() const {
     return is_one_of(last(), "(,=:[!&|?{};>\n") || out_.ends_with("return");
+  }
+
+  // (a) => is a =>.
+  bool take_parameter() {
+    size_t end = at_ + 1;
+    while (end < in_.size() && is_word(in_[end])) ++end;
+    if (end == at_ + 1 || in_.substr(end, 5) != ") => ") return false;
+    if (is_word(last())) out_ += ' ';
+    out_ += in_.substr(at_ + 1, end - at_ - 1);
+    at_ = end + 1;
+    return true;
   }
 
   void take_string(char quote) {
@@ -87,7 +138,7 @@ class ScriptReader {
     while (at_ < in_.size()) {
       if (peek() == '`') return take();
       if (peek() == '$' && peek(1) == '{') {
-        open_ += '`';
+        open_.push_back({'`'});
         take();
         return take();
       }
@@ -111,7 +162,11 @@ class ScriptReader {
   std::string_view in_;
   size_t at_ = 0;
   std::string out_;
-  std::string open_;  // '{', or '`' for "${" in a template
+  struct Open {
+    char bracket = ';';     // '`' for "${" in a template; ';' around all of it
+    bool declares = false;  // within a statement that begins with "const" or "let"
+  };
+  std::vector<Open> open_ = {Open()};
 };
 
 }  // namespace

@@ -7,7 +7,7 @@ namespace {
 
 TEST(SmallerScript, LeavesOutWhatOnlyReadersNeed) {
   EXPECT_EQ(smaller_script("// What it is.\nconst a = (b, c) => {\n  // Why.\n  return b + c;  // sum\n};\nrun(a);\n"),
-            "const a=(b,c)=>{return b+c};run(a);");
+            "let a=(b,c)=>{return b+c};run(a);");
   EXPECT_EQ(smaller_script("f(1,\n  2\n);\n\n\n  g()\n    .h();\n"), "f(1,2);g().h();");
 }
 
@@ -15,7 +15,22 @@ TEST(SmallerScript, KeepsTheSpacesThatTheLanguageNeeds) {
   EXPECT_EQ(smaller_script("return typeof a in b;"), "return typeof a in b;");
   EXPECT_EQ(smaller_script("a = b + +c - -d + ++e;"), "a=b+ +c- -d+ ++e;");
   EXPECT_EQ(smaller_script("a++\nb = 1\n[c] = d"), "a++\nb=1\n[c]=d");  // a line end may end a statement
-  EXPECT_EQ(smaller_script("const f = () => {}\nconst 名 = 1"), "const f=()=>{}\nconst 名=1");
+  EXPECT_EQ(smaller_script("const f = () => {}\nconst 名 = 1"), "let f=()=>{}\nlet 名=1");
+}
+
+TEST(SmallerScript, ShortensParametersAndFractions) {
+  EXPECT_EQ(smaller_script("f((a) => a, async (b) => b, (c, d) => c, () => 0, (e) + f);"),
+            "f(a=>a,async b=>b,(c,d)=>c,()=>0,(e)+f);");
+  EXPECT_EQ(smaller_script("return 0.5 + 10.5 + a[0] - 0.25 * x0.y;"), "return .5+10.5+a[0]-.25*x0.y;");
+}
+
+TEST(SmallerScript, JoinsDeclarations) {
+  EXPECT_EQ(smaller_script("const a = 1;\n// b.\nconst b = () => {\n  const c = 2;\n  const d = 3;\n  f();\n  const e "
+                           "= 4;\n};\nconst {g} = b;"),
+            "let a=1,b=()=>{let c=2,d=3;f();let e=4},{g}=b;");
+  EXPECT_EQ(smaller_script("const a = 1\nf();\nconst b = 2;"), "let a=1\nf();let b=2;");
+  EXPECT_EQ(smaller_script("for (const a of b) f(a);\nconst c = `${d}`;\nlet e;\nconst f = 1;\nconstant = 2;"),
+            "for(let a of b)f(a);let c=`${d}`,e,f=1;constant=2;");
 }
 
 TEST(SmallerScript, KeepsStringsTemplatesAndPatterns) {
@@ -27,7 +42,7 @@ TEST(SmallerScript, KeepsStringsTemplatesAndPatterns) {
     EXPECT_EQ(smaller_script(std::string("x = ") + text + ";\n"), "x=" + expected + ";") << text;
   }
   EXPECT_EQ(smaller_script("x = /[/'] \\/ +/u.test(a) ? b / c / d : 'e';"), "x=/[/'] \\/ +/u.test(a)?b/c/d:'e';");
-  EXPECT_EQ(smaller_script("const f = (t) => /  '/.test(t);"), "const f=(t)=>/  '/.test(t);");
+  EXPECT_EQ(smaller_script("const f = (t) => /  '/.test(t);"), "let f=t=>/  '/.test(t);");
 }
 
 TEST(SmallerScript, EndsWhereAnUnfinishedScriptEnds) {

@@ -154,3 +154,196 @@ def layers_of_an_encoder(page, server):
     check(page.run("document.querySelectorAll('.panel-layers td').length") > 8, "a table")
     page.run("lock(1, null)")
     page.wait("live.row === 1 && document.querySelector('.panel-layers .note')?.textContent.includes(plain(live.done.output_tokens[1]))")
+
+
+def open_long(page, text=LONG):
+    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
+    page.wait("live.record && live.record.title === live.models[1].name")
+    page.run(f"void setText({json.dumps(text)})")
+    page.wait("live.long && live.long.picture")
+
+
+def extent(page):
+    return page.run("({rows: live.long.rows, columns: live.long.columns})")
+
+
+LOADED = "live.long.picture.rows.join() === live.long.rows.join() && live.long.picture.columns.join() === live.long.columns.join()"
+
+
+@test
+def long_text_zoomed_and_moved(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    open_long(page)
+    n = page.run("live.long.n")
+    box = box_of(page, "#long-canvas")
+    at = [(1 - s) * box[a] + s * box[b] for s, a, b in ((0.25, "left", "right"), (0.75, "top", "bottom"))]
+    for _ in range(6):
+        page.wheel(*at, -100)
+    page.wait(f"live.long.rows[1] - live.long.rows[0] < {0.4 * n} && {LOADED}", what="the wheel zooms")
+    seen = extent(page)
+    for side, share in (("rows", 0.75), ("columns", 0.25)):  # what lies under the pointer stays there
+        begin, end = seen[side]
+        check(abs(begin + share * (end - begin) - share * n) < 0.03 * n, f"{side}: {begin} to {end} of {n}")
+    wide = box["right"] - box["left"]
+    middle = [(box["left"] + box["right"]) / 2, (box["top"] + box["bottom"]) / 2]
+    page.drag(middle, [middle[0] - wide / 4, middle[1] + wide / 4])
+    page.wait(LOADED)
+    moved, size = extent(page), seen["rows"][1] - seen["rows"][0]
+    check(abs(moved["columns"][0] - seen["columns"][0] - size / 4) < 0.05 * size, f"the map follows the pointer: {seen} {moved}")
+    check(abs(moved["rows"][0] - seen["rows"][0] + size / 4) < 0.05 * size, f"the map follows the pointer: {seen} {moved}")
+    page.run("scrollTo(0, 0)")
+    for _ in range(12):
+        page.wheel(*at, 100)
+    page.wait(f"live.long.rows.join() === '0,{n}' && {LOADED}", what="the wheel zooms out to all of it")
+    check(page.run("scrollY") == 0, "the page does not scroll with the map")
+
+
+@test
+def long_text_has_thumbnails_and_tables(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    open_long(page)
+    page.wait("longThumbs().length === 8 && longThumbs().every((t) => t.title.includes('mean entropy'))", what="all heads of the long text")
+    painted = page.run("""longThumbs().map(({firstChild: c}) => new Set([...new Uint32Array(c.getContext('2d').getImageData(0, 0, c.width, c.height).data.buffer)]).size)""")
+    check(all(colours > 3 for colours in painted), f"thumbnails with colours: {painted}")
+    own = page.run("""(async () => { const c = longThumbs()[6].firstChild, again = el('canvas', {width: c.width, height: c.height});
+        const answer = await request('map', longBody({layer: 1, head: 2, size: [32, 32]}), 'test');
+        const {numbers} = readBytes(await answer.arrayBuffer(), false), weights = numbers.subarray(0, 1024);
+        paintDots(again, weights, strongestOfDots(weights)); return again.toDataURL() === c.toDataURL() && c.toDataURL() !== longThumbs()[5].firstChild.toDataURL(); })()""")
+    check(own, "each has its own head, as the server pools it")
+    # What the view asks for comes first: a thumbnail on its way is called off, and asked for again.
+    page.run("""(async () => { longThumbs().forEach((t) => { t.title = ''; }); const was = flights.get('thumb'); void loadThumbs(live.long);
+        while (flights.get('thumb') === was) await 0;
+        const called = flights.get('thumb').signal; void loadMap(); window.calledOff = called.aborted; })()""")
+    check(page.run("calledOff"), "the thumbnail gives way")
+    page.wait("longThumbs().every((t) => t.title.includes('mean entropy'))", what="all heads after all")
+    page.click_on('#long-heads .thumb[data-layer="0"][data-head="2"]')
+    page.wait("live.long.layer === 0 && live.long.head === 2 && $('long-layer').value === '0' && $('long-head').value === '2'")
+    page.run("live.long.asked")
+    entropy = page.run("live.long.picture.entropy.reduce((a, b) => a + b, 0) / live.long.picture.height")
+    named = page.run("document.querySelector('#long-heads .thumb[aria-pressed=true]').title")
+    check("layer 1, head 3" in named and abs(float(named.split("entropy ")[1].split()[0]) - entropy) < 0.05, f"{named}, the map has {entropy}")
+    page.run("document.querySelector('#long-heads .thumb[aria-pressed=true]').focus()")
+    page.press("ArrowDown")
+    page.press("Enter")
+    page.wait("live.long.layer === 1 && live.long.head === 2", what="arrow keys and Enter choose a head")
+    page.run("live.long.asked")
+    page.run("$('long-canvas').focus()")
+    page.press("t")
+    found = page.run("""(() => { const [map, keys] = $('long-table').querySelectorAll('table'), p = live.long.picture;
+        const numbers = (row) => [...row.querySelectorAll('td')].map((d) => Number(d.textContent));
+        const rows = [...map.querySelectorAll('tbody tr')].map(numbers);
+        return {rows, keys: [...keys.querySelectorAll('tbody tr')].map((r) => [r.cells[0].textContent, Number(r.cells[2].textContent)]),
+                mean: p.weights.reduce((a, b) => a + b, 0) / p.weights.length, entropy: p.entropy.reduce((a, b) => a + b, 0) / p.height, most: Math.max(...p.received),
+                at: p.received.indexOf(Math.max(...p.received)), each: (p.columns[1] - p.columns[0]) / p.width}; })()""")
+    rows, each = found["rows"], found["each"]
+    check(len(rows) == 17 and all(len(row) == 17 for row in rows), "16 x 16 parts, the entropy and what was received")
+    check(abs(sum(sum(row[:16]) for row in rows[:16]) / 256 / found["mean"] - 1) < 2e-3, f"the table's mean is the map's: {found['mean']}")
+    check(abs(sum(row[16] for row in rows[:16]) / 16 - found["entropy"]) < 0.01, "the table's entropy is the strip's")
+    check(len(found["keys"]) == 12 and abs(found["keys"][0][1] / found["most"] - 1) < 1e-3, f"the key most looked at comes first: {found['keys'][:2]}")
+    check(found["keys"][0][0].split("–")[0].replace(",", "") == str(int(found["at"] * each)), f"and has its place: {found['keys'][0]}, {found['at']} of {each}")
+    page.press("t")
+    check(page.run("$('long-table').hidden"), "t closes the table")
+    page.media(prefers_color_scheme="dark")
+    page.settle(0.2)
+    corner = page.run("[...$('long-canvas').getContext('2d').getImageData(510, 1, 1, 1).data].slice(0, 3).join()")
+    check(corner == page.run("(readRamp(), ramp[0].join())"), f"a map in the dark has the dark's colours: {corner}")
+
+
+@test
+def a_text_file(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    check(page.run("$('file-label').hidden"), "a translator reads sentences")
+    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
+    page.wait("live.record && live.record.title === live.models[1].name")
+    check(not page.run("$('file-label').hidden"), "files are for models that read long texts")
+    file = server.folder_for_files() / "read.txt"
+    file.write_text("The lazy dog jumps over the fox.", encoding="utf-8")
+    page.choose_file("#file", file)
+    page.wait("live.record.source === 'The lazy dog jumps over the fox.' && $('text').value === live.record.source")
+    file.write_text(LONG, encoding="utf-8")
+    page.choose_file("#file", file)
+    page.wait("live.long && live.long.picture && live.long.text === $('text').value", what="a long file has the view of long texts")
+
+
+@test
+def on_paper(page, server):
+    fresh(page, server)
+    choose_text(page, "I have known him for ten years, and she gave the book to her brother when the train arrived on time.")
+    page.size(1720, 1400)
+    page.run("openTab('encoder'); zoomBy(1.25)")
+    page.run("""window.paper = []; for (const event of ['beforeprint', 'afterprint']) addEventListener(event, () => paper.push([event, css(ramp[0]), map.width]));""")
+    page.media(prefers_color_scheme="dark")
+    page.settle(0.2)
+    dark = page.run("css(ramp[0])")
+    check(page.pdf()[:5] == b"%PDF-", "a PDF")
+    before, after = page.run("paper")
+    check(before[1] == page.run("css(makeRamp(kLight)[0])") and after[1] == dark, f"light colours on paper: {before}, {after}")
+    check(before[2] <= 640 < after[2], f"the map fits on a sheet: {before}, {after}")
+    page.run("openTab('cross')")
+    page.run("void openPanel('why'); lock(2, 3)")
+    page.wait("document.querySelectorAll('.product').length > 3")
+    page.size(718, 1000)
+    page.run("dispatchEvent(new Event('beforeprint'))")
+    page.paper()
+    try:
+        shown = page.run("""['#stage canvas', '#heading', '#readout', '#text', '#output', '.legend .scale', '#rows', '.product', '.map .row', '.map .column'].filter((s) => !document.querySelector(s)?.checkVisibility())""")
+        check(not shown, f"missing on paper: {shown}")
+        left = page.run("""[...document.querySelectorAll('button, input, select, textarea, summary')].filter((e) => e.checkVisibility() && !e.matches('#model, #text, .word, .token, .rival')).map((e) => e.id || e.textContent)""")
+        check(not left, f"controls on paper: {left}")
+        names = page.run("map.rowNames.map((name, i) => { const r = name.getBoundingClientRect(), c = document.querySelector('#stage canvas').getBoundingClientRect(); return (r.top + r.bottom) / 2 - c.top - (i + 0.5) * map.cell; })")
+        check(all(abs(apart) < 3 for apart in names), f"names stand beside their rows: {names}")
+        check(page.run("document.documentElement.scrollWidth") <= 718, "nothing is cut off")
+        check(page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", "paper is white")
+    finally:
+        page.paper(False)
+        page.run("dispatchEvent(new Event('afterprint'))")
+
+
+@test
+def nothing_moves_by_itself(page, server):
+    for motion, expected in (("no-preference", "0.12s"), ("reduce", "0s")):
+        fresh(page, server)
+        page.media(prefers_reduced_motion=motion)
+        page.run("void openPanel('next')")
+        page.wait("document.querySelectorAll('.next-token').length === 10")
+        times = page.run("[...new Set([...document.querySelectorAll('*')].flatMap((e) => [getComputedStyle(e).transitionDuration, getComputedStyle(e).animationDuration]))]")
+        check(set(times) == {"0s", expected}, f"{motion}: {times}")
+        check(page.run("getComputedStyle(document.querySelector('.bar-fill')).transitionDuration") == expected, motion)
+        page.run("window.scrolled = []; Element.prototype.scrollIntoView = function (how) { scrolled.push(how.behavior); }")
+        page.size(1280, 400)
+        page.run("void openTour(0)")
+        page.wait("$('tour-text')?.getAttribute('aria-busy') === 'false' && scrolled.length > 0")
+        check(page.run("scrolled.at(-1)") == ("auto" if motion == "reduce" else "smooth"), motion)
+        page.run("closeTour()")
+
+
+@test
+def pictures_of_one_weight_in_numbers(page, server):
+    fresh(page, server)
+    page.run("lock(1, 1); void openPanel('why')")
+    page.wait("document.querySelectorAll('.product').length > 3")
+    tables = page.run("""[...document.querySelectorAll('.panel-why table')].map((t) => [...t.querySelectorAll('tbody tr')].map((r) => [...r.cells].map((c) => Number(c.textContent.replace('\u2212', '-')))))""")
+    given = page.run("(({products, value, added}) => ({products, value, added}))(live.explained)")
+    check(len(tables) == 2 and len(tables[0]) == len(given["products"]) and len(tables[1]) == len(given["added"]), "all numbers of query, key, value and what was added")
+    for (at, query, key, _), one in zip(tables[0], given["products"], strict=True):
+        check(at == one["at"] and abs(query - one["query"]) < 1e-4 and abs(key - one["key"]) < 1e-4, f"{at}: {one}")
+    for (k, value, added), right in zip(tables[1], given["added"], strict=True):
+        check(abs(added - right) < 1e-4 and (k >= len(given["value"]) or abs(value - given["value"][int(k)]) < 1e-4), f"row {k}")
+
+
+@test
+def what_comes_too_late_is_thrown_away(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    page.run("(openPanel('next'), chooseModel(live.models[1].name), void setText('The quick brown'))")
+    page.wait("live.record && live.record.title === live.models[1].name")
+    page.wait("document.querySelectorAll('.next-token').length === 10")
+    page.settle()
+    check(page.run("$('problem').hidden"), page.run("$('problem').textContent"))

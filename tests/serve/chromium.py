@@ -174,6 +174,28 @@ class Page:
             return [r.left + r.width / 2, r.top + r.height / 2]; }})()""")
         self.click(x, y, modifiers)
 
+    def wheel(self, x, y, delta):
+        self.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=delta)
+
+    def drag(self, begin, end, steps=5):
+        move = [(begin[0] + (end[0] - begin[0]) * k / steps, begin[1] + (end[1] - begin[1]) * k / steps) for k in range(steps + 1)]
+        self.call("Input.dispatchMouseEvent", type="mouseMoved", x=begin[0], y=begin[1])
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=begin[0], y=begin[1], button="left", clickCount=1)
+        for x, y in move[1:]:
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], button="left", clickCount=1)
+
+    def choose_file(self, selector, path):
+        found = self.call("Runtime.evaluate", expression=f"document.querySelector({json.dumps(selector)})")["result"]
+        self.call("DOM.setFileInputFiles", files=[str(path)], objectId=found["objectId"])
+
+    def paper(self, on=True):
+        """Shows the page as it is printed, or as it is on a screen."""
+        self.call("Emulation.setEmulatedMedia", media="print" if on else "", features=[])
+
+    def pdf(self):
+        return base64.b64decode(self.call("Page.printToPDF", printBackground=True)["data"])
+
     def picture(self, path, full=False):
         more = {"captureBeyondViewport": True} if full else {}
         data = self.call("Page.captureScreenshot", format="png", **more)["data"]

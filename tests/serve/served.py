@@ -94,6 +94,9 @@ class Server:
                                      (pathlib.Path(self.folder) / "log").read_text()) from None
                 time.sleep(0.1)
 
+    def folder_for_files(self):
+        return pathlib.Path(self.folder)
+
     def token(self):
         return (pathlib.Path(self.folder) / "log").read_text().split("#token=")[1].split()[0]
 

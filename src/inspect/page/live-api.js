@@ -27,6 +27,9 @@ const el = (tag, attributes = {}, ...children) => {
 const tableOf = (caption, columns, rows) =>
   el('table', {}, el('caption', {}, caption), el('thead', {}, el('tr', {}, ...columns.map((name) => el('th', {scope: 'col'}, name)))),
      el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map((cell, k) => (k ? el('td', {}, cell) : el('th', {scope: 'row'}, cell)))))));
+const press = (click, ...children) => el('button', {click}, ...children);
+const chip = (click, ...children) => el('button', {class: 'chip', click}, ...children);
+const scroller = (name, child, low) => el('div', {class: low ? 'scroll low' : 'scroll', tabindex: 0, role: 'region', 'aria-label': name}, child);
 const folded = (name, ...children) => el('details', {}, el('summary', {}, name), ...children);
 
 // ---- Requests ----------------------------------------------------------------------------------------------------

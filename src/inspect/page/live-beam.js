@@ -40,9 +40,9 @@ const drawBeam = async (box) => {
   box.append(title('The search'),
     note('A beam search keeps the best few beginnings and extends each of them. Numbers are sums of log-probabilities; × was dropped; the bold branch won.'),
     el('div', {class: 'fields'}, choose('Beam', beamWidth, [1, 2, 3, 4, 5, 8], (v) => { beamWidth = v; }), choose('Length penalty', lengthPenalty, [0, 0.6, 1, 1.4], (v) => { lengthPenalty = v; })),
-    el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Beam search'}, beamPicture(answer)),
+    scroller('Beam search', beamPicture(answer)),
     el('ol', {class: 'hypotheses'}, ...answer.hypotheses.map((h) => el('li', {}, el('bdi', {}, label(h.text, 200)), el('span', {class: 'soft'}, ` score ${number(h.score, 3)} · sum ${number(h.sum, 2)} · ${h.length} tokens${h.finished ? '' : ' · not finished'}`)))),
-    folded('Table', el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of the search'}, tableOf('Beam search', ['step', 'tokens so far', 'log-prob.', 'sum', 'fate'],
+    folded('Table', scroller('Table of the search', tableOf('Beam search', ['step', 'tokens so far', 'log-prob.', 'sum', 'fate'],
       answer.nodes.map((node, at) => [String(node.step + 1), label(path(at).join(' '), 60), number(node.log_prob, 3), number(node.sum, 3), (kFates[node.fate] ?? node.fate) + (node.behind === undefined ? '' : ` (needed ${number(node.behind, 2)})`)])))));
 };
 panels.beam = {title: 'Search', draw: drawBeam, when: () => isTranslator()};

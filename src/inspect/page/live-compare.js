@@ -34,7 +34,7 @@ const drawSecond = () => {
   if (record && was !== Boolean(second)) return drawAll();  // the first map has other room now
   if (!second) return undefined;
   $('first-name').replaceChildren(...sayRecord(record));
-  const caption = el('p', {class: 'second-name'}, el('button', {class: 'chip', click: () => { other.record = live.step = null; drawSecond(); drawTableView(); refreshPanel(); }}, 'close'), ...sayRecord(second));
+  const caption = el('p', {class: 'second-name'}, chip(() => { other.record = live.step = null; drawSecond(); drawTableView(); refreshPanel(); }, 'close'), ...sayRecord(second));
   if (!hasHead(second)) return box.replaceChildren(caption, note('It has no such head.'));
   const room = stageRoom(), cut = lines ? 34 : 24;
   const svg = asSecond(second, () => toSvg({down: 0, ...(lines ? linesPicture(room) : mapPicture(ramp, room)), title: ''}));
@@ -69,7 +69,7 @@ const drawCompare = (box) => {
   const model = choice('Second model', same.map((m) => [m.id, label(m.name, 60)]), (other.model ?? live.model).id);
   model.addEventListener('change', () => { other.model = same.find((m) => String(m.id) === model.value); loadOther(); });
   box.append(title('Side by side'), note('A second text, or the same text in a second model. Its map of the same head is drawn beside the first one (on a phone: below), in the same colours.'),
-    el('div', {class: 'fields wide'}, text, model, el('button', {click: loadOther}, 'Compare')));
+    el('div', {class: 'fields wide'}, text, model, press(loadOther, 'Compare')));
   if (!other.record) return;
   const maps = other.record[state.part]?.[state.layer]?.weights[state.head], mine = live.record[state.part][state.layer].weights[state.head];
   if (!maps || !mine) return;

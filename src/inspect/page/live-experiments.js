@@ -14,7 +14,7 @@ const drawChanges = () => {
   $('active').hidden = live.changes.length === 0;
   $('active').replaceChildren(el('span', {class: 'soft'}, 'Changed: '), ...live.changes.map((change) =>
     el('button', {class: 'chip on', 'aria-label': `Take back: ${changeName(change)}`, click: () => removeChange(change)}, `${changeName(change)} ×`)),
-    live.changes.length > 1 ? el('button', {class: 'chip', click: () => setChanges([])}, 'take all back') : '');
+    live.changes.length > 1 ? chip(() => setChanges([]), 'take all back') : '');
 };
 const setChanges = (changes) => attempt(async () => {
   const before = live.changes;
@@ -94,16 +94,16 @@ const drawMore = () => {
     const [part, k] = cut(where.value);
     await addChange({kind: 'state', part, layer: k, position: at.value - 1, from: {source: other.source ?? [], target: other.target ?? [], position: from.value - 1}});
   });
-  return folded('More experiments', el('div', {class: 'fields'}, layer, el('button', {click: () => { const [part, k] = cut(layer.value); addChange({kind: 'layer', part, layer: k}); }}, 'Layer off')),
-    el('div', {class: 'fields'}, token, el('button', {click: () => { const [side, k] = cut(token.value); addChange({kind: 'token', side, position: k}); }}, 'Hide from everybody')),
+  return folded('More experiments', el('div', {class: 'fields'}, layer, press(() => { const [part, k] = cut(layer.value); addChange({kind: 'layer', part, layer: k}); }, 'Layer off')),
+    el('div', {class: 'fields'}, token, press(() => { const [side, k] = cut(token.value); addChange({kind: 'token', side, position: k}); }, 'Hide from everybody')),
     el('p', {class: 'note'}, 'The state after a layer, taken from another text:'),
-    el('div', {class: 'fields'}, where, el('label', {}, 'place ', at), 'from', text, el('label', {}, 'place ', from), el('button', {click: replace}, 'Replace')));
+    el('div', {class: 'fields'}, where, el('label', {}, 'place ', at), 'from', text, el('label', {}, 'place ', from), press(replace, 'Replace')));
 };
 const drawExperiments = (box) => {
   box.append(title('What if?'));
   const cell = cellChosen(), {layer, head} = state;
-  const offered = el('div', {class: 'tools'}, head >= 0 ? el('button', {click: toggleHeadOff}, `${live.changes.some((c) => c.kind === 'head' && c.part === state.part && c.layer === layer && c.head === head) ? 'Switch on' : 'Switch off'} ${names[state.part].toLowerCase()} ${layer + 1}.${head + 1}`) : null,
-    cell && head >= 0 && !live.folded ? el('button', {click: () => addChange({kind: 'edge', ...cell})}, 'Cut the kept edge') : null);
+  const offered = el('div', {class: 'tools'}, head >= 0 ? press(toggleHeadOff, `${isOff(layer, head) ? 'Switch on' : 'Switch off'} ${names[state.part].toLowerCase()} ${layer + 1}.${head + 1}`) : null,
+    cell && head >= 0 && !live.folded ? press(() => addChange({kind: 'edge', ...cell}), 'Cut the kept edge') : null);
   if (!live.experiment) {
     box.append(note('Switch something off, and the model reads and writes the same text without it. Weights say where a head looks; an experiment says what that does.'), offered, drawMore());
     return;
@@ -120,7 +120,7 @@ const drawExperiments = (box) => {
     el('h4', {}, 'How far it reaches'),
     first ? note(untouched.length ? `${untouched.reduce((sum, r) => sum + r.changed, 0)} of ${untouched.reduce((sum, r) => sum + r.numbers, 0).toLocaleString('en')} numbers before ${first.name} changed. From there on:` : 'It begins at the first layer.') : note('Not one number changed.'),
     el('div', {class: 'reach'}, ...reach.map((r) => el('div', {class: 'reached', title: `largest change ${Number(r.largest.toPrecision(3))}`}, el('span', {class: 'soft'}, label(r.name, 60)), bar(r.changed / Math.max(1, r.numbers)), el('span', {}, `${r.changed.toLocaleString('en')} of ${r.numbers.toLocaleString('en')}`)))),
-    el('div', {class: 'tools'}, el('button', {click: () => saveExperiment('json')}, 'Save JSON'), el('button', {click: () => saveExperiment('csv')}, 'Save CSV'), el('button', {click: () => setChanges([])}, 'Take all back')),
+    el('div', {class: 'tools'}, press(() => saveExperiment('json'), 'Save JSON'), press(() => saveExperiment('csv'), 'Save CSV'), press(() => setChanges([]), 'Take all back')),
     drawMore());
 };
 panels.change = {title: 'What if', draw: drawExperiments, when: () => true};

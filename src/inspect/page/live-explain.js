@@ -44,8 +44,8 @@ const drawExplain = async (box) => {
     el('div', {class: 'vectors'}, el('span', {}, 'query'), strip(answer.query, 'Query'), el('span', {}, 'key'), strip(answer.key, 'Key')),
     el('div', {class: 'products'}, ...answer.products.slice(0, 8).map(({at, query, key, product}) =>
       el('div', {class: 'product'}, el('span', {class: 'soft'}, String(at)), el('span', {}, `${signed(query, 2)} × ${signed(key, 2)}`), both(product, most), el('span', {}, signed(product, 2))))),
-    folded(`All ${answer.products.length} products`, el('div', {class: 'scroll low', tabindex: 0, role: 'region', 'aria-label': 'All products'}, tableOf('Products, by size', ['place', 'query', 'key', 'product'],
-      answer.products.map(({at, query, key, product}) => [String(at), signed(query, 4), signed(key, 4), signed(product, 4)])))),
+    folded(`All ${answer.products.length} products`, scroller('All products', tableOf('Products, by size', ['place', 'query', 'key', 'product'],
+      answer.products.map(({at, query, key, product}) => [String(at), signed(query, 4), signed(key, 4), signed(product, 4)])), true)),
     el('h4', {}, 'From the sum to the weight'),
     el('dl', {class: 'numbers sums'}, ...step('sum of the products', signed(answer.dot)), ...step(`× scale ${Number(answer.scale.toPrecision(4))}`, signed(answer.scaled), `1/√${answer.query.length}`),
       ...step(answer.masked ? '+ mask' : '+ bias', answer.masked ? '−∞' : signed(answer.bias), answer.masked ? 'this query may not see this key' : ''), ...step('= score', answer.masked ? '−∞' : signed(answer.score)),
@@ -59,8 +59,10 @@ const drawExplain = async (box) => {
     })),
     el('h4', {}, 'What it added'),
     el('div', {class: 'vectors'}, el('span', {}, 'value'), strip(answer.value, 'Value'), el('span', {}, 'added'), strip(answer.added, 'Added to the stream')),
+    folded('All numbers of both', scroller('Value and what it added', tableOf('Value, and what it added', ['place', 'value', 'added'],
+      answer.added.map((added, k) => [String(k), k < answer.value.length ? signed(answer.value[k], 4) : '', signed(added, 4)])), true)),
     note(`Weight × value, through the output projection, has the norm ${number(answer.added_norm, 3)}. The whole layer added ${number(answer.row_norm, 3)} at this row, so this one weight has a share of ${percent(answer.share)}. A large weight times a small value is small.`),
-    el('div', {class: 'tools'}, el('button', {click: () => addChange({kind: 'edge', ...cell})}, 'Cut this edge'),
-      el('button', {click: () => addChange({kind: 'token', side: part === 'decoder' ? 'target' : 'source', position: column})}, `Hide ${columnName(part, column)} from everybody`)));
+    el('div', {class: 'tools'}, press(() => addChange({kind: 'edge', ...cell}), 'Cut this edge'),
+      press(() => addChange({kind: 'token', side: part === 'decoder' ? 'target' : 'source', position: column}), `Hide ${columnName(part, column)} from everybody`)));
 };
 panels.why = {title: 'Why', draw: drawExplain, when: () => true};

@@ -7,6 +7,7 @@ const kNames = {
   induction: 'looks at what came after the same token before',
 };
 const nameOf = (layer, head, part = state.part) => (head < 0 ? null : live.record?.names[part]?.[layer]?.[head]) || {name: '', measure: 0};
+const isOff = (layer, head) => live.changes.some((c) => c.kind === 'head' && c.part === state.part && c.layer === layer && c.head === head);
 let filter = null, sorted = false;
 const decorateGrid = () => {
   const grid = $('grid'), thumbs = [...grid.querySelectorAll('.thumb')];
@@ -30,7 +31,7 @@ const decorateGrid = () => {
       thumb.style.setProperty('--pick', css(hueOf(at)));
       thumb.setAttribute('aria-label', `${thumb.getAttribute('aria-label')}, chosen`);
     }
-    thumb.classList.toggle('off', live.changes.some((c) => c.kind === 'head' && c.part === state.part && c.layer === layer && c.head === head));
+    thumb.classList.toggle('off', isOff(layer, head));
   }
   const entries = Object.entries(counts).sort((a, b) => b[1] - a[1]);
   if (filter && !counts[filter]) filter = null;
@@ -92,11 +93,11 @@ const drawChosen = () => {
   if (box.hidden) return;
   const mode = (name, text) => el('button', {class: 'chip', 'aria-pressed': together === name, click: () => { together = name; drawChosen(); drawFocus(); }}, text);
   box.replaceChildren(el('span', {}, 'Together: '), mode('overlay', 'in colours'), mode('mean', 'mean of them'), ...heads.map(({layer, head}, k) => {
-    const chip = el('button', {class: 'chip', 'aria-label': `Leave out layer ${layer + 1}, head ${head + 1}`, click: () => toggleHead(layer, head)},
+    const one = el('button', {class: 'chip', 'aria-label': `Leave out layer ${layer + 1}, head ${head + 1}`, click: () => toggleHead(layer, head)},
                     el('span', {class: 'dot'}), `${layer + 1}.${head + 1} ×`);
-    chip.firstChild.style.background = css(hueOf(k));
-    return chip;
-  }), el('button', {class: 'chip', click: () => { live.chosen = []; drawChosen(); drawGrid(); markGrid(); drawFocus(); }}, 'one head again'));
+    one.firstChild.style.background = css(hueOf(k));
+    return one;
+  }), chip(() => { live.chosen = []; drawChosen(); drawGrid(); markGrid(); drawFocus(); }, 'one head again'));
 };
 const meanOf = (maps) => maps[0].map((row, i) => row.map((_, j) => maps.reduce((sum, w) => sum + (w[i][j] ?? 0), 0) / maps.length));
 let chosenMean = null;
@@ -158,7 +159,7 @@ const drawTableView = () => {
   box.hidden = !live.table;
   $('view-table').setAttribute('aria-pressed', Boolean(live.table));
   if (!live.table || !record) return;
-  const table = (caption, w = current()) => el('div', {class: 'scroll', tabindex: 0, role: 'region', 'aria-label': 'Table of weights'},
+  const table = (caption, w = current()) => scroller('Table of weights',
     tableOf(caption, ['', ...columnTokens(state.part).map((token) => label(token, 24))], w.map((row, i) => [rowLabel(state.part, i), ...row.map((weight) => exact(weight))])));
   const name = $('heading').firstChild.textContent, second = secondRecord();
   box.replaceChildren(...(hooks.curves()?.map(({weights, name}) => table(name, weights)) ?? [table(name)]), ...(hasHead(second) ? [asSecond(second, () => table(`${name}, for the second: ${label(second.source || second.output, 120)}`))] : []));
@@ -180,7 +181,7 @@ hooks.heading = (heading) => {
   const {layer, head} = shown(), {name} = nameOf(layer, head);
   if (!state.preview && weightsTogether()) heading.textContent = `${longNames[state.part]} \u00b7 ${chosenHere().map((c) => `${c.layer + 1}.${c.head + 1}`).join(', ')} \u00b7 ${together === 'mean' ? 'mean of them' : 'in colours'}`;
   if (name && (state.preview || !weightsTogether())) heading.append(el('span', {class: 'name-tag', title: kNames[name] ?? ''}, name));
-  const off = live.changes.some((c) => c.kind === 'head' && c.part === state.part && c.layer === layer && c.head === head);
+  const off = isOff(layer, head);
   $('head-off').textContent = off ? 'Switch on' : 'Switch off';
   $('head-off').disabled = head < 0;
 };

@@ -28,6 +28,6 @@ const drawLayers = async (box) => {
     el('h4', {}, 'Norm of the residual stream'), normPicture(layers),
     folded('Table', tableOf('Layer by layer', ['layer', 'likeliest', 'probability', 'norm', 'added'], layers.map((l) =>
       [l.name, label(l.tokens[0]?.token ?? ''), percent(l.tokens[0]?.probability ?? 0), number(l.norm, 2), l.added.map((a) => `${kSublayers[a.sublayer] ?? a.sublayer} ${number(a.norm, 2)}`).join(', ') || '–']))),
-    el('div', {class: 'tools'}, el('button', {click: () => openPanel('next')}, 'What next?')));
+    el('div', {class: 'tools'}, press(() => openPanel('next'), 'What next?')));
 };
 panels.layers = {title: 'Layers', draw: drawLayers, when: () => live.model.task !== 'fill' || live.done.source?.length > 0};

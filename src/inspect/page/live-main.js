@@ -52,9 +52,10 @@ document.addEventListener('keydown', (event) => {
   const active = document.activeElement, key = event.key.toLowerCase();
   if (!$('tour').hidden && tourKey(event)) return;
   if (active.matches('input, textarea, select, dialog *')) return;
-  const lists = [$('panel-tabs'), $('output'), document.querySelector('.next'), document.querySelector('.rivals'), $('named')];
+  const lists = [$('panel-tabs'), $('output'), document.querySelector('.next'), document.querySelector('.rivals'), $('named'), $('long-heads')];
   const box = kSteps[event.key] && lists.find((one) => one?.contains(active));
-  if (box) moveIn(box, event.key);
+  if (box?.id === 'long-heads') moveThumb(event.key);
+  else if (box) moveIn(box, event.key);
   else if (live.long && longKey(event)) ;
   else if (key === '/') $('text').focus();
   else if (key === '?') openHelp();

@@ -9,7 +9,12 @@ const refreshPanel = () => {
   const mine = ++panelTurn, box = el('div', {class: `panel-in panel-${live.panel}`});
   drawPanelTabs();
   return attempt(async () => {
-    await panels[live.panel].draw(box);
+    try {
+      await panels[live.panel].draw(box);
+    } catch (error) {
+      if (mine === panelTurn) throw error;  // what comes too late may have lost its text
+      return;
+    }
     if (mine === panelTurn) $('panel-body').replaceChildren(box);
   });
 };
@@ -67,8 +72,8 @@ const drawNext = async (box) => {
         input: (event) => { sampling[name] = Number(event.target.value); out.textContent = event.target.value; redo(); }}), out);
     })),
     el('div', {class: 'tools'}, ...(live.model.task === 'fill' ? [] : [
-      el('button', {click: () => start(false, {...sampling, seed: live.seed = (live.seed ?? 0) + 1})}, 'Write once more with these settings'),
-      live.prefix?.length ? el('button', {click: () => { live.prefix = []; start(true); }}, 'Back to the model’s own choice') : null,
-      el('button', {click: () => openPanel('layers')}, 'Layer by layer')])));
+      press(() => start(false, {...sampling, seed: live.seed = (live.seed ?? 0) + 1}), 'Write once more with these settings'),
+      live.prefix?.length ? press(() => { live.prefix = []; start(true); }, 'Back to the model’s own choice') : null,
+      press(() => openPanel('layers'), 'Layer by layer')])));
 };
 panels.next = {title: 'Next', draw: drawNext, when: () => true};

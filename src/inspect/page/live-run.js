@@ -30,11 +30,12 @@ const chooseModel = (name, changed = true) => {
   const reads = /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i.test(m.name) ? 'Chinese' : '';
   const all = kExamples[m.task + reads] ?? kExamples[m.task];
   const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
-  $('examples').replaceChildren(...texts.map((text) => el('button', {class: 'chip', click: () => setText(text)}, text)));
+  $('examples').replaceChildren(...texts.map((text) => chip(() => setText(text), text)));
   $('file-label').hidden = m.task === 'translate';
   // What is still on its way belongs to the model before.
   ++turn;
   ++changeTurn;
+  ++panelTurn;
   live.previous = live.record = live.marks = live.step = other.record = other.model = live.base = live.done = live.experiment = live.row = null;
   live.changes = [];
   drawChanges();

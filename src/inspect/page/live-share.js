@@ -12,8 +12,8 @@ const drawShare = () => {
       copied.textContent = document.execCommand('copy') ? 'copied' : 'press Ctrl+C';
     }
   };
-  $('share').replaceChildren(el('label', {}, 'Link ', link), el('button', {click: copy}, 'Copy link'), copied, el('button', {click: saveOffline, disabled: live.done && !live.long ? null : ''}, 'Offline page'),
-    ...(live.long ? [] : [el('button', {click: saveSvg}, 'SVG'), el('button', {click: savePng}, 'PNG'), el('button', {click: saveJson}, 'JSON')]), el('button', {click: () => window.print()}, 'Print'));
+  $('share').replaceChildren(el('label', {}, 'Link ', link), press(copy, 'Copy link'), copied, el('button', {click: saveOffline, disabled: live.done && !live.long ? null : ''}, 'Offline page'),
+    ...(live.long ? [] : [press(saveSvg, 'SVG'), press(savePng, 'PNG'), press(saveJson, 'JSON')]), press(() => window.print(), 'Print'));
 };
 const saveOffline = () => attempt(async () => {
   const answer = await request('page', withChanges({}), 'page');
@@ -36,6 +36,6 @@ const kKeyList = [
 const openHelp = () => {
   const dialog = $('help');
   dialog.replaceChildren(el('h2', {}, 'Keys'), el('table', {}, el('tbody', {}, ...kKeyList.map(([keys, what]) => el('tr', {}, el('th', {scope: 'row'}, el('kbd', {}, keys)), el('td', {}, what))))),
-    el('button', {class: 'chip', click: () => dialog.close()}, 'Close'));
+    chip(() => dialog.close(), 'Close'));
   dialog.showModal();
 };

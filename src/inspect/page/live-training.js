@@ -45,8 +45,8 @@ const drawTraining = async (box) => {
     box.append(el('h4', {}, 'The same head at each checkpoint'), el('label', {class: 'sliders'}, el('input', {type: 'range', min: 0, max: last, step: 1, value: at, 'aria-label': 'Checkpoint', input: (event) => showCheckpoint(Number(event.target.value))}), el('output', {id: 'checkpoint-name'}, `update ${training.checkpoints[at]?.update ?? ''}`)),
       note('Its map for the text above is drawn beside the present one (on a phone: below).'));
   }
-  box.append(folded('Table', el('div', {class: 'scroll low', tabindex: 0, role: 'region', 'aria-label': 'Table of the training'}, tableOf('Training', ['update', 'loss', 'validation loss'],
-    training.rows.filter((row) => row.update !== undefined).slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])))));
+  box.append(folded('Table', scroller('Table of the training', tableOf('Training', ['update', 'loss', 'validation loss'],
+    training.rows.filter((row) => row.update !== undefined).slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])), true)));
 };
 setInterval(() => {
   if (away || document.hidden || live.panel !== 'training' || !live.model?.training) return;

@@ -157,7 +157,14 @@ for (const [id, act] of Object.entries({
   $(id).addEventListener('click', act);
 }
 window.addEventListener('resize', () => record && drawAll());
-window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => record && drawAll());
+const redrawAll = () => (record ? drawAll() : hooks.redraw?.());
+window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawAll);
+for (const event of ['beforeprint', 'afterprint']) {
+  window.addEventListener(event, () => {
+    onPaper = event === 'beforeprint';
+    redrawAll();
+  });
+}
 
 // Shows a record from its most telling head on.
 const openRecord = (next) => {

@@ -11,6 +11,7 @@ const rowLabel = (part, i, narrow) => {
   return spoken === undefined ? read : (narrow ? '' : `${read} \u2192 `) + label(spoken, 24);
 };
 let map = null;  // geometry of the map on the stage
+const kPaper = 600;  // pixels that fit on a sheet
 const kAngle = 50 * Math.PI / 180;
 
 // The map may grow beyond the window, and the panel with it: its room is what the window leaves.
@@ -18,10 +19,10 @@ const stageRoom = () => {
   const stage = $('stage'), main = document.querySelector('main');
   const padding = parseFloat(getComputedStyle($('focus')).paddingRight);
   const all = main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding - (hooks.beside?.() ?? 0);
-  const width = Math.max(200, hooks.room?.(all) ?? all);
+  const width = onPaper ? kPaper : Math.max(200, hooks.room?.(all) ?? all);
   const narrow = width < 480;
   const below = Math.min(120, $('strips').offsetHeight);
-  return {width, narrow, zoom: state.zoom, height: Math.max(narrow ? 420 : 320, window.innerHeight - stage.offsetTop - below - 60)};
+  return {width, narrow, zoom: onPaper ? 1 : state.zoom, height: Math.max(narrow ? 420 : 320, window.innerHeight - stage.offsetTop - below - 60)};
 };
 const layoutMap = (w, part, room) => {
   const rows = w.length, columns = rows ? w[0].length : 0;

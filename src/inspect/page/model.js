@@ -81,6 +81,7 @@ const tokenText = (className, text) => {
 
 // ---- Colour: the same colour is the same weight in all heads of a tab; the root of the weight, so that small ones show ---
 let ramp = [];
+let onPaper = false;  // a printed page has the light colours
 const parse = (hex) => [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16));
 const makeRamp = (stops) => {
   const colours = stops.map(parse);
@@ -93,7 +94,7 @@ const makeRamp = (stops) => {
 const kLight = ['#f1f5f5', '#d2e7e5', '#9ccfcb', '#57adac', '#27868e', '#125c6e', '#0a334d'];
 const readRamp = () => {
   const stops = getComputedStyle(document.documentElement).getPropertyValue('--ramp').trim().split(/\s+/);
-  ramp = makeRamp(stops.length > 1 ? stops : kLight);
+  ramp = makeRamp(stops.length > 1 && !onPaper ? stops : kLight);
 };
 let full = 1;  // the weight with the strongest colour: strongest() of the tab
 const colour = (weight, table = ramp) =>
