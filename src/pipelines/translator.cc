@@ -153,10 +153,10 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
   }
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
-    const auto begin = static_cast<int32_t>(model_->config().begin_id);
-    const bool begins = text::looks_like_language(target_->piece(begin));  // mBART's first models
+    const int64_t begin = model_->config().begin_id;
+    const bool begins = text::looks_like_language(*target_, begin);  // mBART's first models
     require(!begins || language == begin, "translate", "the language that the model begins with, ",
-            target_->piece(begin), "; found \"", options.target_language, "\"");
+            begins ? target_->piece(static_cast<int32_t>(begin)) : "", "; found \"", options.target_language, "\"");
     search.prefix = begins ? Ids() : Ids{language};
   }
   return search;

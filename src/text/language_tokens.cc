@@ -18,6 +18,10 @@ bool looks_like_language(std::string_view piece) {
          letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));
 }
 
+bool looks_like_language(const Tokenizer& tokenizer, int64_t id) {
+  return id >= 0 && id < tokenizer.vocabulary() && looks_like_language(tokenizer.piece(static_cast<int32_t>(id)));
+}
+
 std::optional<int32_t> language_id(const Tokenizer& tokenizer, const std::string& language) {
   if (const auto id = tokenizer.id_of("__" + language + "__")) return id;
   if (!looks_like_language(language)) return std::nullopt;  // "en" is a piece of words too

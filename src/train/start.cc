@@ -158,9 +158,9 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   const bool behind = frames.source.before.empty() && frames.source.after.size() == 2;
   frames.source.before = behind ? Ids() : Ids{from};
   frames.source.after = behind ? Ids{end, from} : Ids{end};
-  const bool begins = text::looks_like_language(target.piece(static_cast<int32_t>(config.begin_id)));
+  const bool begins = text::looks_like_language(target, config.begin_id);
   require(!begins || config.begin_id == to, kName, "target_language: that which the model begins with, ",
-          target.piece(static_cast<int32_t>(config.begin_id)), "; found ", languages.target);
+          begins ? target.piece(static_cast<int32_t>(config.begin_id)) : "", "; found ", languages.target);
   frames.target.before = begins ? Ids() : Ids{to};
   frames.target.after = begins ? Ids{end, to} : Ids{end};
   frames.prefix = frames.target.before;
