@@ -29,21 +29,6 @@ void mark_special(MappedParts& parts) {
   }
 }
 
-// A vocabulary of its own beside the model.
-TokenTable read_vocabulary(TokenizerFiles& files, const char* vocabulary) {
-  const std::string name = files.quoted(vocabulary);
-  const io::JsonValue& document = files.read_json(vocabulary);
-  require(document.is(io::JsonValue::Kind::object), "load_tokenizer", name, ": an object; found ",
-          name_of(document.kind));
-  std::vector<std::pair<std::string, int32_t>> tokens;
-  for (const auto& [text, id] : document.members) {
-    require(id.is(io::JsonValue::Kind::integer) && id.integer >= 0 && id.integer <= INT32_MAX, "load_tokenizer", name,
-            ": an id for each token; found another value for ", files::quoted(text));
-    tokens.emplace_back(text, static_cast<int32_t>(id.integer));
-  }
-  return TokenTable(std::move(tokens), name);
-}
-
 // Fills in pieces and special ids. Marian's and M2M100's texts begin with no special token.
 void use_vocabulary(MappedParts& parts, TokenizerFiles& files, const char* vocabulary,
                     const Configuration& configuration) {

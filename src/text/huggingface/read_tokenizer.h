@@ -47,6 +47,8 @@ void set_special_ids(TokenizerParts& parts, const Configuration& configuration);
 
 // `name`: "tokenizer.json" as a rule.
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name);
+// vocab.json: an id for each token, one at least.
+[[nodiscard]] TokenTable read_vocabulary(TokenizerFiles& files, std::string_view vocabulary);
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::string_view name,
                                                               const Configuration& configuration);
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std::string_view vocabulary,

@@ -72,20 +72,25 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }
 
-std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std::string_view vocabulary,
-                                                     std::string_view merges, const Configuration& configuration) {
-  const std::string file = files.quoted(vocabulary), merges_file = files.quoted(merges);
+TokenTable read_vocabulary(TokenizerFiles& files, std::string_view vocabulary) {
+  const std::string name = files.quoted(vocabulary);
   const io::JsonValue& document = files.read_json(vocabulary);
-  require(document.is(io::JsonValue::Kind::object), "load_tokenizer", file, ": an object; found ",
+  require(document.is(io::JsonValue::Kind::object), "load_tokenizer", name, ": an object; found ",
           name_of(document.kind));
   std::vector<std::pair<std::string, int32_t>> tokens;
   for (const auto& [text, id] : document.members) {
-    require(id.is(io::JsonValue::Kind::integer) && id.integer >= 0 && id.integer <= INT32_MAX, "load_tokenizer", file,
+    require(id.is(io::JsonValue::Kind::integer) && id.integer >= 0 && id.integer <= INT32_MAX, "load_tokenizer", name,
             ": an id for each token; found another value for ", files::quoted(text));
     tokens.emplace_back(text, static_cast<int32_t>(id.integer));
   }
-  require(!tokens.empty(), "load_tokenizer", file, ": tokens; found none");
-  TokenTable table(std::move(tokens), file);
+  require(!tokens.empty(), "load_tokenizer", name, ": tokens; found none");
+  return TokenTable(std::move(tokens), name);
+}
+
+std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std::string_view vocabulary,
+                                                     std::string_view merges, const Configuration& configuration) {
+  const std::string file = files.quoted(vocabulary), merges_file = files.quoted(merges);
+  TokenTable table = read_vocabulary(files, vocabulary);
   MergePairs pairs;
   for (const std::string_view line : lines_of(files.read(merges), merges_file)) {
     if (line.starts_with("#version") || line.empty()) continue;
