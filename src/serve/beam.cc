@@ -20,10 +20,10 @@ json beam_tree(const Served& model, const Arguments& request) {
       read.push_back(static_cast<int32_t>(id));
   if (read.empty()) throw Error("text: expected at least one token; found an empty text");
   const int64_t beam = request.integer("beam", 1, 32, 5);
-  generate::BeamOptions options = {.beam = beam,
-                                   .n_best = beam,
-                                   .length_penalty = request.number("length_penalty", 0, 10, 1),
-                                   .max_length = request.integer("max_tokens", 1, 256, 256)};
+  generate::BeamOptions options = model.search({.beam = beam,
+                                                .n_best = beam,
+                                                .length_penalty = request.number("length_penalty", 0, 10, 1),
+                                                .max_length = request.integer("max_tokens", 1, 256, 256)});
   options.stop = told_to_stop;
   json nodes = json::array();
   std::vector<int64_t> place;  // of the search's nodes among `nodes`

@@ -112,7 +112,7 @@ json experiment(const Reading& reading, const Arguments& request) {
   for (int64_t step = 0; step < most && writer.has_room() && !finished; ++step) {
     go_on();
     const bool given = step < static_cast<int64_t>(forced.size());
-    last = given ? forced[static_cast<size_t>(step)] : choose(model, writer.logits(), {}, step);
+    last = given ? forced[static_cast<size_t>(step)] : choose(writer.reading(), writer.logits(), {}, {step, most});
     finished = last == model.config().end_id;
     if (!finished) writer.write(last);
   }
@@ -121,8 +121,8 @@ json experiment(const Reading& reading, const Arguments& request) {
   const Tensor logits = logits_of(all, &again);
   Ids written(all.target.begin() + 1, all.target.end());
   written.push_back(finished ? last : row_of(logits, logits.size(0) - 1).likeliest());
-  answer["output"] = done_event(all, written, logits, finished);
-  answer["output"]["text"] = model.target->decode(Ids(all.target.begin() + prompt, all.target.end()));
+  answer["output"] = done_event(all, written, logits, finished,
+                                model.target->decode(Ids(all.target.begin() + prompt, all.target.end())));
   return answer;
 }
 

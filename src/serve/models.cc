@@ -82,13 +82,36 @@ std::string Models::version_of(const Place& place) const {
     if (absent) return {};
     version += std::to_string(size) + "." + std::to_string(time.time_since_epoch().count()) + " ";
   }
-  for (const char* file : {"source.model", "target.model", "source.vocab", "target.vocab"}) {
+  for (const char* file : {"source.model", "target.model", "source.vocab", "target.vocab", "generation_config.json",
+                           "tokenizer.json", "source.spm", "target.spm", "vocab.json", "vocab.txt"}) {
     std::error_code absent;
     const auto time = fs::last_write_time(place.tokenizers / file, absent);
     if (!absent) version += std::to_string(time.time_since_epoch().count()) + " ";
   }
   version.pop_back();
   return version;
+}
+
+void Models::open(const Place& place, Served& fresh) {
+  const auto architecture = models::read_config(place.folder).architecture;
+  if (!place.checkpoint && architecture == models::Architecture::encoder_decoder) {
+    fresh.translator = std::make_shared<const Translator>(Translator::load(place.folder));
+    fresh.model = {fresh.translator, &fresh.translator->model()};
+    fresh.source = {fresh.translator, &fresh.translator->source_tokenizer()};
+    fresh.target = {fresh.translator, &fresh.translator->target_tokenizer()};
+    return;
+  }
+  fresh.model = models::load(place.folder, {.packed = true});
+  const models::Config& config = fresh.model->config();
+  if (fresh.encodes())
+    fresh.source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,
+                                fresh.decodes() ? -1 : config.mask_id);
+  if (fresh.decodes()) fresh.target = tokenizer_of(place.tokenizers, text::Side::target, config.target_vocabulary);
+  if (!fresh.translates()) return;
+  const auto training = std::find_if(places_.begin(), places_.end(),
+                                     [&](const Place& p) { return !p.checkpoint && p.folder == place.tokenizers; });
+  require(training != places_.end(), "serve", "a checkpoint of a training that is served; found ", place.name);
+  fresh.translator = at(training - places_.begin())->translator;
 }
 
 std::shared_ptr<const Served> Models::at(int64_t id) {
@@ -103,12 +126,7 @@ std::shared_ptr<const Served> Models::at(int64_t id) {
     fresh->id = id;
     fresh->name = place.name;
     fresh->version = version;
-    fresh->model = models::load(place.folder, {.packed = true});
-    const models::Config& config = fresh->model->config();
-    if (fresh->encodes())
-      fresh->source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,
-                                   fresh->decodes() ? -1 : config.mask_id);
-    if (fresh->decodes()) fresh->target = tokenizer_of(place.tokenizers, text::Side::target, config.target_vocabulary);
+    open(place, *fresh);
   } catch (const std::exception&) {
     // A training is writing the folder: what was opened before still stands, and the next request looks again.
     if (place.open) return place.open;

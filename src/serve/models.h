@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "heed/models.h"
+#include "heed/pipelines.h"
 #include "heed/text.h"
 
 namespace heed::serve {
@@ -23,6 +24,9 @@ struct Served {
   std::string version;  // changes with the files
   std::shared_ptr<const models::Model> model;
   std::shared_ptr<const text::Tokenizer> source, target;  // where the architecture has that side
+  // Of a model that translates: how it reads a text, and the search as its folder wants it. A checkpoint has that of
+  // its training.
+  std::shared_ptr<const Translator> translator;
 
   [[nodiscard]] const models::Config& config() const { return model->config(); }
   [[nodiscard]] bool encodes() const { return config().architecture != models::Architecture::decoder_only; }
@@ -32,6 +36,10 @@ struct Served {
   [[nodiscard]] const text::Tokenizer& output_tokenizer() const { return decodes() ? *target : *source; }
   [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too
   [[nodiscard]] std::string source_piece(int32_t token) const;  // of what its encoder reads
+  // What is asked of a search, with what the folder says of it. Of a model that translates.
+  [[nodiscard]] generate::BeamOptions search(const generate::BeamOptions& asked) const {
+    return translator->search({.search = asked});
+  }
 };
 
 class Models {
@@ -54,6 +62,7 @@ class Models {
     std::shared_ptr<const Served> open;
   };
   [[nodiscard]] std::string version_of(const Place& place) const;
+  void open(const Place& place, Served& fresh);
 
   int64_t count_;              // of the folders that were named; checkpoints come after them
   std::vector<Place> places_;  // by number

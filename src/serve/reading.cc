@@ -55,9 +55,12 @@ Ids ids_of_text(const Served& model, text::Side side, std::string_view text) {
     ids = model.target->encode(text);
     require_fits(ids.size(), model.translates() ? config.max_length - 1 : config.max_length);
   } else if (model.translates()) {
-    ids = model.source->encode(text);
-    require_fits(ids.size(), config.max_length - 1);
-    if (!ids.empty()) ids.push_back(model.source->special().end);
+    require_fits(model.source->encode(text).size(), config.max_length - 1);
+    try {
+      ids = model.translator->encode(text);
+    } catch (const Error& error) {  // where the tokenizer's limit is below the model's
+      throw Refused(413, error.what());
+    }
   } else if (!model.decodes()) {
     ids = encode_masked(model, text);
     require_fits(ids.size(), config.max_length - 2);

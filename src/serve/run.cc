@@ -46,12 +46,10 @@ class ReadOnly : public Service::Stream {
     const Tensor logits = logits_of(reading_, &changes);
     Ids output;
     for (int64_t i = 0; i < logits.size(0); ++i) output.push_back(row_of(logits, i).likeliest());
-    json event = done_event(reading_, output, logits, true);
     Ids filled = reading_.source;  // each mask gives way to what the model says there
     for (size_t i = 0; i < filled.size(); ++i)
       if (filled[i] == reading_.model->config().mask_id) filled[i] = output[i];
-    event["text"] = reading_.model->source->decode(filled);
-    send("done", event);
+    send("done", done_event(reading_, output, logits, true, reading_.model->source->decode(filled)));
     return false;
   }
 
@@ -87,8 +85,8 @@ class Writing : public Service::Stream {
     const std::span<const float> logits = writer_.logits();
     const Tensor row = Tensor::from(logits, {1, static_cast<int64_t>(logits.size())});
     const Row now = row_of(row, 0);
-    const int32_t id =
-        forced ? plan_.forced[static_cast<size_t>(written)] : choose(model, logits, plan_.choice, written);
+    const int32_t id = forced ? plan_.forced[static_cast<size_t>(written)]
+                              : choose(writer_.reading(), logits, plan_.choice, {written, plan_.most});
     const bool ends = id == model.config().end_id && (model.translates() || !plan_.choice.ignore_end);
     output_.push_back(id);
     const auto position = static_cast<int64_t>(writer_.reading().target.size()) - 1;
@@ -107,11 +105,11 @@ class Writing : public Service::Stream {
  private:
   void search() {
     const Reading& reading = writer_.reading();
-    generate::BeamOptions options = {.beam = plan_.beam,
-                                     .length_penalty = plan_.length_penalty,
-                                     .max_length = plan_.most,
-                                     .prefix = plan_.forced,
-                                     .stop = told_to_stop};
+    const generate::BeamOptions options = reading.model->search({.beam = plan_.beam,
+                                                                 .length_penalty = plan_.length_penalty,
+                                                                 .max_length = plan_.most,
+                                                                 .prefix = plan_.forced,
+                                                                 .stop = told_to_stop});
     const auto found = generate::translate(dynamic_cast<const models::Transformer&>(*reading.model->model),
                                            std::span(&reading.source, 1), {.search = options});
     go_on();
@@ -136,10 +134,8 @@ class Writing : public Service::Stream {
       output.push_back(output_.back());
     else
       output.push_back(logits.defined() ? row_of(logits, logits.size(0) - 1).likeliest()
-                                        : choose(*reading.model, writer_.logits(), {}, 0));
-    json event = done_event(reading, output, logits, finished);
-    event["text"] = text_of(reading, prompt_, reading.target.size());
-    send("done", event);
+                                        : choose(reading, writer_.logits(), {}, {}));
+    send("done", done_event(reading, output, logits, finished, text_of(reading, prompt_, reading.target.size())));
     return false;
   }
 
@@ -153,7 +149,8 @@ class Writing : public Service::Stream {
 
 }  // namespace
 
-json done_event(const Reading& reading, const Ids& output, const Tensor& logits, bool finished) {
+json done_event(const Reading& reading, const Ids& output, const Tensor& logits, bool finished,
+                const std::string& text) {
   const Served& model = *reading.model;
   json event = start_event(reading);
   const auto tokens = pieces(model, output);
@@ -169,7 +166,7 @@ json done_event(const Reading& reading, const Ids& output, const Tensor& logits,
                 {"output_words", words_of(tokens)},
                 {"log_probs", log_probs},
                 {"entropies", entropies},
-                {"text", ""}});
+                {"text", text}});
   return event;
 }
 
@@ -200,6 +197,8 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
     if (!model->translates()) throw Error("target_text: expected of models that translate alone");
     if (request.has("prefix")) throw Error("target_text: expected without prefix; found both");
     plan.forced = ids_of_text(*model, text::Side::target, request.text("target_text"));
+    const Ids first = model->search({.beam = 1}).prefix;  // a language, say
+    plan.forced.insert(plan.forced.begin(), first.begin(), first.end());
     plan.forced.push_back(static_cast<int32_t>(config.end_id));
     plan.complete = true;
     plan.beam = 1;

@@ -10,7 +10,8 @@ namespace heed::serve {
                                                          const Arguments& request);
 
 // What was written, as the event "done" has it: `logits` are those of a pass over the reading, or undefined for a long
-// prompt. `output` has the token that each row wrote.
-[[nodiscard]] nlohmann::json done_event(const Reading& reading, const Ids& output, const Tensor& logits, bool finished);
+// prompt. `output` has the token that each row wrote, `text` what was written in all.
+[[nodiscard]] nlohmann::json done_event(const Reading& reading, const Ids& output, const Tensor& logits, bool finished,
+                                        const std::string& text);
 
 }  // namespace heed::serve

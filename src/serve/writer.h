@@ -34,9 +34,13 @@ struct Choice {
   generate::SamplingOptions sampling = {.temperature = 0};
   bool ignore_end = false;
 };
-// Of an encoder-decoder, the padding and the begin id are never chosen; equal to generate::translate() with a beam
-// of 1.
-[[nodiscard]] int32_t choose(const Served& model, std::span<const float> logits, const Choice& choice, int64_t step);
+struct Step {
+  int64_t written = 0;  // tokens so far
+  int64_t most = -1;    // that are written; -1: no limit
+};
+// The token after a reading. Of a model that translates, equal to what generate::translate() chooses with a beam of 1
+// and the search of its folder.
+[[nodiscard]] int32_t choose(const Reading& reading, std::span<const float> logits, const Choice& choice, Step step);
 // The most tokens that are written for a source, as generate::translate() has it.
 [[nodiscard]] int64_t most_tokens(const Reading& reading, int64_t wanted);
 

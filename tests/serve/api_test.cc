@@ -76,11 +76,13 @@ TEST_F(ApiTest, ATranslationNeverHasTheBeginOrThePaddingInside) {
   logits[0] = 8;  // the padding
   logits[1] = 9;  // the begin
   logits[7] = 5;
-  EXPECT_EQ(choose(*models.at(0), logits, {}, 0), 7);
-  EXPECT_EQ(choose(*models.at(1), logits, {}, 0), 1);  // in a text it is a token as others are
+  const Reading translation{.model = models.at(0), .source = {5, 2}, .target = {1}};
+  const Reading text{.model = models.at(1), .target = {5}};
+  EXPECT_EQ(choose(translation, logits, {}, {}), 7);
+  EXPECT_EQ(choose(text, logits, {}, {}), 1);  // in a text it is a token as others are
   logits[2] = 10;
-  EXPECT_EQ(choose(*models.at(0), logits, {}, 0), 2);  // the end
-  EXPECT_EQ(choose(*models.at(1), logits, {.ignore_end = true}, 0), 1);
+  EXPECT_EQ(choose(translation, logits, {}, {}), 2);  // the end
+  EXPECT_EQ(choose(text, logits, {.ignore_end = true}, {}), 1);
 }
 
 TEST_F(ApiTest, WeightsAreThoseThatTheModelComputes) {
