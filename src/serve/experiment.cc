@@ -36,6 +36,7 @@ json compare(const std::string& name, const Tensor& before, const Tensor& after)
 
 // The token that each row is asked about: what the given target has next, and the likeliest one in the last row.
 Ids asked(const Reading& reading, const Tensor& logits) {
+  if (!logits.defined()) return {};
   if (!reading.model->decodes()) {
     Ids all;
     for (int64_t i = 0; i < logits.size(0); ++i) all.push_back(row_of(logits, i).likeliest());
@@ -70,7 +71,7 @@ json experiment(const Reading& reading, const Arguments& request) {
   const Ids output = asked(reading, plain);
   json log_probs = json::array(), changed_log_probs = json::array();
   Ids likeliest;
-  for (int64_t i = 0; i < plain.size(0); ++i) {
+  for (int64_t i = 0; i < std::ssize(output); ++i) {
     const int32_t id = output[static_cast<size_t>(i)];
     log_probs.push_back(row_of(plain, i).log_prob(id));
     const Row row = row_of(changed, i);

@@ -157,6 +157,7 @@ json Models::list() {
                    {"name", served->name},
                    {"architecture", models::to_string(config.architecture)},
                    {"task", task_of(*served)},
+                   {"guesses", served->guesses()},
                    {"parts", parts},
                    {"encoder_layers", served->encodes() ? config.encoder_layers : 0},
                    {"decoder_layers", served->decodes() ? config.decoder_layers : 0},

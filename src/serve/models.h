@@ -32,6 +32,8 @@ struct Served {
   [[nodiscard]] bool encodes() const { return config().architecture != models::Architecture::decoder_only; }
   [[nodiscard]] bool decodes() const { return config().architecture != models::Architecture::encoder_only; }
   [[nodiscard]] bool translates() const { return encodes() && decodes(); }
+  // Whether it says tokens. An encoder without a head for masked tokens does not: it gives states, or classes.
+  [[nodiscard]] bool guesses() const { return decodes() || config().head == models::Head::masked_token; }
   // The tokenizer of what the model says: its target's, or an encoder-only model's own.
   [[nodiscard]] const text::Tokenizer& output_tokenizer() const { return decodes() ? *target : *source; }
   [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too

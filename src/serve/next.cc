@@ -98,6 +98,8 @@ json likeliest_tokens(const Served& model, const Row& row, int64_t count) {
 
 json next_tokens(const Reading& reading, const Arguments& request) {
   const int64_t position = request.integer("position", 0, static_cast<int64_t>(reading.rows().size()) - 1);
+  if (!reading.model->guesses())
+    throw Error("next: expected a model that says tokens; found an encoder that gives states or classes");
   require_few_logits(reading);
   Changes changes(changes_of(reading, request));
   const Tensor logits = logits_of(reading, &changes);
@@ -124,11 +126,11 @@ json layers(const Reading& reading, const Arguments& request) {
   (void)logits_of(reading, &both);
   json out = json::array();
   for (const Stream::Layer& layer : stream.layers) {
-    const Tensor logits = lens(model, layer.state);
     out.push_back({{"name", layer.name},
                    {"norm", norm_of(layer.state.data<float>(), layer.state.numel())},
                    {"added", layer.added},
-                   {"tokens", likeliest_tokens(model, row_of(logits, 0), count)}});
+                   {"tokens", model.guesses() ? likeliest_tokens(model, row_of(lens(model, layer.state), 0), count)
+                                              : json::array()}});
   }
   return {{"layers", out}};
 }

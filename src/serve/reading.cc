@@ -149,10 +149,12 @@ Tensor logits_of(const Reading& reading, nn::Probe* probe, nn::AttentionObserver
                  .data();
   } else if (reading.model->decodes()) {
     logits = dynamic_cast<const models::Gpt&>(model).forward(pipelines::as_row(reading.target)).data();
-  } else {
+  } else if (reading.model->guesses()) {
     logits = dynamic_cast<const models::Bert&>(model).forward(source, lengths).data();
+  } else {
+    (void)dynamic_cast<const models::Bert&>(model).encode(source, lengths);
   }
-  return logits.select(0, 0).contiguous();
+  return logits.defined() ? logits.select(0, 0).contiguous() : logits;
 }
 
 Tensor lens(const Served& model, const Tensor& states) {

@@ -49,7 +49,8 @@ class Probes : public nn::Probe {
   std::vector<nn::Probe*> probes_;
 };
 
-// One forward pass. `probe` and `observer` may be null. Returns the logits (L, V) of rows().
+// One forward pass. `probe` and `observer` may be null. Returns the logits (L, V) of rows(); of a model that guesses no
+// tokens (Served::guesses()) an undefined tensor.
 [[nodiscard]] Tensor logits_of(const Reading& reading, nn::Probe* probe, nn::AttentionObserver* observer = nullptr);
 // The logits (L, V) if the layers that write ended with these states (L, E).
 [[nodiscard]] Tensor lens(const Served& model, const Tensor& states);

@@ -45,9 +45,9 @@ class ReadOnly : public Service::Stream {
     Changes changes(changes_);
     const Tensor logits = logits_of(reading_, &changes);
     Ids output;
-    for (int64_t i = 0; i < logits.size(0); ++i) output.push_back(row_of(logits, i).likeliest());
+    for (int64_t i = 0; logits.defined() && i < logits.size(0); ++i) output.push_back(row_of(logits, i).likeliest());
     Ids filled = reading_.source;  // each mask gives way to what the model says there
-    for (size_t i = 0; i < filled.size(); ++i)
+    for (size_t i = 0; i < output.size(); ++i)
       if (filled[i] == reading_.model->config().mask_id) filled[i] = output[i];
     send("done", done_event(reading_, output, logits, true, reading_.model->source->decode(filled)));
     return false;

@@ -108,11 +108,11 @@ const drawExperiments = (box) => {
     box.append(note('Switch something off, and the model reads and writes the same text without it. Weights say where a head looks; an experiment says what that does.'), offered, drawMore());
     return;
   }
-  const all = effects(), most = Math.max(1e-4, ...all.map((e) => Math.abs(e.change))), {reach, output} = live.experiment;
+  const all = effects(), most = Math.max(1e-4, ...all.map((e) => Math.abs(e.change))), {reach, output} = live.experiment, same = output ? output.text === live.base.text : all.every((e) => (e.says ?? e.token) === e.token);
   const first = reach.find((r) => r.changed > 0), untouched = reach.filter((r, k) => reach.indexOf(first) < 0 || k < reach.indexOf(first));
   box.append(
-    el('dl', {class: 'numbers before-after'}, el('dt', {}, 'before'), el('dd', {}, el('bdi', {}, label(live.base.text ?? '', 400))), el('dt', {}, 'after'), el('dd', {}, el('bdi', {class: output?.text === live.base.text ? '' : 'changed'}, label(output?.text ?? '', 400)))),
-    note(output?.text === live.base.text ? 'The output is the same. ' : 'The output is another one. ', 'Log-probabilities of the tokens that were said before:'),
+    ...(output ? [el('dl', {class: 'numbers before-after'}, el('dt', {}, 'before'), el('dd', {}, el('bdi', {}, label(live.base.text ?? '', 400))), el('dt', {}, 'after'), el('dd', {}, el('bdi', {class: same ? '' : 'changed'}, label(output.text ?? '', 400))))] : []),
+    note(!live.model.guesses ? 'This encoder says no tokens. ' : `The output is ${same ? 'the same' : 'another one'}. Log-probabilities of the tokens that were said before:`),
     el('div', {class: 'effects', role: 'table', 'aria-label': 'Change of the log-probability of each token'}, ...all.map((e) => el('div', {class: 'effect', role: 'row', title: `${number(e.before, 3)} before, ${number(e.after, 3)} after`},
       el('span', {role: 'cell'}, tokenText('', e.token)), el('span', {role: 'cell'}, both(e.change, most), el('span', {class: 'hidden-text'}, '')), el('span', {role: 'cell'}, signed(e.change, most < 0.1 ? 4 : 2)),
       el('span', {class: 'soft', role: 'cell'}, e.says !== undefined && e.says !== e.token ? tokenText('', e.says) : '')))),

@@ -5,7 +5,7 @@ let panelTurn = 0;
 // Draws into a fresh box: what comes too late is thrown away. `draw` gets the box and whether it is still wanted.
 const refreshPanel = () => {
   if (!live.panel || !live.done) return undefined;
-  if (!panels[live.panel].when()) live.panel = 'next';
+  if (!panels[live.panel].when()) live.panel = live.model.guesses ? 'next' : 'layers';
   const mine = ++panelTurn, box = el('div', {class: `panel-in panel-${live.panel}`});
   drawPanelTabs();
   return attempt(async () => {
@@ -76,4 +76,4 @@ const drawNext = async (box) => {
       live.prefix?.length ? press(() => { live.prefix = []; start(true); }, 'Back to the model’s own choice') : null,
       press(() => openPanel('layers'), 'Layer by layer')])));
 };
-panels.next = {title: 'Next', draw: drawNext, when: () => true};
+panels.next = {title: 'Next', draw: drawNext, when: () => live.model.guesses};

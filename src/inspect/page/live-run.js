@@ -28,10 +28,11 @@ const chooseModel = (name, changed = true) => {
   $('about').textContent = `${layers.join(' + ')} layers · ${m.heads} heads · width ${m.width} · ${(m.parameters / 1e6).toFixed(1)} M parameters`;
   if (!changed && $('examples').childNodes.length > 0) return;
   const reads = /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i.test(m.name) ? 'Chinese' : '';
-  const all = kExamples[m.task + reads] ?? kExamples[m.task];
+  const all = m.guesses ? kExamples[m.task + reads] ?? kExamples[m.task] : kExamples.translate;
   const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
   $('examples').replaceChildren(...texts.map((text) => chip(() => setText(text), text)));
   $('file-label').hidden = m.task === 'translate';
+  $('tour-open').hidden = !m.guesses;
   // What is still on its way belongs to the model before.
   ++turn;
   ++changeTurn;

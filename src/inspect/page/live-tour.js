@@ -123,7 +123,7 @@ const light = (selector) => {
   if (top < 0 || bottom > window.innerHeight * 0.8) element.scrollIntoView({block: 'start', behavior: window.matchMedia('(prefers-reduced-motion: reduce)').matches ? 'auto' : 'smooth'});
 };
 const openTour = (at) => attempt(async () => {
-  if (!live.model) return;
+  if (!live.model?.guesses) return;
   const mine = ++tour.mine, fresh = $('tour').hidden;
   tour.at = Math.max(0, Math.min(kStops.length - 1, at));
   $('tour').hidden = false;
