@@ -347,3 +347,49 @@ def what_comes_too_late_is_thrown_away(page, server):
     page.wait("document.querySelectorAll('.next-token').length === 10")
     page.settle()
     check(page.run("$('problem').hidden"), page.run("$('problem').textContent"))
+
+
+@test
+def an_encoder_that_says_no_tokens(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    page.run("(chooseModel(live.models[4].name), void setText('The quick brown fox'))")
+    page.wait("live.record && live.record.encoder.length === 2 && live.record.title === live.models[4].name")
+    page.wait("document.querySelectorAll('.layer').length === 3", what="its norms, layer by layer")
+    check("it says no tokens" in page.run("$('panel-body').textContent"), "one line says what it has not")
+    check(page.run("!$('panel-next') && $('tour-open').hidden"), "it is not asked what comes next")
+    page.press("n")
+    page.press("g")
+    page.settle()
+    check(page.run("$('problem').hidden && $('tour').hidden"), page.run("$('problem').textContent"))
+    page.click_on("#head-off")
+    page.wait("live.experiment && document.querySelectorAll('.reached').length === 5")
+    reach = page.run("live.experiment.reach.map((r) => r.changed)")
+    check(reach[0] == 0 and reach[-1] > 0, f"how far it reaches: {reach}")
+    text = page.run("$('panel-body').textContent")
+    check("This encoder says no tokens" in text and "another one" not in text, text[:200])
+    page.run("void setChanges([])")
+    page.wait("live.changes.length === 0 && !live.experiment")
+    page.run("(chooseModel(live.models[0].name), void setText('She is happy.'))")
+    page.wait("live.record && live.record.title === live.models[0].name")
+    check(not page.run("$('tour-open').hidden"), "the tour is back")
+
+
+@test
+def an_experiment_with_masked_tokens(page, server):
+    if not server.process:
+        return
+    fresh(page, server)
+    page.run("(chooseModel(live.models[3].name), void setText('The quick [MASK] fox'))")
+    page.wait("live.record && live.record.encoder.length === 2 && live.record.title === live.models[3].name")
+    edge = {"kind": "edge", "part": "encoder", "layer": 1, "head": 0, "row": 0, "column": 0}
+    for change in (edge, {"kind": "layer", "part": "encoder", "layer": 0}):
+        page.run(f"void setChanges([{json.dumps(change)}])")
+        page.wait(f"live.experiment && live.changes[0]?.kind === '{change['kind']}' && document.querySelectorAll('.reached').length > 3")
+        differs = page.run("live.experiment.before.output.some((id, i) => id !== live.experiment.after.likeliest[i])")
+        text = page.run("$('panel-body').textContent")
+        check(("The output is another one." if differs else "The output is the same.") in text, f"{change}: {text[:160]}")
+        check(not differs or change is not edge, "one edge of one head is a small change")
+    page.run("void setChanges([])")
+    page.wait("live.changes.length === 0 && !live.experiment")

@@ -1,4 +1,5 @@
-"""A `heed serve` of its own: a copy of a model, and trainings of a second: two of letters, and an encoder."""
+"""A `heed serve` of its own: a copy of a model, and trainings of a second: two of letters, an encoder, and a
+classifier that begins with it."""
 import pathlib
 import shutil
 import signal
@@ -54,6 +55,14 @@ feed_forward = 64
 max_length = 600
 """
 
+CLASSES = """
+task = "sequence_classification"
+train_source = "classes.tsv"
+valid_fraction = 0.1
+batch_sentences = 8
+max_updates = 3
+"""
+
 
 class Server:
     def __init__(self, heed, model):
@@ -64,14 +73,16 @@ class Server:
         (pathlib.Path(self.folder) / "text.txt").write_text(LONG * 20)
         self.trained = [self.train("letters", "seed = 1\n" + RECIPE), self.train("letters-2", "seed = 2\n" + RECIPE),
                         self.train("encoder", ENCODER)]
+        (pathlib.Path(self.folder) / "classes.tsv").write_text("the quick brown fox\tfox\nthe lazy dog\tdog\n" * 20)
+        self.trained.append(self.train("classes", CLASSES, "--from", self.trained[-1]))
         self.address = f"http://127.0.0.1:{self.port}/"
         self.process = None
         self.start()
 
-    def train(self, name, recipe):
+    def train(self, name, recipe, *options):
         folder = pathlib.Path(self.folder)
         (folder / f"{name}.toml").write_text(recipe)
-        done = subprocess.run([self.heed, "train", "--config", str(folder / f"{name}.toml"), "--output", str(folder / name)],
+        done = subprocess.run([self.heed, "train", "--config", str(folder / f"{name}.toml"), "--output", str(folder / name), *options],
                               capture_output=True, text=True)
         if done.returncode:
             raise SystemExit(f"the training {name} failed: {done.stderr}")
