@@ -79,10 +79,10 @@ struct BeamOptions {
 };
 
 // One decoder of `sources * beam` rows (`sources` with one_row), grouped by source; every row starts with begin_id.
-// limits: the longest output of each source; a hypothesis that reaches it is returned unfinished. options.stop_when says
-// when a source is done. Returns at most n_best hypotheses a source, best first. Equal sums of log probabilities are
-// ordered by beam row, then by token id. Log probabilities are the model's: suppressed and forced tokens do not change
-// them (but see forced_free).
+// limits: the longest output of each source; a hypothesis that reaches it is returned unfinished. options.stop_when
+// says when a source is done. Returns at most n_best hypotheses a source, best first. Equal sums of log probabilities
+// are ordered by beam row, then by token id. Log probabilities are the model's: suppressed and forced tokens do not
+// change them (but see forced_free).
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,
@@ -122,7 +122,8 @@ struct TranslateOptions {
 // Sources as the encoder reads them (models of train::train() have the end id last) -> n_best hypotheses each, in the
 // given order; batched by length inside. No result depends on the batches. Padding and begin are never chosen. An empty
 // source gives one empty hypothesis. Where search.stop() ends the work, the sources that are not done have none.
-// Several batches are searched at once, each on a thread of its own; with search.on_step, one. stop(), on_step() and
+// Several batches are searched at once, each on a thread of its own and in memory of its own; with search.on_step, one.
+// stop(), on_step() and
 // progress(done, all) are called on the calling thread alone.
 [[nodiscard]] std::vector<std::vector<Hypothesis>> translate(
     const models::Transformer& model, std::span<const Ids> sources, const TranslateOptions& options = {},

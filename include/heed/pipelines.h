@@ -107,9 +107,9 @@ class Translator {
     return translate(std::span(texts.begin(), texts.size()), options);
   }
   // Many, handed to `deliver` in their order as they are done: the first after a few texts, later ones in groups of
-  // some hundred a thread, whose texts of equal length share batches. No translation depends on its neighbours. If a text is
-  // refused, the translations before it are delivered before the Error. Returns how many were delivered: all, unless
-  // options.search.stop() ended the work.
+  // some hundred a thread, whose texts of equal length share batches. No translation depends on its neighbours. If a
+  // text is refused, the translations before it are delivered before the Error. Returns how many were delivered: all,
+  // unless options.search.stop() ended the work.
   //
   // With TooLong::split, a text that is too long is cut where its sentences end; a sentence that is too long at its
   // commas, else at spaces, else between tokens. Each part is translated as if it were alone. Between translations

@@ -5,7 +5,6 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
-#include <system_error>
 #include <vector>
 
 #include "base/threads.h"
@@ -51,9 +50,11 @@ void SideBySide::run(const std::function<void(int64_t)>& work, const std::functi
   };
 
   std::atomic<int64_t> next{0};
+  const int share = ThreadShare::current() * threads_;
   const auto take = [&] {
     const int64_t task = ended_ ? tasks_ : next.fetch_add(1);
     if (task >= tasks_) return false;
+    const ThreadShare mine(share / ThreadShare::current());
     guarded(task, [&] { work(task); });
     return true;
   };
@@ -61,7 +62,6 @@ void SideBySide::run(const std::function<void(int64_t)>& work, const std::functi
   std::mutex mutex;
   std::condition_variable changed;
   int running = 0;
-  const int share = ThreadShare::current() * threads_;
   std::vector<std::thread> others;
   others.reserve(static_cast<size_t>(threads_));
   try {
@@ -71,7 +71,6 @@ void SideBySide::run(const std::function<void(int64_t)>& work, const std::functi
         ++running;
       }
       others.emplace_back([&] {
-        const ThreadShare mine(share);
         while (take()) {
         }
         const std::scoped_lock lock(mutex);
@@ -79,15 +78,12 @@ void SideBySide::run(const std::function<void(int64_t)>& work, const std::functi
         changed.notify_one();
       });
     }
-  } catch (const std::system_error&) {  // the system has no more threads: those that are there do the work
+  } catch (...) {  // the system has no more threads, or no memory for them: those that are there do the work
     const std::scoped_lock lock(mutex);
     --running;
   }
-  {
-    const ThreadShare mine(threads_);
-    while (take())
-      if (!ended_) guarded(kLookUp, look_up);
-  }
+  while (take())
+    if (!ended_) guarded(kLookUp, look_up);
   for (std::unique_lock lock(mutex); running > 0;) {
     changed.wait_for(lock, kPatience);
     lock.unlock();

@@ -23,7 +23,7 @@ class SideBySide {
   // is this thread's share. Settings that belong to the calling thread, such as a NoGradScope, do not hold in the
   // others. Calls look_up() on the calling thread alone: after each of its tasks, at least every 20 ms while it waits
   // for the others, and when all are done. Returns when all threads are done. The exception of look_up(), else that of
-  // the first task that failed, is thrown on.
+  // the first task that failed, is thrown on; tasks before it may have ended early because of it.
   void run(const std::function<void(int64_t task)>& work, const std::function<void()>& look_up);
 
   // True once end() was called, or a task or look_up() has failed: no further task begins, and those that run need not

@@ -218,6 +218,9 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
   if (o.pairs.empty() == (o.source.empty() && o.text.empty() && o.targets.empty()))
     throw UsageError("either --pairs, or --source and --target, or --text is needed");
   if (o.hypotheses.empty() && o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found neither");
+  const bool languages = !o.translate.source_language.empty() || !o.translate.target_language.empty();
+  if (languages && (!o.hypotheses.empty() || !o.text.empty()))
+    throw UsageError("--source-language and --target-language are for translations; found --hypotheses or --text");
   if (!o.hypotheses.empty() && !o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found both");
   if (!o.output.empty() && (!o.hypotheses.empty() || !o.text.empty() || o.no_bleu))
     throw UsageError("--output is for a model's translations; with --hypotheses, --text or --no-bleu there are none");
@@ -251,8 +254,10 @@ void add_evaluate_command(Options& options) {
   options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
   options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
   options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
-  options.add("--source-language", o->translate.source_language,
-              "Of models of several languages: that of the source, as the vocabulary spells it").takes("CODE");
+  options
+      .add("--source-language", o->translate.source_language,
+           "Of models of several languages: that of the source, as the vocabulary spells it")
+      .takes("CODE");
   options.add("--target-language", o->translate.target_language, "That of the translations").takes("CODE");
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);

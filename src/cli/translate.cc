@@ -85,7 +85,9 @@ int run_translate(const TranslateCommand& o, Context& context) {
 void add_translate_command(Options& options) {
   auto o = std::make_shared<TranslateCommand>();
   generate::BeamOptions& search = o->translate.search;
-  options.add("MODEL", o->model, "Folder of an encoder-decoder model, or its name in Hugging Face's cache").takes("DIR").required();
+  options.add("MODEL", o->model, "Folder of an encoder-decoder model, or its name in Hugging Face's cache")
+      .takes("DIR")
+      .required();
   options.add("TEXT", o->text, "The text to translate; without it, the lines of standard input");
   options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
   options.add("--beam", search.beam, "Hypotheses to keep; 1 is greedy search").range(1, 1000);
@@ -100,10 +102,14 @@ void add_translate_command(Options& options) {
       .add("--length-factor", search.length_factor,
            "Most tokens for each token of the source, beside 20 more; 0 is no limit")
       .range(0, 1e6);
-  options.add("--source-language", o->translate.source_language,
-              "Of models of several languages: that of the text, as the vocabulary spells it").takes("CODE");
+  options
+      .add("--source-language", o->translate.source_language,
+           "Of models of several languages: that of the text, as the vocabulary spells it")
+      .takes("CODE");
   options.add("--target-language", o->translate.target_language, "That of the translation").takes("CODE");
-  options.add("--batch-tokens", o->translate.batch_tokens, "Tokens in a batch at most, padding and beam included; 0 is 2048, or 512 with int8 weights")
+  options
+      .add("--batch-tokens", o->translate.batch_tokens,
+           "Tokens in a batch at most, padding and beam included; 0 is 2048, or 512 with int8 weights")
       .range(0);
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);

@@ -43,8 +43,8 @@ std::vector<int64_t> cut(std::span<const int64_t> order, std::span<const int64_t
 
 int Batches::most_threads() {
   const NoGradScope no_grad;  // as a probe demands
-  const bool followed =
-      nn::active_probe() != nullptr || nn::active_observer() != nullptr || SequencePartScope::active() != nullptr;
+  const bool followed = nn::active_probe() != nullptr || nn::active_observer() != nullptr ||
+                        SequencePartScope::active() != nullptr || TrainingScope::active();
   return followed ? 1 : num_threads();
 }
 

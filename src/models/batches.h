@@ -18,8 +18,8 @@ struct BatchSizes {
 
 class Batches {
  public:
-  // The threads that compute batches side by side: one while a probe or an observer follows this thread, or where
-  // sequences are shared with other ranks.
+  // The threads that compute batches side by side: one while a probe, an observer or a TrainingScope follows
+  // this thread, or where sequences are shared with other ranks.
   [[nodiscard]] static int most_threads();
 
   // lengths: the tokens of each sequence. The longest come first: a batch that does not fit in memory fails at once,

@@ -45,6 +45,7 @@ void save_spm(const text::Tokenizer& tokenizer, const fs::path& folder, text::Si
   tokenizer.save(folder, side);
   const fs::path own = folder / (side == text::Side::source ? "source.model" : "target.model");
   std::error_code error;
+  if (!fs::exists(own, error) && fs::exists(folder / name, error)) return;  // it came from a Marian
   fs::rename(own, folder / name, error);
   require(!error, kSaver, (folder / name).string(), ": a file that can be written; ", error.message());
 }

@@ -2,10 +2,12 @@
 #include <algorithm>
 #include <exception>
 
+#include "formats/json.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/pipelines.h"
+#include "models/families/weights.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
 #include "pipelines/parts.h"
@@ -157,6 +159,12 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     const bool begins = text::looks_like_language(*target_, begin);  // mBART's first models
     require(!begins || language == begin, "translate", "the language that the model begins with, ",
             begins ? target_->piece(static_cast<int32_t>(begin)) : "", "; found \"", options.target_language, "\"");
+    const bool behind = around_.before.empty() && around_.after.size() == 2;
+    const bool is_mbart = behind && model_->origin() != nullptr &&
+                          io::parse_json(model_->origin()->config_json).value.value("model_type", "") == "mbart";
+    require(begins || !is_mbart, "translate",
+            "a decoder_start_token_id in config.json that is a language, because the model begins with one; found ",
+            begin);
     search.prefix = begins ? Ids() : Ids{language};
   }
   return search;

@@ -22,13 +22,6 @@ Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left
           .accuracy = mean.accuracy};
 }
 
-text::SpecialIds special_of(const models::Config& config) {
-  return {.padding = static_cast<int32_t>(config.padding_id),
-          .begin = static_cast<int32_t>(config.begin_id),
-          .end = static_cast<int32_t>(config.end_id),
-          .unknown = static_cast<int32_t>(config.unknown_id)};
-}
-
 Evaluation evaluate_pairs(const models::Transformer& model, std::span<const text::Ids> sources,
                           std::span<const text::Ids> targets, const Frames& frames, const EvaluateOptions& options) {
   require(sources.size() == targets.size(), "evaluate", "as many targets as sources; found ", targets.size(), " and ",

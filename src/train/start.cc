@@ -136,15 +136,24 @@ void check_start(const Recipe& recipe, const Start& start, const std::string& wh
           recipe.context);
 }
 
-bool names_languages(const models::Model& model) {
-  if (model.origin() == nullptr) return false;
-  const std::string type = io::parse_json(model.origin()->config_json).value.value("model_type", "");
-  return type == "mbart" || type == "m2m_100";
+std::string model_type(const models::Model& model) {
+  if (model.origin() == nullptr) return "";
+  return io::parse_json(model.origin()->config_json).value.value("model_type", "");
 }
 
-// The language stands before a text, or, in mBART's first models, behind its end; there it is also what the decoder
-// begins with. M2M100's tokenizers of old put it behind a source text, but its decoder writes it first (Fan et al.
-// 2020, Liu et al. 2020, Tang et al. 2020).
+// Some that were made for two languages alone have vocabularies without any.
+bool names_languages(const models::Model& model, const text::Tokenizer& target) {
+  const std::string type = model_type(model);
+  if (type != "mbart" && type != "m2m_100") return false;
+  for (int64_t id = 0; id < target.vocabulary(); ++id) {
+    if (text::looks_like_language(target, id)) return true;
+  }
+  return false;
+}
+
+// The language stands before a text, or behind its end: in mBART's first models, whose decoder begins with it, and
+// where NLLB's tokenizer keeps its "legacy_behaviour", whose decoder writes it first all the same (Liu et al. 2020, Fan
+// et al. 2020, Tang et al. 2020).
 void put_languages(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer& target,
                    const Languages& languages, Frames& frames) {
   constexpr const char* kName = "languages";
@@ -161,24 +170,35 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   const bool begins = text::looks_like_language(target, config.begin_id);
   require(!begins || config.begin_id == to, kName, "target_language: that which the model begins with, ",
           begins ? target.piece(static_cast<int32_t>(config.begin_id)) : "", "; found ", languages.target);
-  frames.target.before = begins ? Ids() : Ids{to};
-  frames.target.after = begins ? Ids{end, to} : Ids{end};
-  frames.prefix = frames.target.before;
+  require(!behind || begins || model_type(model) != "mbart", kName,
+          "a decoder_start_token_id in config.json that is a language, because the model begins with one; found ",
+          config.begin_id);
+  frames.target.before = behind ? Ids() : Ids{to};
+  frames.target.after = behind ? Ids{end, to} : Ids{end};
+  if (!begins) frames.prefix = {to};
 }
 
 }  // namespace
 
+text::SpecialIds special_of(const models::Config& config) {
+  return {.padding = static_cast<int32_t>(config.padding_id),
+          .begin = static_cast<int32_t>(config.begin_id),
+          .end = static_cast<int32_t>(config.end_id),
+          .unknown = static_cast<int32_t>(config.unknown_id)};
+}
+
 Frames frames_of(const models::Model& model, const text::Tokenizer& source, const text::Tokenizer* target,
                  const Languages& languages) {
   const models::Config& config = model.config();
-  const bool several = target != nullptr && names_languages(model);
+  const bool several = target != nullptr && names_languages(model, *target);
   require(several || (languages.source.empty() && languages.target.empty()), "languages",
           "no source_language and no target_language, because the model does not name its languages; found ",
           languages.source.empty() ? languages.target : languages.source);
   Frames frames;
   if (model.origin() == nullptr) {
-    frames.source = target != nullptr ? source_frame(source.special()) : masked_frame(source.special());
-    if (target != nullptr) frames.target = target_frame(target->special());
+    // Tokenizers of a translator that was converted may say something else of what begins and ends a text.
+    frames.source = target != nullptr ? source_frame(special_of(config)) : masked_frame(source.special());
+    if (target != nullptr) frames.target = target_frame(special_of(config));
     frames.mask_id = static_cast<int32_t>(config.mask_id);
     return frames;
   }

@@ -14,10 +14,12 @@ namespace heed::train {
 // What stands around the texts of a model, and how its masked tokens look.
 struct Frames {
   Frame source = {}, target = {};  // of an encoder-only model: source
-  text::Ids prefix = {};  // what every translation begins with
+  text::Ids prefix = {};           // what every translation begins with
   int32_t mask_id = -1;
   int64_t first_drawn = 4;  // ids below do not replace a masked token
 };
+[[nodiscard]] text::SpecialIds special_of(const models::Config& config);
+
 // As their tokenizers spell them; both empty for models that do not name languages.
 struct Languages {
   std::string source, target;

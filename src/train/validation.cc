@@ -22,11 +22,11 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
   }
   std::string lines;  // one a sentence: tokenizers decode to text without line ends
   if (!mine.empty()) {
-    const auto found = generate::translate(
-        model, mine,
-        {.search = {.beam = recipe.valid_beam,
-                    .max_length = std::min<int64_t>(256, model.config().max_length - 1),
-                    .prefix = corpus.prefix}});
+    const auto found =
+        generate::translate(model, mine,
+                            {.search = {.beam = recipe.valid_beam,
+                                        .max_length = std::min<int64_t>(256, model.config().max_length - 1),
+                                        .prefix = corpus.prefix}});
     for (const auto& hypotheses : found) {
       std::string line = corpus.target->decode(hypotheses.front().ids);
       std::replace(line.begin(), line.end(), '\n', ' ');

@@ -54,8 +54,7 @@ TEST(Translate, ALanguageIsOneThatTheModelKnows) {
 TEST(Translate, ALanguageThatTheModelBeginsWithIsNotSaidTwice) {  // mBART's first models
   const Folder folder;
   const fs::path family = fs::path(HEED_SOURCE_DIR) / "tests/data/families/mbart";
-  for (const char* const file : {"generation_config.json", "model.safetensors"})
-    fs::copy(family / file, folder / file);
+  for (const char* const file : {"generation_config.json", "model.safetensors"}) fs::copy(family / file, folder / file);
   auto config = nlohmann::json::parse(std::ifstream(family / "config.json"));
   config["decoder_start_token_id"] = 5;
   (void)folder.write("config.json", config.dump());

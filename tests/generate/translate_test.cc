@@ -231,6 +231,20 @@ TEST_F(TranslateOnThreads, ScoresHaveTheBitsOfOneThread) {
   EXPECT_EQ(score(model_, sources_, targets), three);
 }
 
+TEST_F(TranslateOnThreads, DropoutIsThatOfTheCallingThread) {
+  models::Config config = small_config(50);
+  config.dropout = 0.5f;
+  const models::Transformer model(config, 3);
+  for (Ids& source : sources_)
+    if (source.empty()) source = {7};
+  const auto scores = [&](int threads) {
+    set_num_threads(threads);
+    const TrainingScope training(1, 1);
+    return score(model, sources_, sources_);
+  };
+  EXPECT_EQ(scores(1), scores(3));
+}
+
 // Decoding from logits that are computed anew from the whole prefix, without any cache.
 class Uncached : public models::Decoder {
  public:

@@ -328,6 +328,45 @@ TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
   std::filesystem::remove(t5 / "sentencepiece.bpe.model");
   expect_error([&] { (void)t5.load(); }, "(T5Tokenizer); found \"AlbertTokenizer\"");
   EXPECT_EQ(SpmFolder("XLMRobertaTokenizer").load()->tokens("").ids, (Ids{0, 2}));
+  const SpmFolder nameless("");
+  EXPECT_EQ(nameless.load()->tokens("").ids, (Ids{0, 2}));
+  (void)nameless.file("config.json", R"({"model_type": "mbart"})");
+  expect_error([&] { (void)nameless.load(); }, "MBartTokenizer or MBart50Tokenizer, because their languages differ");
+  (void)nameless.file("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 5})");
+  (void)nameless.file("config.json", R"({"model_type": "m2m_100"})");
+  expect_error([&] { (void)nameless.load(); },
+               "every id below the largest, because languages follow; found none for 3");
+}
+
+// As transformers 5.23 has it: its NllbTokenizer overwrites the file's template.
+TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
+  const auto load = [](const json& configuration) {
+    const Scratch folder;
+    const json special = [](const char* token, int id) {
+      return json{{"id", token}, {"ids", {id}}, {"tokens", {token}}};
+    }("</s>", 1);
+    json tokenizer = {{"version", "1.0"},
+                      {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                      {"model",
+                       {{"type", "WordLevel"},
+                        {"vocab", {{"<unk>", 0}, {"</s>", 1}, {"eng_Latn", 2}, {"fra_Latn", 3}, {"word", 4}}},
+                        {"unk_token", "<unk>"}}}};
+    const json language = {{"id", "eng_Latn"}, {"ids", {2}}, {"tokens", {"eng_Latn"}}};
+    json single = json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
+                               {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}},
+                               {{"SpecialToken", {{"id", "eng_Latn"}, {"type_id", 0}}}}});
+    tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                   {"single", single},
+                                   {"pair", single},
+                                   {"special_tokens", {{"</s>", special}, {"eng_Latn", language}}}};
+    (void)folder.file("tokenizer.json", tokenizer.dump());
+    (void)folder.file("tokenizer_config.json", configuration.dump());
+    return Tokenizer::load(folder.path(), Side::source)->tokens("word").ids;
+  };
+  EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}}), (Ids{2, 4, 1}));
+  EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizerFast"}, {"src_lang", "fra_Latn"}}), (Ids{3, 4, 1}));
+  EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}, {"legacy_behaviour", true}}), (Ids{4, 1, 2}));
+  EXPECT_EQ(load({{"tokenizer_class", "PreTrainedTokenizerFast"}}), (Ids{4, 1, 2}));
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 #include "train/start.h"
 #include "foreign.h"
 #include "heed/models.h"
+#include "models/weights.h"
 #include "ranks.h"
 #include "toy.h"
 
@@ -299,6 +300,30 @@ TEST_F(Languages, TheLossIsThatOfTransformers) {
   EXPECT_NEAR(loss(write_behind(), "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5);
 }
 
+// The tokenizers of a Marian say that nothing begins a text; the model begins with its padding token.
+TEST_F(Languages, AConvertedModelHasTheLossThatItHad) {
+  const fs::path from = folder_ / "marian";
+  write_marian(from);
+  const auto model = models::load(from);
+  const double before = evaluate(*model, from, folder_ / "source", folder_ / "target").loss;
+  fs::create_directories(folder_ / "own");
+  const io::Tensors tensors = models::tensors_of(*model);
+  io::write_safetensors(folder_ / "own/model.safetensors", tensors,
+                        {{"format", models::kFormat}, {models::kChecksumKey, models::checksum(tensors)}});
+  write_text(folder_ / "own/config.json", models::to_json(model->config()));
+  fs::copy_file(from / "tokenizer.json", folder_ / "own/tokenizer.json");
+  const auto own = models::load(folder_ / "own");
+  ASSERT_EQ(own->origin(), nullptr);
+  EXPECT_NEAR(evaluate(*own, folder_ / "own", folder_ / "source", folder_ / "target").loss, before, 1e-6);
+}
+
+TEST_F(Languages, AVocabularyWithoutLanguagesNeedsNone) {
+  copy_family("mbart", folder_ / "two");
+  write_word_tokenizer(folder_ / "two", {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}}, template_of(true, 2));
+  EXPECT_GT(loss(folder_ / "two", "", ""), 0);
+  EXPECT_CONTAINS(message_of([&] { (void)loss(folder_ / "two", "en_XX", "fr_XX"); }), "does not name its languages");
+}
+
 TEST_F(Languages, ARecipeNamesThem) {
   for (const char* const name : {"m2m100", "mbart"}) {
     SCOPED_TRACE(name);
@@ -340,6 +365,10 @@ TEST_F(Languages, MissingOrUnknownOnesAreRefused) {
   EXPECT_CONTAINS(error(m2m100, "en", "xx"), "a language that the model knows (__en__ __fr__); found \"xx\"");
   EXPECT_CONTAINS(error(m2m100, "en", "a"), "found \"a\"");  // a piece of words
   EXPECT_CONTAINS(error(behind, "fr_XX", "en_XX"), "that which the model begins with, fr_XX; found en_XX");
+  Json config = Json::parse(read_text(behind / "config.json"));
+  config["decoder_start_token_id"] = 2;
+  write_text(behind / "config.json", config.dump());
+  EXPECT_CONTAINS(error(behind, "en_XX", "fr_XX"), "a decoder_start_token_id in config.json that is a language");
   EXPECT_CONTAINS(error(folder_ / "marian", "en", "fr"), "because the model does not name its languages; found en");
   EXPECT_CONTAINS(message_of([&] { (void)loss(m2m100, "", ""); }), "found neither");
   Recipe own = copy_;

@@ -20,14 +20,6 @@ namespace {
 
 constexpr const char* kFairseqModel = "sentencepiece.bpe.model";
 
-// The class that transformers names, without the "Fast" of its older versions.
-std::string class_name(const Configuration& configuration) {
-  std::string name = configuration.tokenizer_class;
-  constexpr std::string_view kFast = "Fast";
-  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
-  return name;
-}
-
 // Which ids the pieces have depends on the class: those of another one would be wrong without a word.
 void refuse_class(const TokenizerFiles& files, std::string_view known, const Configuration& configuration) {
   fail("load_tokenizer", files.quoted("tokenizer_config.json"), ": a \"tokenizer_class\" that is known without a ",
@@ -37,6 +29,8 @@ void refuse_class(const TokenizerFiles& files, std::string_view known, const Con
 
 std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Configuration& configuration) {
   const std::string name = class_name(configuration);
+  require(!name.empty() || files.model_type() != "mbart", "load_tokenizer", files.quoted("tokenizer_config.json"),
+          ": a \"tokenizer_class\", MBartTokenizer or MBart50Tokenizer, because their languages differ; found none");
   if (name == "M2M100Tokenizer" || (name.empty() && files.has("vocab.json")))
     return read_m2m100(files, kFairseqModel, configuration);
   if (name == "MBartTokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_25_languages, configuration);

@@ -114,12 +114,15 @@ std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, c
 
 std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_view name,
                                              const Configuration& configuration) {
-  require(configuration.language_codes.value_or("m2m100") == "m2m100", "load_tokenizer",
-          files.quoted("tokenizer_config.json"), ": \"language_codes\": \"m2m100\"; found ",
-          files::quoted(*configuration.language_codes));
+  const std::string codes = configuration.language_codes.value_or("m2m100");
+  require(codes == "m2m100", "load_tokenizer", files.quoted("tokenizer_config.json"),
+          ": \"language_codes\": \"m2m100\"; found ", files::quoted(codes));
   MappedParts parts;
   parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
   use_vocabulary(parts, files, "vocab.json", configuration);
+  const auto empty = std::find(parts.pieces.begin(), parts.pieces.end(), "");
+  require(empty == parts.pieces.end(), "load_tokenizer", files.quoted("vocab.json"),
+          ": every id below the largest, because languages follow; found none for ", empty - parts.pieces.begin());
   add_languages(parts, {.names = languages_of_m2m100(), .mark = "__", .usual = "en"}, files, configuration);
   parts.files = files.kept();
   return mapped_sentencepiece(std::move(parts));

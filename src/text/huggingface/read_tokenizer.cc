@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/files.h"
+#include "heed/io.h"
 #include "text/huggingface/read_parts.h"
 
 namespace heed::text::huggingface {
@@ -84,6 +85,13 @@ bool TokenizerFiles::has(std::string_view name) const {
   return std::filesystem::exists(folder_ / name, ignored);
 }
 
+std::string TokenizerFiles::model_type() const {
+  if (!has("config.json")) return "";
+  const std::string name = quoted("config.json");
+  const io::JsonValue document = io::parse_json_document(io::read_file(folder_ / "config.json"), name, kRead);
+  return Fields(document, name, "").text_or("model_type", "");
+}
+
 std::string TokenizerFiles::quoted(std::string_view name) const { return files::quoted(folder_ / name); }
 
 const std::string& TokenizerFiles::read(std::string_view name) {
@@ -122,8 +130,12 @@ Configuration read_configuration(TokenizerFiles& files) {
     made.lowercase = f.flag_or("do_lower_case", true);
     made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
     made.add_prefix_space = f.flag_or("add_prefix_space", false);
-    made.source_language = read_name(f, "src_lang");
-    made.language_codes = read_name(f, "language_codes");
+    const std::string known = class_name(made);
+    if (known == "M2M100Tokenizer" || known.starts_with("MBart") || known == "NllbTokenizer") {
+      made.source_language = read_name(f, "src_lang");
+      made.language_codes = read_name(f, "language_codes");
+      made.language_behind = f.flag_or("legacy_behaviour", false);
+    }
     if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
     if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
   }
@@ -148,6 +160,44 @@ void set_special_ids(TokenizerParts& parts, const Configuration& configuration) 
   if (special.end < 0 && !pieces.empty() && !pieces.back().ids.empty()) special.end = pieces.back().ids.back();
   if (special.unknown < 0) special.unknown = parts.model->unknown();
 }
+
+std::string class_name(const Configuration& configuration) {
+  std::string name = configuration.tokenizer_class;
+  constexpr std::string_view kFast = "Fast";
+  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
+  return name;
+}
+
+namespace {
+
+// NLLB's files of before 2023 have the language behind </s>. transformers puts it before the text, whatever the file
+// says, unless "legacy_behaviour" is true; and it is that of "src_lang".
+void put_language_first(PostProcessor& processor, int32_t language) {
+  using Piece = TemplatePiece::Kind;
+  for (std::vector<TemplatePiece>* const pieces : {&processor.single, &processor.pair}) {
+    Ids behind;
+    while (!pieces->empty() && pieces->back().kind == Piece::special) {
+      behind.insert(behind.begin(), pieces->back().ids.begin(), pieces->back().ids.end());
+      pieces->pop_back();
+    }
+    const bool begins_with_text = !pieces->empty() && pieces->front().kind != Piece::special;
+    if (behind.size() == 2 && begins_with_text) {
+      pieces->insert(pieces->begin(), {.kind = Piece::special, .ids = {behind[1]}});
+      behind.pop_back();
+    }
+    if (!behind.empty()) pieces->push_back({.kind = Piece::special, .ids = behind});
+    if (language >= 0 && !pieces->empty() && pieces->front().ids.size() == 1) pieces->front().ids = {language};
+  }
+}
+
+int32_t token_id(const TokenizerParts& parts, const std::string& token) {
+  for (const AddedToken& added : parts.added_tokens) {
+    if (added.content == token) return added.id;
+  }
+  return parts.model->tokens().find(token);
+}
+
+}  // namespace
 
 std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name) {
   const Fields f(files.read_json(name), files.quoted(name), "");
@@ -178,6 +228,10 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
     parts.special.padding = static_cast<int32_t>(padding->whole("pad_id", 0, vocabulary - 1));
   }
   const Configuration configuration = read_configuration(files);
+  if (class_name(configuration) == "NllbTokenizer" && !configuration.language_behind) {
+    const std::optional<std::string>& language = configuration.source_language;
+    put_language_first(parts.post_processor, language ? token_id(parts, *language) : -1);
+  }
   set_special_ids(parts, configuration);
   if (configuration.cuts_left) parts.truncation.from_left = *configuration.cuts_left;
   parts.files = files.kept();

@@ -24,6 +24,8 @@ class TokenizerFiles {
   const std::string& read(std::string_view name);
   const io::JsonValue& read_json(std::string_view name);
   [[nodiscard]] std::vector<KeptFile> kept() const;
+  // What config.json says the model is, or nothing.
+  [[nodiscard]] std::string model_type() const;
 
  private:
   std::filesystem::path folder_;
@@ -37,9 +39,13 @@ struct Configuration {
   std::string tokenizer_class = {};
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
   std::optional<bool> strip_accents = {};
-  std::optional<bool> cuts_left = {};                                    // a text that is too long loses its beginning
-  std::optional<std::string> source_language = {}, language_codes = {};  // of translators
+  std::optional<bool> cuts_left = {};  // a text that is too long loses its beginning
+  // Of translators that know several languages.
+  std::optional<std::string> source_language = {}, language_codes = {};
+  bool language_behind = false;  // NLLB's "legacy_behaviour"
 };
+// The class that transformers names, without the "Fast" of its older versions.
+[[nodiscard]] std::string class_name(const Configuration& configuration);
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 
 // Ids by the configuration's names, or else by the tokens around a text and the model's unknown one.
