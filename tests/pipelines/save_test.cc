@@ -8,6 +8,7 @@
 
 #include "base/message.h"
 #include "formats/json.h"
+#include "heed/cpu.h"
 #include "heed/error.h"
 #include "pipelines/hugging_face.h"
 
@@ -182,9 +183,17 @@ TEST(EmbedOptions, AreToldOfTheWorkAndMayEndIt) {
   const Scratch scratch;
   const Encoder encoder = Encoder::load(with_words(scratch, "st-mean"));
   std::vector<int64_t> told;
+  const int threads = num_threads();
+  set_num_threads(1);  // several say what is done when they look
   const Tensor found =
       encoder.embed(kSomeTexts, {.batch_tokens = 8, .progress = [&](int64_t done) { told.push_back(done); }});
   EXPECT_EQ(told, (std::vector<int64_t>{0, 1, 2, 4}));  // while texts are read; 8, 6, and 4 with 2 tokens
+  told.clear();
+  set_num_threads(3);
+  (void)encoder.embed(kSomeTexts, {.batch_tokens = 8, .progress = [&](int64_t done) { told.push_back(done); }});
+  EXPECT_TRUE(std::is_sorted(told.begin(), told.end()));
+  EXPECT_EQ(told.back(), 4);
+  set_num_threads(1);
   EXPECT_TRUE(same_vectors(found, encoder.embed(kSomeTexts)));
   const auto stop = [](int64_t done) { require(done < 2, "test", "to go on; found ", done, " texts done"); };
   EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(kSomeTexts, {.batch_tokens = 8, .progress = stop}); }),
@@ -193,6 +202,7 @@ TEST(EmbedOptions, AreToldOfTheWorkAndMayEndIt) {
   const std::vector<std::string> words = {"the city", "a", "of france"};
   EXPECT_CONTAINS(message_of([&] { (void)classes.classify(words, {.batch_tokens = 1, .progress = stop}); }),
                   "found 2 texts done");
+  set_num_threads(threads);
 }
 
 TEST(EmbedOptions, APromptMayBeATextAndTheLimitASmallerOne) {

@@ -246,7 +246,7 @@ TEST_F(Starts, RefusesWhatContradictsTheFolder) {
 }
 
 // Languages 57 and 58: __en__ and __fr__, or en_XX and fr_XX.
-class Languages : public Starts {
+class SeveralLanguages : public Starts {
  protected:
   void SetUp() override {
     Starts::SetUp();
@@ -293,7 +293,7 @@ class Languages : public Starts {
   }
 };
 
-TEST_F(Languages, TheLossIsThatOfTransformers) {
+TEST_F(SeveralLanguages, TheLossIsThatOfTransformers) {
   EXPECT_NEAR(loss(write("m2m100", true), "en", "fr"), golden("m2m100"), 1e-5);
   EXPECT_NEAR(loss(write("nllb", true), "__en__", "__fr__"), golden("nllb"), 1e-5);
   EXPECT_NEAR(loss(write("mbart", false), "en_XX", "fr_XX"), golden("mbart"), 1e-5);
@@ -301,7 +301,7 @@ TEST_F(Languages, TheLossIsThatOfTransformers) {
 }
 
 // The tokenizers of a Marian say that nothing begins a text; the model begins with its padding token.
-TEST_F(Languages, AConvertedModelHasTheLossThatItHad) {
+TEST_F(SeveralLanguages, AConvertedModelHasTheLossThatItHad) {
   const fs::path from = folder_ / "marian";
   write_marian(from);
   const auto model = models::load(from);
@@ -317,14 +317,14 @@ TEST_F(Languages, AConvertedModelHasTheLossThatItHad) {
   EXPECT_NEAR(evaluate(*own, folder_ / "own", folder_ / "source", folder_ / "target").loss, before, 1e-6);
 }
 
-TEST_F(Languages, AVocabularyWithoutLanguagesNeedsNone) {
+TEST_F(SeveralLanguages, AVocabularyWithoutLanguagesNeedsNone) {
   copy_family("mbart", folder_ / "two");
   write_word_tokenizer(folder_ / "two", {{0, "<s>"}, {1, "<pad>"}, {2, "</s>"}, {3, "<unk>"}}, template_of(true, 2));
   EXPECT_GT(loss(folder_ / "two", "", ""), 0);
   EXPECT_CONTAINS(message_of([&] { (void)loss(folder_ / "two", "en_XX", "fr_XX"); }), "does not name its languages");
 }
 
-TEST_F(Languages, ARecipeNamesThem) {
+TEST_F(SeveralLanguages, ARecipeNamesThem) {
   for (const char* const name : {"m2m100", "mbart"}) {
     SCOPED_TRACE(name);
     const bool marked = name == std::string("m2m100");
@@ -351,7 +351,7 @@ TEST_F(Languages, ARecipeNamesThem) {
   }
 }
 
-TEST_F(Languages, MissingOrUnknownOnesAreRefused) {
+TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   const fs::path m2m100 = write("m2m100", true), behind = write_behind();
   write_marian(folder_ / "marian");
   const auto error = [&](const fs::path& from, const char* source, const char* target) {
