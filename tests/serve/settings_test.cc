@@ -76,10 +76,10 @@ TEST_F(SettingsTest, HoldForExperimentsAndForTheTree) {
 
 // Marian as transformers saves it: its padding begins an output and may not occur in one.
 TEST_F(SettingsTest, OfAModelOfOthers) {
-  const test::Scratch scratch;
-  const auto folder = test::with_words(scratch, "marian");
+  const heed::test::Scratch scratch;
+  const auto folder = heed::test::with_words(scratch, "marian");
   std::string vocabulary;
-  for (const char* const word : test::kWords) vocabulary += std::string(word) + "\n";
+  for (const char* const word : heed::test::kWords) vocabulary += std::string(word) + "\n";
   for (int i = 0; i < 45; ++i) vocabulary += "token" + std::to_string(i) + "\n";
   scratch.file("marian/vocab.txt", vocabulary);
   std::filesystem::remove_all(folder_.path() / "translates");
