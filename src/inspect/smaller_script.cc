@@ -9,7 +9,7 @@ namespace {
 bool is_one_of(char c, std::string_view set) { return set.find(c) != std::string_view::npos; }
 
 // Letters of names and numbers; bytes of other alphabets too.
-bool is_word(char c) {
+bool is_part_of_name(char c) {
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' || c == '$' ||
          (static_cast<unsigned char>(c) & 0x80) != 0;
 }
@@ -60,7 +60,7 @@ class ScriptReader {
     if (line_ended && !is_one_of(last(), ";,{([=?:&|\n") && !is_one_of(peek(), "})].,?:&|=")) {
       out_ += '\n';
       open_.back().declares = false;
-    } else if ((is_word(last()) && is_word(peek())) || (last() == peek() && is_one_of(peek(), "+-"))) {
+    } else if ((is_part_of_name(last()) && is_part_of_name(peek())) || (last() == peek() && is_one_of(peek(), "+-"))) {
       out_ += ' ';
     }
   }
@@ -69,7 +69,7 @@ class ScriptReader {
   [[nodiscard]] size_t declaration(size_t at) const {
     for (const std::string_view word : {"const", "let"}) {
       const size_t end = at + word.size();
-      if (in_.substr(at, word.size()) == word && end < in_.size() && !is_word(in_[end])) return word.size();
+      if (in_.substr(at, word.size()) == word && end < in_.size() && !is_part_of_name(in_[end])) return word.size();
     }
     return 0;
   }
@@ -87,14 +87,15 @@ class ScriptReader {
     if (c == '/' && begins_expression()) return take_pattern();
     if (c == '(' && take_parameter()) return;
     if (c == ';' && open_.back().declares) return end_declaration();
-    if (const size_t length = is_word(last()) ? 0 : declaration(at_); length > 0) {
+    if (const size_t length = is_part_of_name(last()) ? 0 : declaration(at_); length > 0) {
       open_.back().declares = true;
       out_ += "let";
       at_ += length;
       return;
     }
     if (is_one_of(c, "([{")) open_.push_back({c});
-    const bool of_fraction = c == '0' && peek(1) == '.' && is_digit(peek(2)) && !is_word(last()) && last() != '.';
+    const bool of_fraction =
+        c == '0' && peek(1) == '.' && is_digit(peek(2)) && !is_part_of_name(last()) && last() != '.';
     if (of_fraction) ++at_;  // 0.5 is .5
     take();
   }
@@ -115,9 +116,9 @@ class ScriptReader {
   // (a) => is a =>.
   bool take_parameter() {
     size_t end = at_ + 1;
-    while (end < in_.size() && is_word(in_[end])) ++end;
+    while (end < in_.size() && is_part_of_name(in_[end])) ++end;
     if (end == at_ + 1 || in_.substr(end, 5) != ") => ") return false;
-    if (is_word(last())) out_ += ' ';
+    if (is_part_of_name(last())) out_ += ' ';
     out_ += in_.substr(at_ + 1, end - at_ - 1);
     at_ = end + 1;
     return true;
