@@ -57,7 +57,14 @@ TEST_F(SideBySideTest, AShareIsOfTheCallersShare) {
   set_num_threads(8);
   const ThreadShare half(2);
   std::vector<std::atomic<int>> shares(2);
-  SideBySide(2).run([&](int64_t task) { shares[static_cast<size_t>(task)] = num_threads(); }, [] {});
+  std::atomic<int> begun{0};
+  SideBySide(2).run(
+      [&](int64_t task) {
+        ++begun;
+        while (begun < 2) std::this_thread::yield();  // one task on each thread
+        shares[static_cast<size_t>(task)] = num_threads();
+      },
+      [] {});
   EXPECT_EQ(shares[0], 2);
   EXPECT_EQ(shares[1], 2);
 }

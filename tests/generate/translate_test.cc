@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
@@ -194,6 +195,7 @@ TEST_F(TranslateOnThreads, StopIsAskedOnTheCallingThreadAndEndsAll) {
   std::atomic<int> asked{0};
   search_.stop = [&] {
     EXPECT_EQ(std::this_thread::get_id(), caller_);
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));  // the other threads search meanwhile
     return ++asked > 5;
   };
   const auto found = translate(model_, sources_, {.search = search_, .batch_tokens = 40});
