@@ -27,6 +27,12 @@ def fresh(page, server, hash=""):
     page.wait("!!document.querySelector('#panel-body > *')")
 
 
+def choose_model(page, index, text):
+    """Chooses one of the server's models and a text, and waits for what the model makes of it."""
+    page.run(f"(chooseModel(live.models[{index}].name), void setText({json.dumps(text)}))")
+    page.wait(f"live.record && live.record.title === live.models[{index}].name")
+
+
 def choose_text(page, text):
     page.run(f"void setText({json.dumps(text)})")
     page.wait(f"live.record && live.record.source === {json.dumps(text)}")

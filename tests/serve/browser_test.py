@@ -11,7 +11,7 @@ import time
 
 import browser_views  # noqa: F401 (its tests are added to TESTS)
 import chromium
-from browser_case import READY, SETTLED, TESTS, check, choose_text, fresh, test
+from browser_case import READY, SETTLED, TESTS, check, choose_model, choose_text, fresh, test
 from served import LONG, Server
 
 
@@ -166,8 +166,8 @@ def long_texts_and_training(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
-    page.wait("live.record && live.record.decoder.length === 2")
+    choose_model(page, 1, "The quick brown")
+    page.wait("live.record.decoder.length === 2")
     page.run("openPanel('training')")
     page.wait("document.querySelectorAll('#curves .curve').length === 2", what="curves of loss and validation loss")
     page.run("void showCheckpoint(0)")

@@ -1,7 +1,7 @@
 """Browser tests of the live page: several heads, lines, two records side by side, long texts, paper."""
 import json
 
-from browser_case import check, choose_text, fresh, test
+from browser_case import check, choose_model, choose_text, fresh, test
 from served import LONG
 
 
@@ -121,8 +121,7 @@ def a_second_model(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
-    page.wait("live.record && live.record.title === live.models[1].name")
+    choose_model(page, 1, "The quick brown")
     page.run("openPanel('compare')")
     page.wait("!!document.querySelector('#panel-body select')")
     check(page.run("[...document.querySelectorAll('#panel-body option')].map((o) => o.textContent).join()") ==
@@ -144,8 +143,8 @@ def layers_of_an_encoder(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(chooseModel(live.models[3].name), void setText('The quick brown fox'))")
-    page.wait("live.record && live.record.encoder.length === 2 && live.record.title === live.models[3].name")
+    choose_model(page, 3, "The quick brown fox")
+    page.wait("live.record.encoder.length === 2")
     page.run("openPanel('layers')")
     page.wait("document.querySelectorAll('.layer').length === 3", what="the embedding and two layers")
     # The last layer's guess is what the model itself says at this token.
@@ -157,8 +156,7 @@ def layers_of_an_encoder(page, server):
 
 
 def open_long(page, text=LONG):
-    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
-    page.wait("live.record && live.record.title === live.models[1].name")
+    choose_model(page, 1, "The quick brown")
     page.run(f"void setText({json.dumps(text)})")
     page.wait("live.long && live.long.picture")
 
@@ -259,8 +257,7 @@ def a_text_file(page, server):
         return
     fresh(page, server)
     check(page.run("$('file-label').hidden"), "a translator reads sentences")
-    page.run("(chooseModel(live.models[1].name), void setText('The quick brown'))")
-    page.wait("live.record && live.record.title === live.models[1].name")
+    choose_model(page, 1, "The quick brown")
     check(not page.run("$('file-label').hidden"), "files are for models that read long texts")
     file = server.folder_for_files() / "read.txt"
     file.write_text("The lazy dog jumps over the fox.", encoding="utf-8")
@@ -342,8 +339,8 @@ def what_comes_too_late_is_thrown_away(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(openPanel('next'), chooseModel(live.models[1].name), void setText('The quick brown'))")
-    page.wait("live.record && live.record.title === live.models[1].name")
+    page.run("openPanel('next')")
+    choose_model(page, 1, "The quick brown")
     page.wait("document.querySelectorAll('.next-token').length === 10")
     page.settle()
     check(page.run("$('problem').hidden"), page.run("$('problem').textContent"))
@@ -354,8 +351,8 @@ def an_encoder_that_says_no_tokens(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(chooseModel(live.models[4].name), void setText('The quick brown fox'))")
-    page.wait("live.record && live.record.encoder.length === 2 && live.record.title === live.models[4].name")
+    choose_model(page, 4, "The quick brown fox")
+    page.wait("live.record.encoder.length === 2")
     page.wait("document.querySelectorAll('.layer').length === 3", what="its norms, layer by layer")
     check("it says no tokens" in page.run("$('panel-body').textContent"), "one line says what it has not")
     check(page.run("!$('panel-next') && $('tour-open').hidden"), "it is not asked what comes next")
@@ -371,8 +368,7 @@ def an_encoder_that_says_no_tokens(page, server):
     check("This encoder says no tokens" in text and "another one" not in text, text[:200])
     page.run("void setChanges([])")
     page.wait("live.changes.length === 0 && !live.experiment")
-    page.run("(chooseModel(live.models[0].name), void setText('She is happy.'))")
-    page.wait("live.record && live.record.title === live.models[0].name")
+    choose_model(page, 0, "She is happy.")
     check(not page.run("$('tour-open').hidden"), "the tour is back")
 
 
@@ -381,8 +377,8 @@ def an_experiment_with_masked_tokens(page, server):
     if not server.process:
         return
     fresh(page, server)
-    page.run("(chooseModel(live.models[3].name), void setText('The quick [MASK] fox'))")
-    page.wait("live.record && live.record.encoder.length === 2 && live.record.title === live.models[3].name")
+    choose_model(page, 3, "The quick [MASK] fox")
+    page.wait("live.record.encoder.length === 2")
     edge = {"kind": "edge", "part": "encoder", "layer": 1, "head": 0, "row": 0, "column": 0}
     for change in (edge, {"kind": "layer", "part": "encoder", "layer": 0}):
         page.run(f"void setChanges([{json.dumps(change)}])")
