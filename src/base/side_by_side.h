@@ -1,8 +1,8 @@
 // Tasks that run at the same time, each on one thread.
 //
 // Work that consists of many short loops, as decoding does, gains more when each thread has a batch of its own than
-// when all threads share every loop: on Zen 4 two threads translate 2.0 times as fast as one in the first way, and 1.4
-// times in the second.
+// when all threads share every loop: on Zen 4 two threads translate 1.7 to 1.9 times as many sentences as one in the
+// first way (f32), and 1.4 to 1.5 times as many in the second.
 #pragma once
 
 #include <atomic>

@@ -19,7 +19,6 @@ inline constexpr std::initializer_list<std::pair<const char*, WeightFormat>> kWe
     {"f32", WeightFormat::f32}, {"bf16", WeightFormat::bf16}, {"int8", WeightFormat::int8}};
 inline constexpr const char* kWeightsHelp =
     "Format of the weights of linear layers; bf16 (on processors that multiply it) and int8 are faster, take half and "
-    "a "
-    "quarter of the memory, and are less exact";
+    "a quarter of the memory, and are less exact";
 
 }  // namespace heed::cli

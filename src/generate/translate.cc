@@ -15,7 +15,7 @@ namespace {
 // between two products stays in L2.
 constexpr int64_t kBatchTokens = 2048;
 constexpr int64_t kInt8BatchTokens = 512;
-constexpr int64_t kLeastTokens = 512;              // where there is less work than threads
+constexpr int64_t kLeastTokens = 512;              // no smaller batches are made for the sake of more threads
 constexpr int64_t kMostLogits = int64_t{1} << 26;  // of score(), in all threads: 268 MB
 
 text::Padded pad(std::span<const Ids> sentences, std::span<const int64_t> members, int64_t padding_id) {

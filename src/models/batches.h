@@ -18,12 +18,12 @@ struct BatchSizes {
 
 class Batches {
  public:
-  // The threads that compute batches side by side: one while a probe, an observer or a TrainingScope follows
-  // this thread, or where sequences are shared with other ranks.
+  // The threads that compute batches side by side. It is one thread while the calling one has a probe, an observer, a
+  // TrainingScope or a SequencePartScope: these do not hold in other threads.
   [[nodiscard]] static int most_threads();
 
   // lengths: the tokens of each sequence. The longest come first: a batch that does not fit in memory fails at once,
-  // and the rest of the bar runs faster than it promised. Sequences of no tokens are in no batch.
+  // and the rest of the progress bar runs faster than it promised. Sequences of no tokens are in no batch.
   Batches(std::span<const int64_t> lengths, const BatchSizes& sizes, int threads = most_threads());
 
   // Calls work(sequences) for each batch, with the numbers of its sequences: on every thread without gradients, and

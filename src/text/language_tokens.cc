@@ -24,7 +24,7 @@ bool looks_like_language(const Tokenizer& tokenizer, int64_t id) {
 
 std::optional<int32_t> language_id(const Tokenizer& tokenizer, const std::string& language) {
   if (const auto id = tokenizer.id_of("__" + language + "__")) return id;
-  if (!looks_like_language(language)) return std::nullopt;  // "en" is a piece of words too
+  if (!looks_like_language(language)) return std::nullopt;  // "en" is also a piece of ordinary words
   return tokenizer.id_of(language);
 }
 

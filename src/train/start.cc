@@ -141,7 +141,7 @@ std::string model_type(const models::Model& model) {
   return io::parse_json(model.origin()->config_json).value.value("model_type", "");
 }
 
-// Some that were made for two languages alone have vocabularies without any.
+// A model of these families that was made for one pair of languages may have no tokens for them.
 bool names_languages(const models::Model& model, const text::Tokenizer& target) {
   const std::string type = model_type(model);
   if (type != "mbart" && type != "m2m_100") return false;

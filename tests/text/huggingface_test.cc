@@ -335,7 +335,7 @@ TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
   (void)nameless.file("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 5})");
   (void)nameless.file("config.json", R"({"model_type": "m2m_100"})");
   expect_error([&] { (void)nameless.load(); },
-               "every id below the largest, because languages follow; found none for 3");
+               "because the languages come after it; found none for 3");
 }
 
 // As transformers 5.23 has it: its NllbTokenizer overwrites the file's template.

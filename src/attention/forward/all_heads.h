@@ -5,8 +5,8 @@
 
 namespace heed {
 
-// Whether the call is softmax(scale Q K^T) V and nothing else, has few rows, attends to all of its few keys, and reads
-// them in the order of KeyValueCache::Options::heads_together.
+// Whether run_all_heads() computes the call. It takes plain attention, softmax(scale Q K^T) V: without masks, biases or
+// dropout, with few queries and few keys, and with the keys in the order of KeyValueCache::Options::heads_together.
 [[nodiscard]] bool takes_all_heads(const AttentionCall& call);
 void run_all_heads(const AttentionCall& call);
 

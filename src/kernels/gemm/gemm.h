@@ -51,8 +51,8 @@ struct Gemm {
   const float* bias = nullptr;  // (n), added after the chain
   Activation activation = Activation::none;
   float* saved = nullptr;  // where the values before the activation go, rows c_row apart
-  // Operands rounded to bf16, two products a step, where multiplies_bf16(); else as in f32. A `packed` in bf16 needs no
-  // asking.
+  // Operands rounded to bf16, two products a step, where multiplies_bf16(); else as in f32. A `packed` that is
+  // in bf16 is multiplied in bf16 in any case.
   // The chain is over pairs of k: as independent of everything as in f32, within one instruction set.
   bool bf16 = false;
 };

@@ -20,7 +20,7 @@ namespace {
 
 constexpr const char* kFairseqModel = "sentencepiece.bpe.model";
 
-// Which ids the pieces have depends on the class: those of another one would be wrong without a word.
+// The class decides which ids the pieces have. With the ids of another class, results would be wrong without an error.
 void refuse_class(const TokenizerFiles& files, std::string_view known, const Configuration& configuration) {
   fail("load_tokenizer", files.quoted("tokenizer_config.json"), ": a \"tokenizer_class\" that is known without a ",
        "tokenizer.json (", known, "); found ", files::quoted(configuration.tokenizer_class),

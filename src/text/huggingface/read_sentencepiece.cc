@@ -122,7 +122,8 @@ std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_
   use_vocabulary(parts, files, "vocab.json", configuration);
   const auto empty = std::find(parts.pieces.begin(), parts.pieces.end(), "");
   require(empty == parts.pieces.end(), "load_tokenizer", files.quoted("vocab.json"),
-          ": every id below the largest, because languages follow; found none for ", empty - parts.pieces.begin());
+          ": a token for every id up to the largest, because the languages come after it; found none for ",
+          empty - parts.pieces.begin());
   add_languages(parts, {.names = languages_of_m2m100(), .mark = "__", .usual = "en"}, files, configuration);
   parts.files = files.kept();
   return mapped_sentencepiece(std::move(parts));
