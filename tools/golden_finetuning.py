@@ -72,9 +72,26 @@ def classifier(name):
             "losses": losses_of(model, loss)}
 
 
-def pairs(name, modes):
-    """MultipleNegativesRankingLoss of sentence-transformers, with its Pooling above the encoder: three texts of a folder
-    and their reversals."""
+def scores(name, problem):
+    """A head with one number: transformers' regression, or the loss of sentence-transformers' CrossEncoder."""
+    golden = safetensors.torch.load_file(FAMILIES / name / "golden.safetensors")
+    inputs = {key: golden[key] for key in ("input_ids", "attention_mask", "token_type_ids") if key in golden}
+    model = load(FAMILIES / name, hf.AutoModelForSequenceClassification)
+    model.config.problem_type = "regression"
+    wanted = torch.tensor({"squared_error": [2.5, -1.0, 0.3], "cross_entropy": [1.0, 0.0, 0.3]}[problem])
+
+    def loss():
+        if problem == "squared_error":
+            return model(**inputs, labels=wanted).loss
+        return torch.nn.BCEWithLogitsLoss()(model(**inputs).logits.view(-1), wanted)
+
+    first = loss()
+    return {"scores": wanted, "loss": first.detach().reshape(1), **gradients_of(model, first), "losses": losses_of(model, loss)}
+
+
+def pairs(name, modes, scored=False):
+    """MultipleNegativesRankingLoss of sentence-transformers, or where the pairs have scores its CosineSimilarityLoss,
+    with its Pooling above the encoder: three texts of a folder and their reversals."""
     from sentence_transformers.sentence_transformer import losses, modules
 
     ids = torch.tensor([[7, 8, 9, 10, 11, 12], [20, 21, 22, 23, 0, 0], [30, 31, 0, 0, 0, 0]])
@@ -87,13 +104,15 @@ def pairs(name, modes):
         states = encoder(input_ids=ids, attention_mask=mask).last_hidden_state
         return pooling({"token_embeddings": states, "attention_mask": mask})["sentence_embedding"]
 
-    objective = losses.MultipleNegativesRankingLoss(model=None, scale=SCALE)
+    objective = losses.CosineSimilarityLoss(None) if scored else losses.MultipleNegativesRankingLoss(None, scale=SCALE)
+    wanted = torch.tensor([0.9, -0.2, 0.4]) if scored else None
 
     def loss():
-        return objective.compute_loss_from_embeddings([embed(ids), embed(others)], None)
+        return objective.compute_loss_from_embeddings([embed(ids), embed(others)], wanted)
 
     first = loss()
-    return {"anchors": ids, "positives": others, "loss": first.detach().reshape(1), **gradients_of(encoder, first)}
+    made = {"anchors": ids, "positives": others, "loss": first.detach().reshape(1), **gradients_of(encoder, first)}
+    return {**made, "scores": wanted, "losses": losses_of(encoder, loss)} if scored else made
 
 
 def of_languages(name, behind):
@@ -119,6 +138,11 @@ def main():
         safetensors.torch.save_file(classifier(name), out / f"{name}.safetensors", metadata=made)
     for name, modes in ENCODERS.items():
         safetensors.torch.save_file(pairs(name, modes), out / f"pairs-{name}.safetensors", metadata=made)
+    for problem in ("squared_error", "cross_entropy"):
+        kept = f"scores-{problem.replace('_', '-')}.safetensors"
+        safetensors.torch.save_file(scores("bert-cross-encoder", problem), out / kept, metadata=made)
+    for name in ("bert-model", "st-max-mean"):
+        safetensors.torch.save_file(pairs(name, ENCODERS[name], True), out / f"cosines-{name}.safetensors", metadata=made)
     for name, behind in (("m2m100", False), ("nllb", False), ("mbart", False), ("mbart", True)):
         kept = f"languages-{name}{'-behind' if behind else ''}.safetensors"
         safetensors.torch.save_file(of_languages(name, behind), out / kept, metadata=made)

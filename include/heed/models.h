@@ -92,6 +92,8 @@ struct Config {
   Activation head_activation = Activation::none;  // of that layer; none: `activation`
   bool head_norm = false;                         // a norm above that layer; a masked-token head has one in any case
   Pooling head_pooling = Pooling::first;
+  // Of one label: the head's number is the text's score; else it is the logit of a probability.
+  bool plain_score = false;
 
   // Throws Error, naming the field, for sizes that do not fit together.
   void validate() const;

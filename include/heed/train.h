@@ -73,10 +73,11 @@ struct Schedule {
 // the tokenizer decide, and changes the preset.
 struct Recipe {
   // data
-  // "translation", "language_model", "masked_language_model", "sequence_classification" or "sentence_embedding"
+  // "translation", "language_model", "masked_language_model", "sequence_classification", "sequence_regression" or
+  // "sentence_embedding"
   std::string task = "translation";
   // Text files. Language models have one. Classifiers too: lines of text <tab> label, or of text <tab> text <tab>
-  // label.
+  // label; and regressions, with a number in place of the label.
   std::string train_source, train_target, valid_source, valid_target;
   std::string pairs;  // or one TSV of source <tab> target [<tab> anything]
   // Of a model of several languages that `from` names: those of the texts, as its vocabulary spells them ("fra_Latn",
@@ -102,6 +103,7 @@ struct Recipe {
   // optimisation
   AdamOptions adam;
   Schedule schedule{.warmup = -1};
+  std::string loss = "cross_entropy";  // or "squared_error": of scores, see train()
   float label_smoothing = 0.1f;
   float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
   int64_t consistency_from = 0;  // R-Drop begins after so many updates
@@ -122,7 +124,7 @@ struct Recipe {
   int64_t validate_every = -1;  // updates; 0: each epoch; -1: each epoch, where that is not too often or too seldom
   int64_t valid_beam = 0;       // 0: no BLEU while training
   std::string valid_tokenize = "13a";
-  std::string best_by = "loss";  // or "bleu", or "accuracy"
+  std::string best_by = "loss";  // or "bleu", "accuracy", "pearson" or "spearman"
   int64_t patience = 0;          // validations without a better one before stopping; 0: never
   int64_t keep_last = 2;         // checkpoints, beside the best one: the second serves if the first is damaged
   int64_t checkpoint_every = 0;  // updates; 0: with each validation
@@ -161,6 +163,7 @@ struct Progress {
   double bytes_an_update = 0;
   // Set in the report of a validation; loss without smoothing, nats a token, or a text that has a class.
   std::optional<double> valid_loss, valid_bleu, valid_accuracy;
+  std::optional<double> valid_pearson, valid_spearman;  // of scores
   bool best = false;
 };
 
@@ -189,10 +192,16 @@ struct Callbacks {
 // it gets a new one for them, as transformers' ForSequenceClassification has it. What is said of tokens is said of
 // texts then: losses are nats a text.
 //
+// sequence_regression: the head has one number. With loss = "cross_entropy" it is the logit of a score from 0 to 1, and
+// the loss their binary cross entropy (CrossEncoder of sentence-transformers); with "squared_error" it is the score,
+// and the loss the square of the difference (transformers' regression). A head with one number stays, any other is new.
+//
 // sentence_embedding: pairs of texts that belong together. The loss of a pair is the cross entropy of its own second
 // text among those of all pairs of the batch, or of the shard where the recipe has several; the logits are cosines of
 // pooled states times similarity_scale. With label_smoothing = 0 (the default is 0.1) this is
 // MultipleNegativesRankingLoss of sentence-transformers. Its modules.json is followed and copied (not with a Dense).
+// With loss = "squared_error" each pair has a score, and the loss is the square of what its cosine differs from that
+// (CosineSimilarityLoss).
 //
 // With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
 // final model are folders that transformers and models::load() read, with weights in f32.
@@ -203,7 +212,8 @@ struct Callbacks {
 // log.jsonl has one JSON object a line, each with "type" and "update":
 //   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm,
 //   tokens_per_second, seconds;  "valid": epoch, loss, perplexity (of classifiers accuracy), bleu (where computed),
-//   best, seconds;  "end": outcome, and loss, perplexity or accuracy, and bleu of the final model.
+//   best, seconds;  "end": outcome, and loss, perplexity or accuracy, and bleu of the final model. Scores have pearson
+//   and spearman in place of perplexity.
 //
 // The source side of a translation model ends with the end id: give generate::translate() the tokenizer's ids and
 // `end`.
@@ -239,6 +249,9 @@ struct Evaluation {
   int64_t sentences = 0;                // or windows of a language model
   int64_t left_out = 0;                 // sentences that are empty or longer than the model's max_length
   std::optional<double> accuracy = {};  // classifiers: the share of texts whose likeliest class is right; loss a text
+  // Of models that score texts: how their scores go with those of the text, by value and by rank; 0 where either are
+  // all equal. Loss a text.
+  std::optional<double> pearson = {}, spearman = {};
 };
 struct EvaluateOptions {
   int64_t batch_tokens = 4096;
@@ -264,7 +277,8 @@ struct EvaluateOptions {
                                   const EvaluateOptions& options = {});
 // Any model with its folder, on text files (plain or gzip), through the folder's tokenizer. `target` is empty for
 // language models. The tokenizer of a decoder-only model is its target side, that of an encoder-only one its source
-// side. The text of a classifier has lines of text <tab> label, or of text <tab> text <tab> label.
+// side. The text of a classifier has lines of text <tab> label, or of text <tab> text <tab> label; that of a model
+// with one label has scores there.
 [[nodiscard]] Evaluation evaluate(const models::Model& model, const std::filesystem::path& folder,
                                   const std::filesystem::path& source, const std::filesystem::path& target,
                                   const EvaluateOptions& options = {});

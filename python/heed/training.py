@@ -27,7 +27,7 @@ Recipe = Union[Path, Mapping[str, Any]]
 
 class Progress(NamedTuple):
     """A report of a training. Validations are reports of their own, in which valid_loss, valid_bleu or
-    valid_accuracy is set."""
+    valid_accuracy is set, or valid_pearson and valid_spearman."""
 
     update: int
     epoch: int
@@ -41,6 +41,8 @@ class Progress(NamedTuple):
     valid_bleu: Optional[float]
     valid_accuracy: Optional[float]  # of tasks that tell classes or pairs, from 0 to 1
     best: bool  # the best validation so far
+    valid_pearson: Optional[float] = None  # of tasks that score texts or pairs, from -1 to 1
+    valid_spearman: Optional[float] = None
 
 
 def recipe_keys() -> List[str]:

@@ -88,6 +88,12 @@ class Report {
       text_ += fmt::format("loss {:.4f}  accuracy {:.4f}  texts {}\n", e.loss, *e.accuracy, with_commas(e.sentences));
       return;
     }
+    if (e.pearson && e.spearman) {
+      json_.add("pearson", *e.pearson).add("spearman", *e.spearman).add("texts", e.sentences);
+      text_ += fmt::format("loss {:.4f}  Pearson {:.4f}  Spearman {:.4f}  texts {}\n", e.loss, *e.pearson, *e.spearman,
+                           with_commas(e.sentences));
+      return;
+    }
     json_.add("perplexity", e.perplexity).add("tokens", e.tokens);
     json_.add("sentences", e.sentences).add("left_out", e.left_out);
     text_ += fmt::format("loss {:.4f}  perplexity {:.3f}  tokens {}  sentences {}\n", e.loss, e.perplexity,

@@ -144,12 +144,12 @@ std::string waiting_text(const train::Progress& p) {
   return several_processes() ? fmt::format("  waiting {:.0f} %", 100 * p.waiting) : std::string();
 }
 
-// "1,234 tokens/s"; a classifier's targets are texts.
+// "1,234 tokens/s"; the targets of classifiers and regressions are texts.
 std::string speed_text(const train::Progress& p, const train::Recipe& recipe) {
   return fmt::format("{} {}/s", with_commas(static_cast<int64_t>(p.tokens_per_second)),
-                     recipe.task == "sequence_classification" ? "texts"
-                     : recipe.task == "sentence_embedding"    ? "pairs"
-                                                              : "tokens");
+                     recipe.task.starts_with("sequence_")  ? "texts"
+                     : recipe.task == "sentence_embedding" ? "pairs"
+                                                           : "tokens");
 }
 
 // A report beside the bar.
@@ -171,6 +171,8 @@ std::string valid_text(const train::Progress& p) {
   std::string text = fmt::format("epoch {}  update {}  validation", p.epoch, with_commas(p.update));
   if (p.valid_loss) text += fmt::format("  loss {:.4f}", *p.valid_loss);
   if (p.valid_accuracy) text += fmt::format("  accuracy {:.4f}", *p.valid_accuracy);
+  if (p.valid_pearson) text += fmt::format("  Pearson {:.4f}", *p.valid_pearson);
+  if (p.valid_spearman) text += fmt::format("  Spearman {:.4f}", *p.valid_spearman);
   if (p.valid_bleu) text += fmt::format("  BLEU {:.2f}", *p.valid_bleu);
   text += fmt::format("  after {}", duration_text(p.seconds));
   if (p.best) text += "  (best so far)";

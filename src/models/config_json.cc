@@ -121,6 +121,7 @@ void for_each_rare_field(AnyConfig& c, Visit&& visit) {
   visit("head_activation", c.head_activation);
   visit("head_norm", c.head_norm);
   visit("head_pooling", c.head_pooling);
+  visit("plain_score", c.plain_score);
 }
 
 // A float as the shortest decimal that reads back as the same float: 0.1, not 0.10000000149011612.

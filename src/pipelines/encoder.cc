@@ -91,16 +91,15 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
                                                : config.max_length;
   require_longest(longest, kName);
   MaskToken mask = mask_token_of(config, *result.tokenizer_, by_others);
-  result.parts_ = std::make_shared<const Parts>(
-      Parts{.folder = folder,
-            .model = result.model_,
-            .tokenizer = result.tokenizer_,
-            .modules = pipelines::SentenceModules::load(folder, config.width),
-            .settings = std::move(settings),
-            .scores = pipelines::read_scores(inner, static_cast<int64_t>(config.labels.size())),
-            .longest = longest,
-            .mask_id = mask.id,
-            .mask_token = std::move(mask.text)});
+  result.parts_ = std::make_shared<const Parts>(Parts{.folder = folder,
+                                                      .model = result.model_,
+                                                      .tokenizer = result.tokenizer_,
+                                                      .modules = pipelines::SentenceModules::load(folder, config.width),
+                                                      .settings = std::move(settings),
+                                                      .scores = pipelines::read_scores(inner, config),
+                                                      .longest = longest,
+                                                      .mask_id = mask.id,
+                                                      .mask_token = std::move(mask.text)});
   return result;
 }
 

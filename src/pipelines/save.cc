@@ -181,13 +181,12 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     require(one.size() >= 2 && one.front() == special.begin && one.back() == special.end, kSaver,
             "a model that reads texts between a begin and an end id, for heed's own layout; found another one");
     require_all_tokens(tokenizer, model.config().source_vocabulary);
-    const bool classes = model.config().head == models::Head::text_class, many = model.config().labels.size() > 1;
     require(model.config().head != models::Head::masked_token, kSaver,
             "a model whose masked token is known, for heed's own layout; found one that fills masks of others");
-    // That layout does not say how classes are scored.
-    require(!classes || read_scores(folders.front(), static_cast<int64_t>(model.config().labels.size())) ==
-                            (many ? Scores::probabilities : Scores::independent),
-            kSaver, "probabilities of classes, for heed's own layout; found a model with scores of another kind");
+    // That layout does not say how several classes are scored.
+    const bool classes = model.config().head == models::Head::text_class && model.config().labels.size() > 1;
+    require(!classes || read_scores(folders.front(), model.config()) == Scores::probabilities, kSaver,
+            "probabilities of classes, for heed's own layout; found a model with scores of another kind");
   }
   save_model(model, place(folders.front()), layout);
   remove_side_files(from, to, exports(model, layout));

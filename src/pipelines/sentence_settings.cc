@@ -49,23 +49,12 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
   return settings;
 }
 
-Scores read_scores(const std::filesystem::path& folder, int64_t classes) {
+Scores read_scores(const std::filesystem::path& folder, const models::Config& config) {
+  if (config.labels.size() == 1) return config.plain_score ? Scores::raw : Scores::independent;
   const std::filesystem::path file = folder / "config.json";
   const io::Json object = read_json(file, kSettingsReader);
   Keys keys(object, file.string());
-  if (classes > 1) {
-    return keys.word("problem_type", "") == "multi_label_classification" ? Scores::independent : Scores::probabilities;
-  }
-  // Cross-encoders: sentence-transformers writes the name of a class of torch.nn.
-  std::string name = keys.word("sbert_ce_default_activation_function", "");
-  if (const io::Json& newer = keys.value("sentence_transformers"); newer.is_object()) {
-    Keys inner(newer, file.string() + ", sentence_transformers");
-    name = inner.word("activation_fn", name);
-  }
-  if (name.empty() || name.ends_with(".Sigmoid")) return Scores::independent;
-  require(name.ends_with(".Identity"), kSettingsReader, file.string(),
-          ": an activation of scores, Sigmoid or Identity of torch.nn; found \"", name, "\"");
-  return Scores::raw;
+  return keys.word("problem_type", "") == "multi_label_classification" ? Scores::independent : Scores::probabilities;
 }
 
 }  // namespace heed::pipelines

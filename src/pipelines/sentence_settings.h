@@ -6,6 +6,8 @@
 #include <map>
 #include <string>
 
+#include "heed/models.h"
+
 namespace heed::pipelines {
 
 // sentence_bert_config.json and config_sentence_transformers.json.
@@ -25,7 +27,7 @@ enum class Scores {
   independent,    // each is the probability of its class: sigmoid
   raw             // the logits
 };
-// As config.json says, of a model with so many classes.
-[[nodiscard]] Scores read_scores(const std::filesystem::path& folder, int64_t classes);
+// As the folder of a model with this configuration says.
+[[nodiscard]] Scores read_scores(const std::filesystem::path& folder, const models::Config& config);
 
 }  // namespace heed::pipelines

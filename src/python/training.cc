@@ -120,7 +120,8 @@ train::Recipe recipe_of(const std::string& file, const std::string& data, const 
 
 py::tuple tuple_of(const train::Progress& p) {
   return py::make_tuple(p.update, p.epoch, p.max_updates, p.loss, p.learning_rate, p.gradient_norm, p.tokens_per_second,
-                        p.seconds, p.valid_loss, p.valid_bleu, p.valid_accuracy, p.best);
+                        p.seconds, p.valid_loss, p.valid_bleu, p.valid_accuracy, p.best, p.valid_pearson,
+                        p.valid_spearman);
 }
 
 std::string train_recipe(const std::string& file, const std::string& data, const std::string& folder, bool resume,

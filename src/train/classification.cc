@@ -1,4 +1,4 @@
-// The data of a classifier: examples, their classes, and what is held back.
+// The data of a classifier: examples, their classes or scores, and what is held back.
 #include <algorithm>
 
 #include "heed/error.h"
@@ -36,12 +36,20 @@ ClassifiedTexts classified_texts(const Examples& examples, const models::Model& 
   const Frame around = frames_of(model, tokenizer, nullptr).source;
   require(longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),
           " tokens around a text; found ", longest);
-  std::vector<int32_t> classes = classes_of(examples, config.labels);
+  const bool has_scores = config.labels.size() == 1, with_types = config.token_types > 1;
+  TextScores scores{.values = {}, .loss = config.plain_score ? ScoreLoss::squared_error : ScoreLoss::cross_entropy};
+  std::vector<int32_t> classes;
+  if (has_scores) {
+    scores.values = scores_of(examples, scores.loss);
+  } else {
+    classes = classes_of(examples, config.labels);
+  }
   TokenizedTexts texts = tokenize(tokenizer, examples, longest);
   ClassifiedTexts result{.data = nullptr, .tokens = 0, .cut = texts.cut};
   for (const Ids& ids : texts.ids) result.tokens += std::ssize(ids);
-  result.data = classified_data(std::move(texts), std::move(classes), config.token_types > 1, around.padding,
-                                limits(result.tokens));
+  const BatchLimits batches = limits(result.tokens);
+  result.data = has_scores ? scored_data(std::move(texts), std::move(scores), with_types, around.padding, batches)
+                           : classified_data(std::move(texts), std::move(classes), with_types, around.padding, batches);
   return result;
 }
 

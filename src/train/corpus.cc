@@ -401,7 +401,7 @@ Corpus load_corpus(const Recipe& recipe, const std::filesystem::path& folder, bo
   } else if (starts_from_encoder(recipe)) {
     require(options.start != nullptr, "train", "from: the folder of an encoder, from which a training for ",
             recipe.task, " starts; found none");
-    const auto load = is_classification(recipe) ? load_classification : load_sentence_pairs;
+    const auto load = recipe.task == "sentence_embedding" ? load_sentence_pairs : load_classification;
     load(recipe, *options.start, message, corpus);
   } else {
     require(!recipe.train_source.empty(), "train", "train_source, a text; found none");

@@ -48,7 +48,7 @@ struct CorpusOptions {
 // wording of it is on both sides whatever its case, spaces and (ASCII) punctuation.
 [[nodiscard]] bool is_held_back(std::string_view sentence, double fraction);
 
-// load_corpus() for sequence_classification. `corpus` has its tokenizer.
+// load_corpus() for sequence_classification and sequence_regression. `corpus` has its tokenizer.
 void load_classification(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
                          Corpus& corpus);
 
@@ -56,7 +56,7 @@ void load_classification(const Recipe& recipe, const Start& start, const std::fu
 void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
                          Corpus& corpus);
 
-// Examples as a data set for a classifier. `cut`: how many texts were longer than `longest`.
+// Examples as a data set for a classifier, or with scores for a model of one label. `cut`: how many texts were longer than `longest`.
 struct ClassifiedTexts {
   std::unique_ptr<DataSet> data;
   int64_t tokens = 0, cut = 0;

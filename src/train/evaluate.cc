@@ -14,12 +14,17 @@ namespace {
 
 Evaluation evaluation_of(const models::Model& model, DataSet& data, int64_t left_out, const EvaluateOptions& options) {
   const MeanLoss mean = options.ranks != nullptr ? mean_loss(model, data, *options.ranks) : mean_loss(model, data);
-  return {.loss = mean.loss,
-          .perplexity = std::exp(mean.loss),
-          .tokens = mean.tokens,
-          .sentences = mean.sentences,
-          .left_out = left_out,
-          .accuracy = mean.accuracy};
+  Evaluation result{.loss = mean.loss,
+                    .perplexity = std::exp(mean.loss),
+                    .tokens = mean.tokens,
+                    .sentences = mean.sentences,
+                    .left_out = left_out,
+                    .accuracy = mean.accuracy};
+  if (mean.correlation) {
+    result.pearson = mean.correlation->pearson;
+    result.spearman = mean.correlation->spearman;
+  }
+  return result;
 }
 
 Evaluation evaluate_pairs(const models::Transformer& model, std::span<const text::Ids> sources,

@@ -94,6 +94,14 @@ std::vector<int32_t> classes_of(const Examples& examples, std::span<const std::s
   return classes;
 }
 
+std::vector<float> scores_of(const Examples& examples, ScoreLoss loss) {
+  std::vector<float> scores;
+  for (const Example& example : examples.all) {
+    scores.push_back(read_score(example.label, range_of(loss), examples.place_of(example)));
+  }
+  return scores;
+}
+
 TokenizedTexts tokenize(const text::Tokenizer& tokenizer, const Examples& examples, int64_t longest) {
   const size_t count = examples.all.size();
   TokenizedTexts texts{.ids = std::vector<Ids>(count), .types = std::vector<Ids>(count), .cut = 0};

@@ -34,6 +34,9 @@ struct Examples {
 // The place of each example's label in `labels`. Throws Error with the line and the list for one that is not there.
 [[nodiscard]] std::vector<int32_t> classes_of(const Examples& examples, std::span<const std::string> labels);
 
+// Each example's label as a score, which the loss can use. Throws Error with the line for one that is no such number.
+[[nodiscard]] std::vector<float> scores_of(const Examples& examples, ScoreLoss loss);
+
 // The examples as `tokenizer` arranges them, each cut to `longest` tokens.
 struct TokenizedTexts {
   std::vector<Ids> ids, types;  // types: of the tokens

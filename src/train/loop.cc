@@ -295,6 +295,8 @@ Progress Trainer::progress_now() const {
       .valid_loss = std::nullopt,
       .valid_bleu = std::nullopt,
       .valid_accuracy = std::nullopt,
+      .valid_pearson = std::nullopt,
+      .valid_spearman = std::nullopt,
   };
 }
 
@@ -348,6 +350,10 @@ void Trainer::boundary() {
     progress.valid_loss = valid.loss;
     progress.valid_bleu = valid.bleu;
     progress.valid_accuracy = valid.accuracy;
+    if (valid.correlation) {
+      progress.valid_pearson = valid.correlation->pearson;
+      progress.valid_spearman = valid.correlation->spearman;
+    }
     progress.best = best;
     show(progress);
   }

@@ -15,7 +15,8 @@ struct LossOptions {
   float consistency = 0;  // more than 0: the batch holds every row twice, as `twice` arranges them
 };
 // The sum of the cross entropies of the batch's targets, with label smoothing and consistency as the options say. A
-// batch of texts and their classes has a target a text.
+// batch of texts and their classes has a target a text, and so has one of scores, whose loss is batch.score_loss
+// without any smoothing.
 [[nodiscard]] Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& options);
 
 // The batch with all its rows twice. Dropout draws other masks for the second half.
@@ -25,6 +26,7 @@ struct LossOptions {
 struct MeanLoss {
   double loss = 0;                      // nats a token, or a text
   std::optional<double> accuracy = {};  // of classes: the share of the texts whose likeliest class is the right one
+  std::optional<Correlation> correlation = {};  // of scores
   int64_t tokens = 0;
   int64_t sentences = 0;
 };

@@ -283,6 +283,20 @@ void check_model(const Recipe& recipe, const models::Config& model) {
           "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
 }
 
+// The loss, and the measure of the best checkpoint.
+void check_scores(const Recipe& recipe) {
+  const bool scored = has_scores(recipe), chooses = scored || recipe.task == "sentence_embedding";
+  require(recipe.loss == "cross_entropy" || chooses, "recipe", "loss: cross_entropy for ", recipe.task, "; found \"",
+          recipe.loss, "\"");
+  const bool correlation = recipe.best_by == "pearson" || recipe.best_by == "spearman";
+  const bool fits = correlation ? scored : recipe.best_by != "accuracy" || (starts_from_encoder(recipe) && !scored);
+  require(fits, "recipe", "best_by: ",
+          scored                        ? "loss, pearson or spearman"
+          : starts_from_encoder(recipe) ? "loss or accuracy"
+                                        : "loss or bleu",
+          " for ", recipe.task, "; found \"", recipe.best_by, "\"");
+}
+
 }  // namespace
 
 void validate(const Recipe& recipe) {
@@ -317,8 +331,7 @@ void validate(const Recipe& recipe) {
   }
   require(recipe.best_by != "bleu" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
-  require(recipe.best_by != "accuracy" || starts_from_encoder(recipe), "recipe", "best_by: loss or bleu for ",
-          recipe.task, "; found \"accuracy\"");
+  check_scores(recipe);
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
   require(
@@ -339,8 +352,8 @@ void validate(const Recipe& recipe) {
   const bool has_pairs = translation || recipe.task == "sentence_embedding";
   require(has_pairs || recipe.pairs.empty(), "recipe", "pairs: for translation and sentence_embedding; found task ",
           recipe.task);
-  require(recipe.consistency == 0 || recipe.task != "sentence_embedding", "recipe",
-          "consistency: 0 for sentence_embedding, where every row is compared with all others; found ",
+  require(recipe.consistency == 0 || (recipe.task != "sentence_embedding" && !has_scores(recipe)), "recipe",
+          "consistency: 0 for ", recipe.task, ", where it does not say how two answers differ; found ",
           recipe.consistency);
 }
 

@@ -13,7 +13,7 @@ namespace heed::train {
 namespace {
 
 constexpr std::string_view kTasks =
-    "translation, language_model, masked_language_model, sequence_classification, "
+    "translation, language_model, masked_language_model, sequence_classification, sequence_regression, "
     "sentence_embedding";
 
 constexpr Allowed words(std::string_view list) { return {.words = list}; }
@@ -28,17 +28,18 @@ constexpr Allowed kBelowOne = {.low = 0, .high = 1, .below_high = true};
 constexpr FieldEntry kFields[] = {
     {HEED_FIELD(task), FieldUse::fixed, words(kTasks),
      "What the model learns: to translate (encoder and decoder), to continue text (decoder only), to fill in hidden "
-     "tokens (encoder only), to tell classes of texts, or to give texts that belong together similar vectors (both "
-     "with an encoder, given by from)."},
+     "tokens (encoder only), to tell classes of texts, to score texts, or to give texts that belong together similar "
+     "vectors (these three with an encoder, given by from)."},
     {HEED_FIELD(train_source), FieldUse::path, kAnything,
      "Training text, one sentence a line, plain or gzip. The only text of a language model. sequence_classification: "
-     "lines of text <tab> label, or of text <tab> second text <tab> label."},
+     "lines of text <tab> label, or of text <tab> second text <tab> label; sequence_regression: a number in place of "
+     "the label."},
     {HEED_FIELD(train_target), FieldUse::path, kAnything, "The translation of train_source, line by line."},
     {HEED_FIELD(valid_source), FieldUse::path, kAnything, "Validation text, in the form of train_source."},
     {HEED_FIELD(valid_target), FieldUse::path, kAnything, "The translation of valid_source, line by line."},
     {HEED_FIELD(pairs), FieldUse::path, kAnything,
      "In place of train_source and train_target: lines of source <tab> target [<tab> anything]. sentence_embedding: "
-     "lines of two texts that belong together."},
+     "lines of two texts that belong together; with loss = \"squared_error\", of two texts and a score."},
     {HEED_FIELD(source_language), FieldUse::fixed, kAnything,
      "translation from a model of several languages (M2M100, NLLB, mBART): the language of train_source, as the "
      "model's vocabulary spells it: fra_Latn, fr_XX, fr."},
@@ -91,8 +92,13 @@ constexpr FieldEntry kFields[] = {
      "cosine: the update that reaches the floor. 0: max_updates."},
     {HEED_FIELD(schedule.floor), FieldUse::fixed, between(0, 1e6), "cosine: the last learning rate."},
     {HEED_FIELD(schedule.width), FieldUse::fixed, at_least(0), "noam: width of the model. 0: that of this model."},
+    {HEED_FIELD(loss), FieldUse::fixed, words("cross_entropy, squared_error"),
+     "squared_error: of scores, and of sentence_embedding the square of what the cosine of two texts differs from "
+     "their "
+     "score. cross_entropy: of tokens, classes and pairs; sequence_regression: of scores from 0 to 1, which are "
+     "probabilities then."},
     {HEED_FIELD(label_smoothing), FieldUse::fixed, kBelowOne,
-     "Share of the target that is spread over the vocabulary."},
+     "Share of the target that is spread over the vocabulary, or over the classes. Scores are not smoothed."},
     {HEED_FIELD(consistency), FieldUse::fixed, between(0, 1e6),
      "R-Drop: each batch goes through the model twice, and this is the weight on how far the two answers differ. 0: "
      "off."},
@@ -130,7 +136,8 @@ constexpr FieldEntry kFields[] = {
      "1,000 updates."},
     {HEED_FIELD(valid_beam), FieldUse::free, at_least(0), "Beam for BLEU at each validation. 0: no BLEU."},
     {HEED_FIELD(valid_tokenize), FieldUse::free, words("13a, zh, char, none"), "How BLEU cuts words."},
-    {HEED_FIELD(best_by), FieldUse::fixed, words("loss, bleu, accuracy"), "What the best checkpoint is best by."},
+    {HEED_FIELD(best_by), FieldUse::fixed, words("loss, bleu, accuracy, pearson, spearman"),
+     "What the best checkpoint is best by."},
     {HEED_FIELD(patience), FieldUse::free, at_least(0),
      "Validations without a better one before training stops. 0: it does not stop."},
     {HEED_FIELD(keep_last), FieldUse::free, kPositive,
@@ -296,7 +303,12 @@ models::Architecture architecture_of(std::string_view task) {
 }
 
 bool starts_from_encoder(const Recipe& recipe) {
-  return is_classification(recipe) || recipe.task == "sentence_embedding";
+  return is_classification(recipe) || recipe.task == "sequence_regression" || recipe.task == "sentence_embedding";
+}
+
+bool has_scores(const Recipe& recipe) {
+  return recipe.task == "sequence_regression" ||
+         (recipe.task == "sentence_embedding" && recipe.loss == "squared_error");
 }
 
 bool is_classification(const Recipe& recipe) { return recipe.task == "sequence_classification"; }

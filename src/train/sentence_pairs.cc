@@ -1,9 +1,10 @@
-// The data of a sentence encoder: pairs of texts that belong together.
+// The data of a sentence encoder: pairs of texts that belong together, or have a score each.
 #include <algorithm>
 
 #include "heed/error.h"
 #include "train/corpus.h"
 #include "train/defaults.h"
+#include "train/recipe_fields.h"
 #include "train/text_data.h"
 #include "train/training_text.h"
 
@@ -14,6 +15,7 @@ namespace {
 // Both sides as examples without labels, so that messages can name their lines.
 struct TextPairs {
   Examples anchors, positives;
+  std::vector<float> scores;  // none, or one a pair
   [[nodiscard]] bool empty() const { return anchors.all.empty(); }
   void add(std::string_view anchor, std::string_view positive, int64_t line) {
     for (const auto& [examples, text] : {std::pair{&anchors, anchor}, std::pair{&positives, positive}}) {
@@ -25,7 +27,8 @@ struct TextPairs {
 
 TextPairs pairs_of_files(const std::string& anchors, const std::string& positives) {
   return {.anchors = {.file = anchors, .pairs = false, .all = {}},
-          .positives = {.file = positives, .pairs = false, .all = {}}};
+          .positives = {.file = positives, .pairs = false, .all = {}},
+          .scores = {}};
 }
 
 TextPairs read_two_files(const std::string& anchors, const std::string& positives) {
@@ -37,14 +40,30 @@ TextPairs read_two_files(const std::string& anchors, const std::string& positive
   return pairs;
 }
 
-// Lines of anchor <tab> positive [<tab> anything]; those that are held back go to `valid`.
+// The third column of a line that split_pair() has read.
+std::string_view third_column(std::string_view line) {
+  for (int column = 0; column < 2; ++column) {
+    const size_t tab = line.find('\t');
+    if (tab == std::string_view::npos) return {};
+    line.remove_prefix(tab + 1);
+  }
+  return line.substr(0, line.find('\t'));
+}
+
+// Lines of anchor <tab> positive [<tab> anything], or of anchor <tab> positive <tab> score where the recipe has scores;
+// those that are held back go to `valid`.
 TextPairs read_one_file(const Recipe& recipe, TextPairs& valid, std::vector<std::string>& held_back) {
   TextPairs train = pairs_of_files(recipe.pairs, recipe.pairs);
   int64_t number = 0;
   for (const std::string& line : text::read_lines(recipe.pairs)) {
     const auto [anchor, positive] = split_pair(line, recipe.pairs, ++number);
     const bool is_valid = recipe.valid_source.empty() && is_held_back(anchor, recipe.valid_fraction);
-    (is_valid ? valid : train).add(anchor, positive, number);
+    TextPairs& part = is_valid ? valid : train;
+    part.add(anchor, positive, number);
+    if (has_scores(recipe)) {
+      const std::string place = part.anchors.place_of(part.anchors.all.back());
+      part.scores.push_back(read_score(third_column(line), kCosines, place));
+    }
     if (is_valid) held_back.push_back(line);
   }
   require(!train.empty(), "train", recipe.pairs, ": pairs to train on; found none outside valid_fraction");
@@ -62,6 +81,9 @@ void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::fu
           "train", "either pairs, or train_source and train_target; found ", one_file ? "both" : "neither");
   require(recipe.valid_source.empty() == recipe.valid_target.empty(), "train",
           "valid_source and valid_target together; found one of them");
+  require(!has_scores(recipe) || (one_file && recipe.valid_source.empty()), "train",
+          "pairs and valid_fraction where loss is squared_error, because two files of texts have no scores; found "
+          "two files");
   TextPairs valid = pairs_of_files(recipe.pairs, recipe.pairs);
   const TextPairs train = one_file ? read_one_file(recipe, valid, corpus.held_back)
                                    : read_two_files(recipe.train_source, recipe.train_target);
@@ -81,7 +103,8 @@ void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::fu
     }
     if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
     return paired_data(std::move(anchors.ids), std::move(positives.ids), start.contrast, start.frames.source.padding,
-                       {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed});
+                       {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed},
+                       {.values = pairs.scores, .loss = ScoreLoss::squared_error});
   };
   corpus.train = data_of(train, "training", recipe.seed);
   if (!valid.empty()) corpus.valid = data_of(valid, "validation", 0);

@@ -59,6 +59,8 @@ Batch shard_of(const Batch& batch, int64_t s, int64_t shards) {
   }
   shard.input = cut(batch.input, begin, end, target_columns);
   shard.output = cut(batch.output, begin, end, target_columns);
+  shard.scores = cut(batch.scores, begin, end, 0);
+  shard.score_loss = batch.score_loss;
   if (batch.contrast) {
     shard.contrast = batch.contrast;
     shard.positives = cut(batch.positives, begin, end, longest_of(batch.positive_lengths, begin, end));

@@ -114,6 +114,15 @@ std::unique_ptr<models::Model> with_classes_of(const Recipe& recipe, std::unique
   return models::with_text_classes(*model, folder, labels, recipe.seed);
 }
 
+// The model with one number as its head's output.
+std::unique_ptr<models::Model> with_score_of(const Recipe& recipe, std::unique_ptr<models::Model> model,
+                                             const fs::path& folder) {
+  const models::Config& there = model->config();
+  const bool plain = recipe.loss == "squared_error";
+  if (models::gives_score(*model) && there.plain_score == plain) return model;
+  return models::with_text_score(*model, folder, plain, recipe.seed);
+}
+
 void check_start(const Recipe& recipe, const Start& start, const std::string& where) {
   const models::Config& config = start.model->config();
   const auto fits = [&](const std::shared_ptr<const text::Tokenizer>& tokenizer, int64_t vocabulary) {
@@ -227,6 +236,7 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   require(found == architecture_of(recipe.task), "train", "from: a model that fits the task, ", recipe.task,
           "; found one that is ", models::to_string(found));
   if (is_classification(recipe)) read = with_classes_of(recipe, std::move(read), folder);
+  if (recipe.task == "sequence_regression") read = with_score_of(recipe, std::move(read), folder);
   const models::Config config = config_for(recipe, read->config());
   start.model = with_config(*read, config, recipe.seed);
   if (found != models::Architecture::decoder_only) {

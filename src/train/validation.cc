@@ -54,13 +54,20 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
 }  // namespace
 
 double Validation::by(std::string_view measure) const {
-  return measure == "loss" ? loss : measure == "accuracy" ? accuracy.value_or(0.0) : bleu.value_or(0.0);
+  if (measure == "loss") return loss;
+  if (measure == "accuracy") return accuracy.value_or(0.0);
+  const Correlation of_scores = correlation.value_or(Correlation());
+  if (measure == "pearson") return of_scores.pearson;
+  return measure == "spearman" ? of_scores.spearman : bleu.value_or(0.0);
 }
 
 void Validation::write(io::Json& line) const {
   line["loss"] = loss;
   if (accuracy) {
     line["accuracy"] = *accuracy;
+  } else if (correlation) {
+    line["pearson"] = correlation->pearson;
+    line["spearman"] = correlation->spearman;
   } else {
     line["perplexity"] = std::exp(loss);
   }
@@ -68,15 +75,24 @@ void Validation::write(io::Json& line) const {
 }
 
 std::string Validation::text() const {
-  char figures[128];
-  std::snprintf(figures, sizeof figures, accuracy ? "%.4f, accuracy %.4f" : "%.4f", loss, accuracy.value_or(0.0));
-  return std::string("validation loss of the model: ") + figures;
+  const auto figure = [](const char* format, double value) {
+    char text[64];
+    std::snprintf(text, sizeof text, format, value);
+    return std::string(text);
+  };
+  std::string text = "validation loss of the model: " + figure("%.4f", loss);
+  if (accuracy) text += figure(", accuracy %.4f", *accuracy);
+  if (correlation) {
+    text += figure(", Pearson %.4f", correlation->pearson) + figure(", Spearman %.4f", correlation->spearman);
+  }
+  return text;
 }
 
 Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
                           distributed::Communicator& ranks) {
   const MeanLoss mean = mean_loss(model, *corpus.valid, ranks);
-  Validation result{.loss = mean.loss, .bleu = std::nullopt, .accuracy = mean.accuracy};
+  Validation result{
+      .loss = mean.loss, .bleu = std::nullopt, .accuracy = mean.accuracy, .correlation = mean.correlation};
   const auto* transformer = dynamic_cast<const models::Transformer*>(&model);
   if (transformer != nullptr && recipe.valid_beam > 0 && !corpus.bleu_sources.empty()) {
     result.bleu = bleu_of(*transformer, corpus, recipe, ranks);

@@ -14,10 +14,11 @@ namespace heed::train {
 struct Validation {
   double loss = 0;  // nats a token, or a text, without smoothing and dropout
   std::optional<double> bleu, accuracy;
+  std::optional<Correlation> correlation;  // of scores
 
-  // recipe.best_by: "loss", "bleu" or "accuracy".
+  // recipe.best_by: "loss", "bleu", "accuracy", "pearson" or "spearman".
   [[nodiscard]] double by(std::string_view measure) const;
-  // Loss and accuracy, or loss, perplexity and BLEU, as members of a line of the log.
+  // Loss and accuracy, loss and correlations, or loss, perplexity and BLEU, as members of a line of the log.
   void write(io::Json& line) const;
   // "validation loss of the model: 0.1234"
   [[nodiscard]] std::string text() const;

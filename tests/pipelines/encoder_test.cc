@@ -149,11 +149,16 @@ TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
   const auto score = [&] { return static_cast<double>(Encoder::load(folder).classify(texts)[0].score); };
   const double probability = score();
   auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config["problem_type"] = "regression";
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  const double regression = score();
+  config.erase("problem_type");
   config["sbert_ce_default_activation_function"] = "torch.nn.modules.linear.Identity";
   scratch.file("bert-cross-encoder/config.json", config.dump());
   const double raw = score();
   EXPECT_NEAR(probability, 1 / (1 + std::exp(-raw)), 1e-6);
   EXPECT_NE(probability, raw);
+  EXPECT_EQ(regression, raw);
   config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Sigmoid"}};
   scratch.file("bert-cross-encoder/config.json", config.dump());
   EXPECT_EQ(score(), probability);

@@ -81,7 +81,7 @@ TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
   EXPECT_TRUE(fs::exists(first / "modules.json"));
 }
 
-// heed's own layout does not say how classes are scored, nor which token is the mask.
+// heed's own layout does not say how several classes are scored, nor which token is the mask.
 TEST(SavePipeline, OwnLayoutRefusesWhatItCannotTell) {
   const Scratch scratch;
   const fs::path masked = with_all_words(scratch, "bert-masked"), classes = with_all_words(scratch, "bert-classify");
@@ -98,6 +98,24 @@ TEST(SavePipeline, OwnLayoutRefusesWhatItCannotTell) {
   const Encoder several = Encoder::load(classes);
   EXPECT_CONTAINS(message_of([&] { save(several, classes, scratch / "own", Layout::heed); }), "of another kind");
   EXPECT_FALSE(fs::exists(scratch / "own"));
+}
+
+TEST(SavePipeline, OwnLayoutKeepsWhatAScoreIs) {
+  const Scratch scratch;
+  const fs::path from = with_all_words(scratch, "bert-cross-encoder");
+  const std::vector<std::string> texts = {"the city", "a"};
+  const auto expect_same_score = [&](const std::string& to) {
+    const Encoder encoder = Encoder::load(from);
+    save(encoder, from, scratch / to, Layout::heed);
+    const float expected = encoder.classify(texts).front().score;
+    EXPECT_EQ(Encoder::load(scratch / to).classify(texts).front().score, expected);
+    return expected;
+  };
+  const float probability = expect_same_score("probability");
+  std::string config = io::read_file(from / "config.json");
+  config.insert(config.find('{') + 1, "\"problem_type\": \"regression\",");
+  io::write_file_atomically(from / "config.json", config);
+  EXPECT_NE(expect_same_score("plain"), probability);
 }
 
 TEST(SavePipeline, OwnLayoutKeepsTheLimit) {

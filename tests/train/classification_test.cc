@@ -3,6 +3,7 @@
 #include <numeric>
 
 #include "foreign.h"
+#include "golden.h"
 #include "heed/models.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
@@ -17,50 +18,9 @@ namespace {
 
 using heed::test::test_data;
 
-// The inputs of a folder of tests/data/families with classes for its texts.
-Batch golden_batch(const std::string& name, const io::Tensors& finetuning, bool with_types) {
-  const io::Tensors golden = io::read_safetensors(test_data("families") / name / "golden.safetensors").tensors;
-  const Tensor mask = golden.at("attention_mask").to(DType::i32);
-  Batch batch;
-  batch.source = golden.at("input_ids").to(DType::i32);
-  if (with_types) batch.types = golden.at("token_type_ids").to(DType::i32);
-  batch.source_lengths = Tensor::zeros({mask.size(0)}, DType::i32);
-  for (int64_t b = 0; b < mask.size(0); ++b) {
-    for (int64_t l = 0; l < mask.size(1); ++l) {
-      batch.source_lengths.data<int32_t>()[b] += static_cast<int32_t>(mask.at({b, l}));
-    }
-  }
-  batch.output = finetuning.at("labels").to(DType::i32);
-  batch.padding_id = -1;
-  batch.tokens = batch.sentences = mask.size(0);
-  return batch;
-}
-
 // Without dropout, as the golden data was made.
 std::unique_ptr<models::Model> load_family(const std::string& name) {
   return models::load(test_data("families") / name);
-}
-
-// What transformers found for the gradients, under our names.
-io::Tensors golden_gradients(const models::Model& model, const io::Tensors& finetuning) {
-  io::Tensors theirs;
-  constexpr std::string_view kPrefix = "gradient.";
-  for (const auto& [name, tensor] : finetuning) {
-    if (name.starts_with(kPrefix)) theirs[name.substr(kPrefix.size())] = tensor;
-  }
-  return models::own_weights(model, model.origin()->design, theirs, "golden");
-}
-
-void expect_near(const Tensor& found, const Tensor& expected, double tolerance, const std::string& what) {
-  ASSERT_EQ(found.shape(), expected.shape()) << what;
-  const Tensor a = found.contiguous(), b = expected.contiguous();
-  double largest = 1e-3, difference = 0;
-  for (int64_t i = 0; i < a.numel(); ++i) {
-    const auto x = static_cast<double>(a.data<float>()[i]), y = static_cast<double>(b.data<float>()[i]);
-    largest = std::max(largest, std::abs(y));
-    difference = std::max(difference, std::abs(x - y));
-  }
-  EXPECT_LE(difference, tolerance * largest) << what;
 }
 
 class GoldenClassifiers : public ::testing::TestWithParam<const char*> {};
@@ -77,7 +37,7 @@ TEST_P(GoldenClassifiers, LossAndGradientsAreThoseOfTransformers) {
   const std::string name = GetParam();
   const io::Tensors golden = io::read_safetensors(test_data("finetuning") / (name + ".safetensors")).tensors;
   const auto model = load_family(name);
-  const Batch batch = golden_batch(name, golden, name == "bert-classify");
+  const Batch batch = golden_batch(name, name == "bert-classify", golden.at("labels"));
   const Value loss = loss_sum(*model, batch, {});
   const auto rows = static_cast<float>(batch.sentences);
   EXPECT_NEAR(loss.item() / rows, golden.at("loss").at({0}), 2e-5);
@@ -90,7 +50,7 @@ TEST_P(GoldenClassifiers, UpdatesFollowThoseOfTorch) {
   const std::string name = GetParam();
   const io::Tensors golden = io::read_safetensors(test_data("finetuning") / (name + ".safetensors")).tensors;
   const auto model = load_family(name);
-  const Batch batch = golden_batch(name, golden, name == "bert-classify");
+  const Batch batch = golden_batch(name, name == "bert-classify", golden.at("labels"));
   Adam adam(model->named_parameters(), {.beta1 = 0.9f, .beta2 = 0.999f, .epsilon = 1e-8f, .weight_decay = 0.1f});
   const Tensor expected = golden.at("losses");
   for (int64_t step = 0; step < expected.numel(); ++step) {
@@ -104,7 +64,7 @@ TEST_P(GoldenClassifiers, UpdatesFollowThoseOfTorch) {
 TEST(ClassifiedShards, AddUpToTheBatch) {
   const io::Tensors golden = io::read_safetensors(test_data("finetuning") / "bert-classify.safetensors").tensors;
   const auto model = load_family("bert-classify");
-  const Batch batch = golden_batch("bert-classify", golden, true);
+  const Batch batch = golden_batch("bert-classify", true, golden.at("labels"));
   double sum = 0;
   int64_t texts = 0;
   for (int64_t s = 0; s < 5; ++s) {
@@ -133,10 +93,6 @@ const Tensor& parameter(const models::Model& model, const std::string& path) {
     if (name == path) return value.data();
   }
   throw std::runtime_error("no parameter " + path);
-}
-
-bool equal_bits(const Tensor& a, const Tensor& b) {
-  return a.shape() == b.shape() && std::memcmp(a.raw(), b.raw(), static_cast<size_t>(a.nbytes())) == 0;
 }
 
 TEST(NewHeads, AreThoseOfTransformers) {
@@ -246,18 +202,6 @@ std::string labelled_letters(int64_t count, uint64_t seed, bool pairs) {
     result += text + "\t" + (pairs ? other + "\t" : "") + (low ? "low" : "high") + "\n";
   }
   return result;
-}
-
-Json pair_template() {
-  const auto special = [](const char* token) { return Json{{"SpecialToken", {{"id", token}, {"type_id", 0}}}}; };
-  const auto sequence = [](const char* id, int type) { return Json{{"Sequence", {{"id", id}, {"type_id", type}}}}; };
-  const Json single = {special("<s>"), sequence("A", 0), special("</s>")};
-  const Json pair = {special("<s>"), sequence("A", 0), special("</s>"), sequence("B", 1), special("</s>")};
-  const auto token = [](const char* name, int id) { return Json{{"id", name}, {"ids", {id}}, {"tokens", {name}}}; };
-  return {{"type", "TemplateProcessing"},
-          {"single", single},
-          {"pair", pair},
-          {"special_tokens", {{"<s>", token("<s>", 0)}, {"</s>", token("</s>", 2)}}}};
 }
 
 class Classifiers : public OneThread {
@@ -481,7 +425,7 @@ TEST(Labels, AreSortedAsNumbersWhereTheyAreNumbers) {
 TEST(Accuracy, CountsTextsWhoseLikeliestClassIsRight) {
   const io::Tensors golden = io::read_safetensors(test_data("finetuning") / "bert-classify.safetensors").tensors;
   const auto model = load_family("bert-classify");
-  const Batch batch = golden_batch("bert-classify", golden, true);
+  const Batch batch = golden_batch("bert-classify", true, golden.at("labels"));
   const Tensor logits =
       io::read_safetensors(test_data("families/bert-classify/golden.safetensors")).tensors.at("logits");
   TokenizedTexts texts;

@@ -89,6 +89,19 @@ inline Json template_of(bool begin, int end_id) {
   return {{"type", "TemplateProcessing"}, {"single", single}, {"pair", single}, {"special_tokens", tokens}};
 }
 
+// The same of pairs: the second text has type 1, and </s> stands between.
+inline Json pair_template() {
+  const auto special = [](const char* token) { return Json{{"SpecialToken", {{"id", token}, {"type_id", 0}}}}; };
+  const auto sequence = [](const char* id, int type) { return Json{{"Sequence", {{"id", id}, {"type_id", type}}}}; };
+  const Json single = {special("<s>"), sequence("A", 0), special("</s>")};
+  const Json pair = {special("<s>"), sequence("A", 0), special("</s>"), sequence("B", 1), special("</s>")};
+  const auto token = [](const char* name, int id) { return Json{{"id", name}, {"ids", {id}}, {"tokens", {name}}}; };
+  return {{"type", "TemplateProcessing"},
+          {"single", single},
+          {"pair", pair},
+          {"special_tokens", {{"<s>", token("<s>", 0)}, {"</s>", token("</s>", 2)}}}};
+}
+
 inline void copy_family(const std::string& name, const fs::path& to) {
   fs::create_directories(to);
   for (const auto& entry : fs::directory_iterator(heed::test::test_data("families") / name)) {

@@ -59,9 +59,10 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
   EXPECT_CONTAINS(error("max_updates = \"many\"\n"), "found \"many\"");
   EXPECT_CONTAINS(error("bpe = 1\n"), "bpe: true or false; found 1");
   EXPECT_CONTAINS(error("task = 3\n"), "task: text in quotes; found 3");
-  EXPECT_CONTAINS(error("task = \"sing\"\n"),
-                  "task: translation, language_model, masked_language_model, sequence_classification or "
-                  "sentence_embedding");
+  EXPECT_CONTAINS(
+      error("task = \"sing\"\n"),
+      "task: translation, language_model, masked_language_model, sequence_classification, sequence_regression or "
+      "sentence_embedding");
   EXPECT_CONTAINS(error("preset = \"huge\"\n"), "huge");
   EXPECT_CONTAINS(error("[schedule]\nkind = \"steep\"\n"),
                   "line 2: schedule.kind: constant, inverse_sqrt, noam or cosine; found");

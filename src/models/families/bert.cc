@@ -1,4 +1,5 @@
 // BERT: Devlin et al. 2019. MiniLM, E5, BGE, GTE and most cross-encoders are BERTs.
+#include "heed/error.h"
 #include "models/families/family.h"
 
 namespace heed::models {
@@ -70,6 +71,24 @@ Config bert_config(Keys& keys) {
   return config;
 }
 
+namespace {
+
+// What a head's one number is. sentence-transformers writes the name of a class of torch.nn, and takes Sigmoid where
+// there is none; transformers takes the number as it is where the problem is a regression.
+bool reads_plain_score(Keys& keys) {
+  std::string name = keys.word("sbert_ce_default_activation_function", "");
+  if (const io::Json& newer = keys.value("sentence_transformers"); newer.is_object()) {
+    Keys inner(newer, keys.where() + ", sentence_transformers");
+    name = inner.word("activation_fn", name);
+  }
+  if (name.empty()) return keys.word("problem_type", "") == "regression";
+  require(name.ends_with(".Identity") || name.ends_with(".Sigmoid"), "load", keys.where(),
+          ": an activation of scores, Sigmoid or Identity of torch.nn; found \"", name, "\"");
+  return name.ends_with(".Identity");
+}
+
+}  // namespace
+
 void set_head(Config& config, Keys& keys, std::string_view class_name) {
   if (class_name == "ForMaskedLM" || class_name == "ForPreTraining") return;
   config.head_hidden = false;
@@ -83,6 +102,7 @@ void set_head(Config& config, Keys& keys, std::string_view class_name) {
   } else {
     config.head = class_name == "ForTokenClassification" ? Head::token_class : Head::text_class;
     config.labels = keys.labels();
+    if (config.head == Head::text_class && config.labels.size() == 1) config.plain_score = reads_plain_score(keys);
   }
 }
 

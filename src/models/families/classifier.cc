@@ -35,8 +35,16 @@ const FamilyName& name_of_family(const std::string& model_type) {
   return *at;
 }
 
-// config.json of the same encoder with classes.
-Json with_labels(Json config, const FamilyName& family, const std::vector<std::string>& labels) {
+// The head that a model gets.
+struct NewHead {
+  const std::vector<std::string>& labels;
+  bool plain_score = false;   // of one label
+  bool keeps_output = false;  // it has as many outputs as before, which mean the same
+};
+
+// config.json of the same encoder with this head.
+Json with_head(Json config, const FamilyName& family, const NewHead& head) {
+  const std::vector<std::string>& labels = head.labels;
   config["architectures"] = Json::array({std::string(family.class_prefix) + "ForSequenceClassification"});
   for (const char* const key :
        {"num_labels", "id2label", "label2id", "sentence_transformers", "sbert_ce_default_activation_function"}) {
@@ -49,7 +57,14 @@ Json with_labels(Json config, const FamilyName& family, const std::vector<std::s
   }
   config["id2label"] = std::move(names);
   config["label2id"] = std::move(numbers);
-  config["problem_type"] = "single_label_classification";
+  if (labels.size() > 1) {
+    config["problem_type"] = "single_label_classification";
+    return config;
+  }
+  config.erase("problem_type");
+  if (head.plain_score) config["problem_type"] = "regression";
+  const char* const activation = head.plain_score ? "linear.Identity" : "activation.Sigmoid";
+  config["sentence_transformers"] = {{"activation_fn", std::string("torch.nn.modules.") + activation}};
   return config;
 }
 
@@ -110,11 +125,11 @@ std::unique_ptr<Model> make_without_weights(const Config& config) {
   return create(config);
 }
 
-std::unique_ptr<Model> family_with_classes(const Model& read, const std::filesystem::path& folder,
-                                           const std::vector<std::string>& labels, uint64_t seed) {
+std::unique_ptr<Model> family_with_head(const Model& read, const std::filesystem::path& folder, const NewHead& head,
+                                        uint64_t seed) {
   const Json old = io::parse_json(read.origin()->config_json).value;
   const FamilyName& family = name_of_family(old.value("model_type", ""));
-  const Json config = with_labels(old, family, labels);
+  const Json config = with_head(old, family, head);
   const Weights weights = with_prefix(read_current_weights(folder), family.body);
   auto origin = std::make_shared<Origin>();
   origin->config_json = io::json_text(config, 2) + "\n";
@@ -127,8 +142,8 @@ std::unique_ptr<Model> family_with_classes(const Model& read, const std::filesys
     const std::string name = place_of(origin->design, path).name;
     const auto found = weights.find(name);
     const bool keeps =
-        found != weights.end() &&
-        (!is_of_head(path) || (found->second.shape() == value.shape() && !path.starts_with("head.output")));
+        found != weights.end() && (!is_of_head(path) || head.keeps_output ||
+                                   (found->second.shape() == value.shape() && !path.starts_with("head.output")));
     taken[name] = keeps ? found->second : initial.of(path, value.shape());
   }
   take_weights(*model, origin->design, taken, folder.string());
@@ -137,7 +152,7 @@ std::unique_ptr<Model> family_with_classes(const Model& read, const std::filesys
 }
 
 // The layer below the classes is new as well, unless there was one below other classes.
-std::unique_ptr<Model> own_with_classes(const Model& read, const std::vector<std::string>& labels, uint64_t seed) {
+std::unique_ptr<Model> own_with_head(const Model& read, const NewHead& head, uint64_t seed) {
   Config config = read.config();
   const bool keeps_hidden = config.head == Head::text_class;
   if (!keeps_hidden) {
@@ -146,7 +161,8 @@ std::unique_ptr<Model> own_with_classes(const Model& read, const std::vector<std
     config.head_norm = false;
   }
   config.head = Head::text_class;
-  config.labels = labels;
+  config.labels = head.labels;
+  config.plain_score = head.plain_score;
   config.output_bias = false;
   config.tie_output = true;
   std::unique_ptr<Model> model = make_without_weights(config);
@@ -155,19 +171,34 @@ std::unique_ptr<Model> own_with_classes(const Model& read, const std::vector<std
   for (const auto& [path, value] : model->named_parameters()) {
     const auto found =
         std::ranges::find(before, path, [](const auto& parameter) -> const std::string& { return parameter.first; });
-    const bool keeps =
-        found != before.end() && (!is_of_head(path) || (keeps_hidden && !path.starts_with("head.output")));
+    const bool keeps = found != before.end() &&
+                       (!is_of_head(path) || head.keeps_output || (keeps_hidden && !path.starts_with("head.output")));
     value.set_data(keeps ? found->second.data().clone() : initial.of(path, value.shape()));
   }
   return model;
+}
+
+std::unique_ptr<Model> with_new_head(const Model& read, const std::filesystem::path& folder, const NewHead& head,
+                                     uint64_t seed) {
+  return read.origin() != nullptr ? family_with_head(read, folder, head, seed) : own_with_head(read, head, seed);
 }
 
 }  // namespace
 
 std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
                                          const std::vector<std::string>& labels, uint64_t seed) {
-  return read.origin() != nullptr ? family_with_classes(read, folder, labels, seed)
-                                  : own_with_classes(read, labels, seed);
+  return with_new_head(read, folder, {.labels = labels}, seed);
+}
+
+std::unique_ptr<Model> with_text_score(const Model& read, const std::filesystem::path& folder, bool plain,
+                                       uint64_t seed) {
+  const bool has_one = gives_score(read);
+  const std::vector<std::string> label = has_one ? read.config().labels : std::vector<std::string>{"LABEL_0"};
+  return with_new_head(read, folder, {.labels = label, .plain_score = plain, .keeps_output = has_one}, seed);
+}
+
+bool gives_score(const Model& model) {
+  return model.config().head == Head::text_class && model.config().labels.size() == 1;
 }
 
 bool tells_one_class(const Model& model) {

@@ -18,6 +18,15 @@ namespace heed::models {
 [[nodiscard]] std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
                                                        const std::vector<std::string>& labels, uint64_t seed);
 
+// The same with one number in place of classes: the score of a text where `plain`, else the logit of one from 0 to 1. A
+// head that has one number already keeps its weights. config.json says which it is, for transformers and for
+// sentence-transformers' CrossEncoder.
+[[nodiscard]] std::unique_ptr<Model> with_text_score(const Model& read, const std::filesystem::path& folder, bool plain,
+                                                     uint64_t seed);
+
+// Whether the head of `model` has one number for a text.
+[[nodiscard]] bool gives_score(const Model& model);
+
 // Whether the head of `model` tells classes of texts, and one class is right for each text. A head with a score, or
 // with several labels for one text, is another kind.
 [[nodiscard]] bool tells_one_class(const Model& model);
