@@ -403,8 +403,8 @@ FAULTS = [
      "const float* w = projection.data<float>() + e * projection.size(1);", "another head's part of the projection"),
     ("serve/experiment.cc", "if (std::bit_cast<uint32_t>(a[i]) == std::bit_cast<uint32_t>(b[i])) continue;",
      "if (i % 2 == 0 || a[i] == b[i]) continue;", "half of the numbers compared"),
-    ("serve/writer.cc", "if (id != config.end_id && model_.model->origin() == nullptr) block(id);",
-     "if (id == config.end_id && model_.model->origin() == nullptr) block(id);", "the begin may be written"),
+    ("generate/rules.cc", "if (id >= 0 && id < config.target_vocabulary && id != config.end_id)",
+     "if (id >= 0 && id < config.target_vocabulary && id == config.end_id)", "the begin may be written"),
     ("serve/run.cc", "if (!ends) writer_.write(id);",
      "writer_.write(id);", "the end read as a token"),
     ("serve/long_text.cc", "const int64_t middle = columns.begin + (2 * c + 1) * columns.size() / (2 * cell_columns);",
@@ -434,6 +434,7 @@ SUITES = [
     ("serve/", SERVE),
     ("nn/", SERVE),
     ("generate/beam.cc", SERVE),
+    ("generate/rules.cc", SERVE),
     ("distributed/", [["tests/distributed_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
     ("", [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]),
 ]

@@ -127,6 +127,15 @@ class Translator {
   // The ids that the encoder reads: the text's tokens and the end id, as in training, or what the tokenizer puts around
   // a text. An empty text has no ids.
   [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TextOptions& options = {}) const;
+  // The same with the languages of these options.
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TranslatorOptions& options) const;
+  // The languages that TranslatorOptions may name, and what the folder says where they name none ("": nothing). Both
+  // lists are empty where the vocabulary has no special tokens for languages.
+  struct Languages {
+    std::vector<std::string> source = {}, target = {};
+    std::string usual_source = {}, usual_target = {};
+  };
+  [[nodiscard]] Languages languages() const;
   // The search as this model needs it, whatever is asked.
   [[nodiscard]] generate::BeamOptions search(const TranslatorOptions& options) const;
   [[nodiscard]] const models::Transformer& model() const { return *model_; }

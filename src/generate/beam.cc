@@ -10,6 +10,7 @@
 
 #include "base/threads.h"
 #include "generate/rows.h"
+#include "generate/rules.h"
 #include "heed/error.h"
 #include "heed/generate.h"
 
@@ -57,24 +58,12 @@ struct Search {
 class Beam {
  public:
   Beam(models::Decoder& decoder, int64_t sources, int32_t end_id, const BeamOptions& options)
-      : decoder_(decoder), sources_(sources), end_id_(end_id), options_(options), vocabulary_(decoder.vocabulary()) {
-    require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
-    require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
-            "; found ", options.n_best);
-    require(std::isfinite(options.length_penalty), kName, "a finite length penalty");
-    require(end_id >= 0 && end_id < vocabulary_, kName, "an end id below ", vocabulary_, "; found ", end_id);
-    blocked_.assign(static_cast<size_t>(vocabulary_), 0);
-    for (const int32_t id : options.suppressed) {
-      require(id >= 0 && id < vocabulary_, kName, "suppressed ids below ", vocabulary_, "; found ", id);
-      blocked_[static_cast<size_t>(id)] = 1;
-    }
-    for (const int32_t id : options.prefix)
-      require(id >= 0 && id < vocabulary_, kName, "prefix ids below ", vocabulary_, "; found ", id);
-    require(options.last_id >= -1 && options.last_id < vocabulary_, kName, "a last id below ", vocabulary_, "; found ",
-            options.last_id);
-    require(options.no_repeat_ngram >= 0, kName, "no_repeat_ngram of 0 or more; found ", options.no_repeat_ngram);
-    blocked_no_end_ = blocked_;
-    blocked_no_end_[static_cast<size_t>(end_id)] = 1;
+      : decoder_(decoder),
+        sources_(sources),
+        end_id_(end_id),
+        options_(checked(options)),
+        vocabulary_(decoder.vocabulary()),
+        rules_(options, vocabulary_, end_id, kName) {
     candidates_ = std::min(2 * options.beam, vocabulary_);
     rows_ = options.one_row ? 1 : options.beam;
     decoder_rows_ = sources * rows_;
@@ -122,31 +111,27 @@ class Beam {
   }
 
  private:
+  static const BeamOptions& checked(const BeamOptions& options) {
+    require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
+    require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
+            "; found ", options.n_best);
+    require(std::isfinite(options.length_penalty), kName, "a finite length penalty");
+    return options;
+  }
+
   double score(double sum, int64_t length) const {
     const double size = static_cast<double>(std::max<int64_t>(length, 1));
     return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, options_.length_penalty);
   }
 
-  [[nodiscard]] bool in_prefix(int64_t length) const { return length < static_cast<int64_t>(options_.prefix.size()); }
-  // The token that must come now, or -1.
-  [[nodiscard]] int32_t forced(const Search& search, int64_t length) const {
-    if (in_prefix(length)) return options_.prefix[static_cast<size_t>(length)];
-    return length + 1 == search.limit ? options_.last_id : -1;
-  }
-
-  // `blocked`, and besides every token that would complete n tokens that the hypothesis has already.
-  void block_repeats(const Search& search, const Row& row, std::vector<uint8_t>& blocked) const {
-    const auto n = static_cast<size_t>(options_.no_repeat_ngram);
-    std::vector<int32_t> ids;
+  // The tokens of a hypothesis, the begin id first.
+  [[nodiscard]] Ids ids_of(const Search& search, const Row& row) const {
+    Ids ids;
     for (int64_t at = row.node; at >= 0; at = search.nodes[static_cast<size_t>(at)].parent)
       ids.push_back(search.nodes[static_cast<size_t>(at)].id);
     ids.push_back(begin_id_);
     std::reverse(ids.begin(), ids.end());
-    if (ids.size() + 1 < n) return;
-    const auto last = ids.end() - static_cast<std::ptrdiff_t>(n - 1);
-    for (auto first = ids.begin(); first + static_cast<std::ptrdiff_t>(n) <= ids.end(); ++first)
-      if (std::equal(last, ids.end(), first))
-        blocked[static_cast<size_t>(first[static_cast<std::ptrdiff_t>(n - 1)])] = 1;
+    return ids;
   }
 
   // Whether no living hypothesis may become better than those that are finished. `best`: the largest sum.
@@ -167,7 +152,7 @@ class Beam {
     const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
     const int64_t rows = static_cast<int64_t>(active.size()) * rows_;
     extensions_.resize(static_cast<size_t>(rows * candidates_));
-    const std::vector<uint8_t>& blocked_now = length < options_.min_length ? blocked_no_end_ : blocked_;
+    const std::vector<uint8_t>& blocked_now = rules_.blocked(length);
     parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
       std::vector<Entry> entries(static_cast<size_t>(candidates_));
       for (int64_t r = begin; r < end; ++r) {
@@ -179,13 +164,13 @@ class Beam {
         if (!row.alive) continue;
         const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
         const double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
-        const int32_t forced_id = forced(search, length);
+        const int32_t forced_id = rules_.forced(length, search.limit);
         int64_t found = 1;
         if (forced_id >= 0) {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
-        } else if (options_.no_repeat_ngram > 0) {
+        } else if (rules_.no_repeats()) {
           std::vector<uint8_t> blocked = blocked_now;
-          block_repeats(search, row, blocked);
+          rules_.block_repeats(ids_of(search, row), blocked);
           found = top_entries(x, blocked, candidates_, entries.data());
         } else {
           found = top_entries(x, blocked_now, candidates_, entries.data());
@@ -213,7 +198,7 @@ class Beam {
     std::partial_sort(best.begin(), best.begin() + kept, best.end(), better);
 
     std::vector<Row> rows(static_cast<size_t>(beam));
-    const bool may_end = !in_prefix(length);
+    const bool may_end = !rules_.in_prefix(length);
     int64_t living = 0;
     search.step = {.source = source, .length = length};
     double least = 0;
@@ -326,10 +311,10 @@ class Beam {
   int32_t begin_id_ = -1, end_id_;
   const BeamOptions& options_;
   int64_t vocabulary_;
+  TokenRules rules_;
   int64_t candidates_ = 0;    // a row
   int64_t rows_ = 0;          // of a source in the decoder
   int64_t decoder_rows_ = 0;  // of all sources
-  std::vector<uint8_t> blocked_, blocked_no_end_;
   std::vector<Search> searches_;
   std::vector<Extension> extensions_;  // (active * rows_, candidates)
 };

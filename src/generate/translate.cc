@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "generate/rows.h"
+#include "generate/rules.h"
 #include "heed/error.h"
 #include "heed/generate.h"
 #include "heed/text.h"
@@ -47,10 +48,7 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   BeamOptions search = options.search;
   search.one_row = true;
   require(search.beam >= 1, kName, "a beam of 1 or more; found ", search.beam);
-  // No text has these inside; but a model that others trained goes by the settings in its folder alone.
-  for (const int64_t id : {config.padding_id, config.begin_id})
-    if (model.origin() == nullptr && id >= 0 && id < config.target_vocabulary && id != config.end_id)
-      search.suppressed.push_back(static_cast<int32_t>(id));
+  suppress_special(search, model);
 
   const auto limit_of = [&](size_t source_length) {
     int64_t limit = std::min(search.max_length, config.max_length - 1);

@@ -12,6 +12,8 @@ foreach(file ${page_files})
     string(REGEX REPLACE ";? }" "}" ${name} "${${name}}")
     string(REGEX REPLACE " {" "{" ${name} "${${name}}")
     string(REGEX REPLACE "([};{,])\n" "\\1" ${name} "${${name}}")
+    string(REPLACE ";}" "}" ${name} "${${name}}")
+    string(REPLACE "grid-template-columns:" "grid:none/" ${name} "${${name}}")  # rows are stated behind columns
   endif()
 endforeach()
 configure_file(${CMAKE_CURRENT_LIST_DIR}/page_files.h.in ${CMAKE_CURRENT_BINARY_DIR}/inspect/page_files.h @ONLY)

@@ -174,6 +174,33 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions
   return read(text, 0, options, around_, "Translator::encode");
 }
 
+std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorOptions& options) const {
+  return read(text, 0, options.text, around(options), "Translator::encode");
+}
+
+Translator::Languages Translator::languages() const {
+  Languages all;
+  const auto name = [](const text::Tokenizer& tokenizer, int64_t id) {
+    return text::language_name(tokenizer.piece(static_cast<int32_t>(id)));
+  };
+  for (const int32_t id : text::languages_of(*source_, false)) all.source.push_back(name(*source_, id));
+  for (const Ids& side : {around_.before, around_.after})
+    for (const int32_t id : side)
+      if (text::looks_like_language(*source_, id)) all.usual_source = name(*source_, id);
+  const int64_t begin = model_->config().begin_id;
+  if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
+    for (const int32_t id : arrows) all.target.push_back(name(*source_, id));
+  } else if (text::looks_like_language(*target_, begin)) {  // mBART's first models write one language
+    all.usual_target = name(*target_, begin);
+    all.target = {all.usual_target};
+  } else {
+    for (const int32_t id : text::languages_of(*target_, false)) all.target.push_back(name(*target_, id));
+    if (settings_ && !settings_->prefix.empty() && text::looks_like_language(*target_, settings_->prefix.front()))
+      all.usual_target = name(*target_, settings_->prefix.front());
+  }
+  return all;
+}
+
 int64_t Translator::largest_group(const TranslatorOptions& options) {
   return std::max<int64_t>(16, num_threads() * kLargestGroup / std::max<int64_t>(1, options.search.beam));
 }

@@ -20,7 +20,8 @@ namespace {
 using nlohmann::json;
 
 // Members of every request about a reading.
-#define HEED_READING "model", "text", "source", "target", "changes"
+#define HEED_TEXT "model", "text", "source", "target", "source_language", "target_language"
+#define HEED_READING HEED_TEXT, "changes"
 
 Reply as_reply(const json& value) {
   return {.type = "application/json", .body = value.dump(-1, ' ', false, json::error_handler_t::replace)};
@@ -62,7 +63,7 @@ const std::vector<Request>& requests() {
        }},
       {"tokenize",
        Kind::post,
-       {"model", "text", "side"},
+       {"model", "text", "side", "source_language", "target_language"},
        [](Computing& all, const Arguments& a) { return as_reply(tokenize(*model_of(all.models, a), a)); }},
       {"run",
        Kind::stream,
@@ -83,7 +84,7 @@ const std::vector<Request>& requests() {
        }},
       {"beam",
        Kind::post,
-       {"model", "text", "source", "beam", "length_penalty", "max_tokens"},
+       {"model", "text", "source", "source_language", "target_language", "beam", "length_penalty", "max_tokens"},
        [](Computing& all, const Arguments& a) { return as_reply(beam_tree(*model_of(all.models, a), a)); }},
       {"explain",
        Kind::post,
@@ -105,13 +106,13 @@ const std::vector<Request>& requests() {
        }},
       {"map",
        Kind::post,
-       {"model", "text", "source", "target", "part", "layer", "head", "rows", "columns", "size", "largest"},
+       {HEED_TEXT, "part", "layer", "head", "rows", "columns", "size", "largest"},
        [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return all.long_texts.map(r, a); });
        }},
       {"row",
        Kind::post,
-       {"model", "text", "source", "target", "part", "layer", "head", "row", "count"},
+       {HEED_TEXT, "part", "layer", "head", "row", "count"},
        [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return as_reply(all.long_texts.row(r, a)); });
        }},

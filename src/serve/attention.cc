@@ -145,7 +145,13 @@ Reply attention(const Reading& reading, const Arguments& request) {
 
 Reply page(const Reading& reading, const Arguments& request) {
   Changes changes(changes_of(reading, request));
-  return {.type = "text/html; charset=utf-8", .body = inspect::to_html(record_of(reading, &changes))};
+  inspect::Record record = record_of(reading, &changes);
+  const Translator::Languages& usual = reading.model->languages;
+  const std::string from = reading.spoken.source.empty() ? usual.usual_source : reading.spoken.source;
+  const std::string to = reading.spoken.target.empty() ? usual.usual_target : reading.spoken.target;
+  if (!from.empty()) record.title += ", from " + from;
+  if (!to.empty()) record.title += (from.empty() ? ", to " : " to ") + to;
+  return {.type = "text/html; charset=utf-8", .body = inspect::to_html(record)};
 }
 
 json tokenize(const Served& model, const Arguments& request) {
@@ -154,7 +160,8 @@ json tokenize(const Served& model, const Arguments& request) {
   if (side == "target" && !model.decodes())
     refuse("side", "source, as an encoder-only model has no target", request.at("side"));
   const bool source = side == "source";
-  const Ids ids = ids_of_text(model, source ? text::Side::source : text::Side::target, request.text("text"));
+  const Ids ids = ids_of_text(model, source ? text::Side::source : text::Side::target, request.text("text"),
+                              spoken_of(model, request));
   const std::vector<std::string> tokens = source ? source_pieces(model, ids) : pieces(model, ids);
   return {{"ids", ids}, {"tokens", tokens}, {"words", words_of(tokens)}};
 }

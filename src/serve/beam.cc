@@ -13,7 +13,8 @@ using nlohmann::json;
 
 json beam_tree(const Served& model, const Arguments& request) {
   if (!model.translates()) throw Error("beam: expected a model that translates; found " + model.name);
-  const Ids source = request.has("text") ? ids_of_text(model, text::Side::source, request.text("text")) : Ids();
+  const Spoken spoken = spoken_of(model, request);
+  const Ids source = request.has("text") ? ids_of_text(model, text::Side::source, request.text("text"), spoken) : Ids();
   Ids read = source;
   if (!request.has("text"))
     for (const int64_t id : request.integers("source", 0, model.config().source_vocabulary - 1))
@@ -23,7 +24,8 @@ json beam_tree(const Served& model, const Arguments& request) {
   generate::BeamOptions options = model.search({.beam = beam,
                                                 .n_best = beam,
                                                 .length_penalty = request.number("length_penalty", 0, 10, 1),
-                                                .max_length = request.integer("max_tokens", 1, 256, 256)});
+                                                .max_length = request.integer("max_tokens", 1, 256, 256)},
+                                               spoken);
   options.stop = told_to_stop;
   json nodes = json::array();
   std::vector<int64_t> place;  // of the search's nodes among `nodes`

@@ -21,6 +21,15 @@ std::string_view task_of(const Served& model) {
   return model.translates() ? "translate" : model.decodes() ? "continue" : "fill";
 }
 
+json languages_json(const Served& model) {
+  const Translator::Languages& all = model.languages;
+  if (all.source.empty() && all.target.empty()) return nullptr;
+  return {{"source", all.source},
+          {"target", all.target},
+          {"usual_source", all.usual_source},
+          {"usual_target", all.usual_target}};
+}
+
 // The name of the folder, and of the one it is in where the person who serves it wrote that too: no other path of the
 // machine is shown.
 std::string name_of(const fs::path& folder) {
@@ -93,6 +102,11 @@ std::string Models::version_of(const Place& place) const {
 }
 
 void Models::open(const Place& place, Served& fresh) {
+  open_files(place, fresh);
+  if (fresh.translates()) fresh.languages = fresh.translator->languages();
+}
+
+void Models::open_files(const Place& place, Served& fresh) {
   const auto architecture = models::read_config(place.folder).architecture;
   if (!place.checkpoint && architecture == models::Architecture::encoder_decoder) {
     fresh.translator = std::make_shared<const Translator>(Translator::load(place.folder));
@@ -166,6 +180,7 @@ json Models::list() {
                    {"max_length", config.max_length},
                    {"parameters", served->model->parameter_count()},
                    {"mask", !served->decodes() && config.mask_id >= 0 ? json("[MASK]") : json(nullptr)},
+                   {"languages", languages_json(*served)},
                    {"training", has_log(places_[static_cast<size_t>(id)].folder)},
                    {"version", served->version}});
   }

@@ -17,6 +17,11 @@
 
 namespace heed::serve {
 
+// The languages of a request, of a model that knows several. Empty: what the folder says.
+struct Spoken {
+  std::string source = {}, target = {};
+};
+
 // A model with its tokenizers; never changes.
 struct Served {
   int64_t id = 0;
@@ -27,6 +32,7 @@ struct Served {
   // Of a model that translates: how it reads a text, and the search as its folder wants it. A checkpoint has that of
   // its training.
   std::shared_ptr<const Translator> translator;
+  Translator::Languages languages = {};
 
   [[nodiscard]] const models::Config& config() const { return model->config(); }
   [[nodiscard]] bool encodes() const { return config().architecture != models::Architecture::decoder_only; }
@@ -39,8 +45,8 @@ struct Served {
   [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too
   [[nodiscard]] std::string source_piece(int32_t token) const;  // of what its encoder reads
   // What is asked of a search, with what the folder says of it. Of a model that translates.
-  [[nodiscard]] generate::BeamOptions search(const generate::BeamOptions& asked) const {
-    return translator->search({.search = asked});
+  [[nodiscard]] generate::BeamOptions search(const generate::BeamOptions& asked, const Spoken& spoken) const {
+    return translator->search({.search = asked, .target_language = spoken.target});
   }
 };
 
@@ -65,6 +71,7 @@ class Models {
   };
   [[nodiscard]] std::string version_of(const Place& place) const;
   void open(const Place& place, Served& fresh);
+  void open_files(const Place& place, Served& fresh);
 
   int64_t count_;              // of the folders that were named; checkpoints come after them
   std::vector<Place> places_;  // by number

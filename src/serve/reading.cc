@@ -45,9 +45,40 @@ void require_fits(size_t count, int64_t longest) {
                          std::to_string(count));
 }
 
+// The language that this member names, once `check` has let it pass.
+std::string language_of(const Served& model, const Arguments& request, std::string_view member,
+                        const std::vector<std::string>& known, void (*check)(const Translator&, const std::string&)) {
+  if (!request.has(member)) return {};
+  std::string name = request.text(member);
+  if (name.empty()) return name;
+  if (!model.translates()) refuse(member, "none, because this model does not translate", request.at(member));
+  try {
+    check(*model.translator, name);
+    return name;
+  } catch (const Error&) {
+    std::string all;
+    for (const std::string& one : known) all += (all.empty() ? "one of " : " ") + one;
+    refuse(member, all.empty() ? "none, because this model names no languages" : all, request.at(member));
+  }
+}
+
 }  // namespace
 
-Ids ids_of_text(const Served& model, text::Side side, std::string_view text) {
+Spoken spoken_of(const Served& model, const Arguments& request) {
+  const Translator::Languages& all = model.languages;
+  Spoken spoken;
+  spoken.source = language_of(model, request, "source_language", all.source,
+                              [](const Translator& translator, const std::string& name) {
+                                (void)translator.encode("", TranslatorOptions{.source_language = name});
+                              });
+  spoken.target = language_of(model, request, "target_language", all.target,
+                              [](const Translator& translator, const std::string& name) {
+                                (void)translator.search({.target_language = name});
+                              });
+  return spoken;
+}
+
+Ids ids_of_text(const Served& model, text::Side side, std::string_view text, const Spoken& spoken) {
   if (text::valid_utf8_prefix(text) != text.size()) throw Error("text: expected valid UTF-8");
   const models::Config& config = model.config();
   Ids ids;
@@ -57,7 +88,7 @@ Ids ids_of_text(const Served& model, text::Side side, std::string_view text) {
   } else if (model.translates()) {
     require_fits(model.source->encode(text).size(), config.max_length - 1);
     try {
-      ids = model.translator->encode(text);
+      ids = model.translator->encode(text, {.source_language = spoken.source, .target_language = spoken.target});
     } catch (const Error& error) {  // where the tokenizer's limit is below the model's
       throw Refused(413, error.what());
     }
@@ -86,12 +117,17 @@ Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& obj
 }
 
 Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request) {
-  if (!request.has("text")) return reading_of_ids(std::move(model), request);
-  Reading reading{.model = std::move(model)};
+  const Spoken spoken = spoken_of(*model, request);
+  if (!request.has("text")) {
+    Reading given = reading_of_ids(std::move(model), request);
+    given.spoken = spoken;
+    return given;
+  }
+  Reading reading{.model = std::move(model), .spoken = spoken};
   const Served& served = *reading.model;
   const std::string text = request.text("text");
   (served.encodes() ? reading.source : reading.target) =
-      ids_of_text(served, served.encodes() ? text::Side::source : text::Side::target, text);
+      ids_of_text(served, served.encodes() ? text::Side::source : text::Side::target, text, spoken);
   if (served.translates()) reading.target = {static_cast<int32_t>(served.config().begin_id)};
   if ((served.encodes() && reading.source.empty()) || (served.decodes() && reading.target.empty()))
     throw Error("text: expected at least one token; found an empty text");

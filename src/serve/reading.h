@@ -20,6 +20,7 @@ struct Reading {
   std::shared_ptr<const Served> model = {};
   Ids source = {};  // of the encoder, with the end id; empty in a decoder-only model
   Ids target = {};  // of the decoder: in an encoder-decoder it starts with the begin id
+  Spoken spoken = {};
 
   // The ids whose rows say something: the decoder's, or those of an encoder-only model.
   [[nodiscard]] const Ids& rows() const { return model->decodes() ? target : source; }
@@ -28,7 +29,9 @@ struct Reading {
 // "text" as the model reads it, or "source" and "target". Throws Error for ids that are none of the model's, for a text
 // that is longer than the model reads, and for an empty one.
 [[nodiscard]] Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request);
-[[nodiscard]] Ids ids_of_text(const Served& model, text::Side side, std::string_view text);
+[[nodiscard]] Ids ids_of_text(const Served& model, text::Side side, std::string_view text, const Spoken& spoken);
+// "source_language" and "target_language". Throws Error for one that the model does not know.
+[[nodiscard]] Spoken spoken_of(const Served& model, const Arguments& request);
 // "source" and "target" of an object; what a reading consists of once its text is tokens.
 [[nodiscard]] Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& object);
 

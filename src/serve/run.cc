@@ -109,7 +109,8 @@ class Writing : public Service::Stream {
                                                                  .length_penalty = plan_.length_penalty,
                                                                  .max_length = plan_.most,
                                                                  .prefix = plan_.forced,
-                                                                 .stop = told_to_stop});
+                                                                 .stop = told_to_stop},
+                                                                reading.spoken);
     const auto found = generate::translate(dynamic_cast<const models::Transformer&>(*reading.model->model),
                                            std::span(&reading.source, 1), {.search = options});
     go_on();
@@ -196,8 +197,8 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
   if (request.has("target_text")) {
     if (!model->translates()) throw Error("target_text: expected of models that translate alone");
     if (request.has("prefix")) throw Error("target_text: expected without prefix; found both");
-    plan.forced = ids_of_text(*model, text::Side::target, request.text("target_text"));
-    const Ids first = model->search({.beam = 1}).prefix;  // a language, say
+    plan.forced = ids_of_text(*model, text::Side::target, request.text("target_text"), reading.spoken);
+    const Ids first = model->search({.beam = 1}, reading.spoken).prefix;  // a language, say
     plan.forced.insert(plan.forced.begin(), first.begin(), first.end());
     plan.forced.push_back(static_cast<int32_t>(config.end_id));
     plan.complete = true;

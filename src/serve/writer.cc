@@ -4,6 +4,7 @@
 #include <limits>
 
 #include "base/philox.h"
+#include "generate/rules.h"
 #include "heed/error.h"
 #include "pipelines/encoding.h"
 
@@ -41,52 +42,23 @@ bool Writer::has_room() const {
   return static_cast<int64_t>(reading_.target.size()) < reading_.model->config().max_length;
 }
 
-namespace {
-
-// What may not follow, or must. A search has the same rules (BeamOptions).
-class Rules {
- public:
-  explicit Rules(const Served& model) : model_(model), search_(model.search({.beam = 1})) {}
-
-  // The token that comes, whatever its probability; -1: any.
-  [[nodiscard]] int32_t forced(Step step, bool ignore_end) const {
-    if (step.written < std::ssize(search_.prefix)) return search_.prefix[static_cast<size_t>(step.written)];
-    return step.written + 1 == step.most && !ignore_end ? search_.last_id : -1;
-  }
-
-  template <class Block>
-  void block(const Ids& read, Step step, const Block& block) const {
-    const models::Config& config = model_.config();
-    for (const int32_t id : search_.suppressed) block(id);
-    // As in generate::translate(): a model that others trained goes by the settings of its folder alone.
-    for (const int64_t id : {config.padding_id, config.begin_id})
-      if (id != config.end_id && model_.model->origin() == nullptr) block(id);
-    if (step.written < search_.min_length) block(config.end_id);
-    const auto n = static_cast<std::ptrdiff_t>(search_.no_repeat_ngram);
-    if (n == 0 || std::ssize(read) + 1 < n) return;
-    for (auto first = read.begin(); first + n <= read.end(); ++first)
-      if (std::equal(read.end() - (n - 1), read.end(), first)) block(first[n - 1]);
-  }
-
- private:
-  const Served& model_;
-  generate::BeamOptions search_;
-};
-
-}  // namespace
-
 int32_t choose(const Reading& reading, std::span<const float> logits, const Choice& choice, Step step) {
   const Served& model = *reading.model;
   std::vector<float> allowed(logits.begin(), logits.end());
-  const auto block = [&](int64_t id) {
-    if (id >= 0 && id < std::ssize(allowed)) allowed[static_cast<size_t>(id)] = -std::numeric_limits<float>::infinity();
-  };
+  const models::Config& config = model.config();
+  std::vector<uint8_t> blocked(allowed.size(), 0);
   if (model.translates()) {
-    const Rules rules(model);
-    if (const int32_t forced = rules.forced(step, choice.ignore_end); forced >= 0) return forced;
-    rules.block(reading.target, step, block);
+    generate::BeamOptions search = model.search({.beam = 1}, reading.spoken);
+    generate::suppress_special(search, dynamic_cast<const models::Transformer&>(*model.model));
+    const generate::TokenRules rules(search, std::ssize(allowed), static_cast<int32_t>(config.end_id), "serve");
+    const int64_t limit = choice.ignore_end ? -1 : step.most;
+    if (const int32_t forced = rules.forced(step.written, limit); forced >= 0) return forced;
+    blocked = rules.blocked(step.written);
+    rules.block_repeats(reading.target, blocked);
   }
-  if (choice.ignore_end) block(model.config().end_id);
+  if (choice.ignore_end && config.end_id >= 0) blocked[static_cast<size_t>(config.end_id)] = 1;
+  for (size_t id = 0; id < allowed.size(); ++id)
+    if (blocked[id] != 0) allowed[id] = -std::numeric_limits<float>::infinity();
   const std::vector<double> distribution = generate::sampling_distribution(allowed, choice.sampling);
   const auto words = philox(choice.sampling.seed, 0, static_cast<uint64_t>(step.written));
   return generate::sample(distribution, uniform_double(words[0], words[1]));

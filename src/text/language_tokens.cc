@@ -28,6 +28,23 @@ std::optional<int32_t> language_id(const Tokenizer& tokenizer, const std::string
   return tokenizer.id_of(language);
 }
 
+std::string language_name(const std::string& piece) {
+  const bool marked = looks_like_language(piece) && (piece.starts_with("__") || piece.starts_with(">>"));
+  return marked ? piece.substr(2, piece.size() - 4) : piece;
+}
+
+std::vector<int32_t> languages_of(const Tokenizer& tokenizer, bool arrows) {
+  std::vector<int32_t> found;
+  for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
+    const std::string piece = tokenizer.piece(id);
+    if (!looks_like_language(piece) || piece.starts_with(">>") != arrows) continue;
+    // "de_DE" may also be a piece of ordinary texts.
+    const bool marked = piece.starts_with("__") || arrows;
+    if (marked || tokenizer.decode(std::span(&id, 1)).empty()) found.push_back(id);
+  }
+  return found;
+}
+
 int32_t known_language(const Tokenizer& tokenizer, const std::string& language, const char* function) {
   if (const std::optional<int32_t> id = language_id(tokenizer, language)) return *id;
   std::string known;

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "heed/text.h"
 
@@ -17,7 +18,14 @@ namespace heed::text {
 // The token of a language as the vocabulary spells it, or as M2M100 does: "fr" is "__fr__". Empty: there is none.
 [[nodiscard]] std::optional<int32_t> language_id(const Tokenizer& tokenizer, const std::string& language);
 
-// The same. Throws Error with the languages that the vocabulary seems to have where this one is not there.
+// What to call the language of such a token: "fr" of "__fr__" and of ">>fr<<", else as it is spelled.
+[[nodiscard]] std::string language_name(const std::string& piece);
+
+// The tokens that surely name languages: those with marks, ">>fra<<" or "__fr__" where `arrows` asks for the one or for
+// the other; and without arrows also "fra_Latn", where it is a special token.
+[[nodiscard]] std::vector<int32_t> languages_of(const Tokenizer& tokenizer, bool arrows);
+
+// As language_id(). Throws Error with the languages that the vocabulary seems to have where this one is not there.
 [[nodiscard]] int32_t known_language(const Tokenizer& tokenizer, const std::string& language, const char* function);
 
 }  // namespace heed::text

@@ -9,7 +9,8 @@ import os
 import sys
 import time
 
-import browser_views  # noqa: F401 (its tests are added to TESTS)
+import browser_languages  # noqa: F401 (its tests are added to TESTS)
+import browser_views  # noqa: F401
 import chromium
 from browser_case import READY, SETTLED, TESTS, check, choose_model, choose_text, fresh, test
 from served import LONG, Server

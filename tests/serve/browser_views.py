@@ -297,6 +297,13 @@ def on_paper(page, server):
         check(all(abs(apart) < 3 for apart in names), f"names stand beside their rows: {names}")
         check(page.run("document.documentElement.scrollWidth") <= 718, "nothing is cut off")
         check(page.run("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)", "paper is white")
+        page.call("Emulation.setEmulatedMedia", media="print", features=[{"name": "prefers-color-scheme", "value": "dark"}])
+        dark = page.run("""[...document.querySelectorAll('.vector')].map((v) => { const pixels = v.getContext('2d').getImageData(0, 0, v.width, v.height).data;
+            const ground = getComputedStyle(v).backgroundColor.match(/[\\d.]+/g).map(Number);
+            let lightest = 0;
+            for (let k = 0; k < pixels.length; k += 4) lightest = Math.max(lightest, Math.min(...[0, 1, 2].map((c) => ground[c] + (pixels[k + c] - ground[c]) * pixels[k + 3] / 255)));
+            return lightest; })""")
+        check(len(dark) == 4 and all(value > 120 for value in dark), f"strips of numbers lie on light paper: {dark}")
     finally:
         page.paper(False)
         page.run("dispatchEvent(new Event('afterprint'))")

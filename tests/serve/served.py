@@ -1,5 +1,6 @@
-"""A `heed serve` of its own: a copy of a model, and trainings of a second: two of letters, an encoder, and a
-classifier that begins with it."""
+"""A `heed serve` of its own: a copy of a model, trainings of a second (two of letters, an encoder, and a classifier that
+begins with it), and a random model of several languages."""
+import json
 import pathlib
 import shutil
 import signal
@@ -63,6 +64,25 @@ batch_sentences = 8
 max_updates = 3
 """
 
+LANGUAGES = ["eng_Latn", "fra_Latn", "zho_Hans"]  # ids 57 to 59
+
+
+def write_languages(folder):
+    """The small NLLB of the tests, with a tokenizer of words: a text is English unless another language is named."""
+    family = pathlib.Path(__file__).resolve().parent.parent / "data" / "families" / "nllb"
+    shutil.copytree(family, folder)
+    special = {0: "<s>", 1: "<pad>", 2: "</s>", 3: "<unk>", **dict(enumerate(LANGUAGES, 57))}
+    words = "Where is the station train arrived on time I have known him for ten years She gave book to her brother".split()
+    names = [special.get(k, words[k - 4] if k - 4 < len(words) else f"w{k}") for k in range(61)]
+    single = [{"SpecialToken": {"id": "eng_Latn", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}}, {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+    (folder / "tokenizer.json").write_text(json.dumps({
+        "version": "1.0", "truncation": None, "padding": None, "normalizer": None, "decoder": None,
+        "added_tokens": [{"id": k, "content": name, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False, "special": True} for k, name in special.items()],
+        "pre_tokenizer": {"type": "Sequence", "pretokenizers": [{"type": "WhitespaceSplit"}, {"type": "Punctuation", "behavior": "Removed"}]},
+        "post_processor": {"type": "TemplateProcessing", "single": single, "pair": single,
+                           "special_tokens": {name: {"id": name, "ids": [k], "tokens": [name]} for k, name in special.items()}},
+        "model": {"type": "WordLevel", "vocab": {name: k for k, name in enumerate(names)}, "unk_token": "<unk>"}}))
+
 
 class Server:
     def __init__(self, heed, model):
@@ -75,6 +95,8 @@ class Server:
                         self.train("encoder", ENCODER)]
         (pathlib.Path(self.folder) / "classes.tsv").write_text("the quick brown fox\tfox\nthe lazy dog\tdog\n" * 20)
         self.trained.append(self.train("classes", CLASSES, "--from", self.trained[-1]))
+        write_languages(pathlib.Path(self.folder) / "several")
+        self.trained.append(str(pathlib.Path(self.folder) / "several"))
         self.address = f"http://127.0.0.1:{self.port}/"
         self.process = None
         self.start()

@@ -7,13 +7,13 @@ const drawHeading = () => {
   hooks.heading?.(heading);
   const {path} = record[state.part][layer];
   if (path) heading.append(make('small', '', label(path, 80)));
-  $('mean').setAttribute('aria-pressed', head < 0);
+  setPressed($('mean'), head < 0);
   const few = current().length <= kLongestLines && (current()[0] || []).length <= kLongestLines;
   $('view-lines').disabled = !few;
   $('view-lines').title = few ? '' : `for up to ${kLongestLines} tokens`;
   const view = few ? state.view : 'map';
-  $('view-map').setAttribute('aria-pressed', view === 'map');
-  $('view-lines').setAttribute('aria-pressed', view === 'lines');
+  setPressed($('view-map'), view === 'map');
+  setPressed($('view-lines'), view === 'lines');
   $('smaller').disabled = $('larger').disabled = view === 'lines';
   $('strips').hidden = view === 'lines';
   return view;
@@ -38,9 +38,9 @@ const drawNumbers = () => {
 // A token of a list: pointing at it shows its weights, a click keeps them.
 const follow = (element, kind, index) => {
   const at = kind === 'row' ? [index, null] : [null, index];
-  for (const event of ['pointerenter', 'focus']) element.addEventListener(event, () => point(...at));
-  for (const event of ['pointerleave', 'blur']) element.addEventListener(event, () => point(null, null));
-  element.addEventListener('click', () => lock(...at));
+  for (const event of ['pointerenter', 'focus']) listen(element, event, () => point(...at));
+  for (const event of ['pointerleave', 'blur']) listen(element, event, () => point(null, null));
+  listen(element, 'click', () => lock(...at));
 };
 const makeStrip = (box, tokens, saids, kind) => {
   const dense = tokens.length > kManyColumns;  // colours alone: numbers would be too small to read

@@ -9,6 +9,7 @@ const live = {
   previous: null,  // the attention of the text before
   first: 0,        // the first row that the model wrote itself
   row: null,       // the row of the token that the panels are about
+  from: '', to: '',  // languages; '': what the model's folder says
   changes: [], chosen: [], folded: false, long: null,
   pinned: false,   // somebody chose a head: a new text keeps it
 };
@@ -18,12 +19,15 @@ const el = (tag, attributes = {}, ...children) => {
   const element = document.createElement(tag);
   if (tag === 'button') element.type = 'button';
   for (const [name, value] of Object.entries(attributes)) {
-    if (typeof value === 'function') element.addEventListener(name, value);
+    if (typeof value === 'function') listen(element, name, value);
     else if (value !== null && value !== undefined && (value !== false || name.startsWith('aria-'))) element.setAttribute(name, value);
   }
   element.append(...children.filter((child) => child !== null && child !== undefined));
   return element;
 };
+const div = (name, ...children) => el('div', {class: name}, ...children);
+const span = (name, ...children) => el('span', {class: name}, ...children);
+const many = (value) => value.toLocaleString('en');
 const tableOf = (caption, columns, rows) =>
   el('table', {}, el('caption', {}, caption), el('thead', {}, el('tr', {}, ...columns.map((name) => el('th', {scope: 'col'}, name)))),
      el('tbody', {}, ...rows.map((row) => el('tr', {}, ...row.map((cell, k) => (k ? el('td', {}, cell) : el('th', {scope: 'row'}, cell)))))));
@@ -195,6 +199,7 @@ const look = async () => {
   takeModels(answer.models);
   if (was && live.model && was.version !== live.model.version) {
     announce(`${was.name} has changed: loaded again.`);
+    drawLanguages();
     say('');
     live.pinned = false;
     start();

@@ -33,15 +33,15 @@ const beamPicture = (answer) => {
   return svg;
 };
 const drawBeam = async (box) => {
-  const answer = await ask('beam', {model: live.model.id, text: live.text, beam: beamWidth, length_penalty: lengthPenalty});
+  const answer = await ask('beam', {model: live.model.id, text: live.text, ...spoken(), beam: beamWidth, length_penalty: lengthPenalty});
   const path = (node) => { const out = []; for (let at = node; at >= 0; at = answer.nodes[at].parent) out.unshift(answer.nodes[at].token); return out; };
   const choose = (name, value, values, act) => el('label', {}, `${name} `, el('select', {'aria-label': name, change: (event) => { act(Number(event.target.value)); refreshPanel(); }},
     ...values.map((v) => el('option', {value: v, selected: v === value ? '' : null}, String(v)))));
   box.append(title('The search'),
     note('A beam search keeps the best few beginnings and extends each of them. Numbers are sums of log-probabilities; × was dropped; the bold branch won.'),
-    el('div', {class: 'fields'}, choose('Beam', beamWidth, [1, 2, 3, 4, 5, 8], (v) => { beamWidth = v; }), choose('Length penalty', lengthPenalty, [0, 0.6, 1, 1.4], (v) => { lengthPenalty = v; })),
+    div('fields', choose('Beam', beamWidth, [1, 2, 3, 4, 5, 8], (v) => { beamWidth = v; }), choose('Length penalty', lengthPenalty, [0, 0.6, 1, 1.4], (v) => { lengthPenalty = v; })),
     scroller('Beam search', beamPicture(answer)),
-    el('ol', {class: 'hypotheses'}, ...answer.hypotheses.map((h) => el('li', {}, el('bdi', {}, label(h.text, 200)), el('span', {class: 'soft'}, ` score ${number(h.score, 3)} · sum ${number(h.sum, 2)} · ${h.length} tokens${h.finished ? '' : ' · not finished'}`)))),
+    el('ol', {class: 'hypotheses'}, ...answer.hypotheses.map((h) => el('li', {}, el('bdi', {}, label(h.text, 200)), span('soft', ` score ${number(h.score, 3)} · sum ${number(h.sum, 2)} · ${h.length} tokens${h.finished ? '' : ' · not finished'}`)))),
     folded('Table', scroller('Table of the search', tableOf('Beam search', ['step', 'tokens so far', 'log-prob.', 'sum', 'fate'],
       answer.nodes.map((node, at) => [String(node.step + 1), label(path(at).join(' '), 60), number(node.log_prob, 3), number(node.sum, 3), (kFates[node.fate] ?? node.fate) + (node.behind === undefined ? '' : ` (needed ${number(node.behind, 2)})`)])))));
 };

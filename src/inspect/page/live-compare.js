@@ -25,7 +25,7 @@ const asSecond = (second, act) => withRecord(second, () => {
   }
 });
 const hasHead = (second) => { const {layer, head} = shown(), map = second?.[state.part]?.[layer]; return map && head < map.weights.length; };
-const sayRecord = (one) => [`${label(one.title, 60)}: `, el('bdi', {}, label(one.source || one.output, 120)), one.output && one.source ? el('span', {class: 'said'}, ` → ${label(one.output, 120)}`) : ''];
+const sayRecord = (one) => [`${label(one.title, 60)}: `, el('bdi', {}, label(one.source || one.output, 120)), one.output && one.source ? span('said', ` → ${label(one.output, 120)}`) : ''];
 const isPair = () => $('main').classList.contains('pair') && window.innerWidth > 900;
 const drawSecond = () => {
   const box = $('second'), second = record && secondRecord(), was = $('main').classList.contains('pair');
@@ -52,7 +52,7 @@ const drawSecond = () => {
 hooks.room = (width) => (isPair() ? width / 2 - 12 : width);
 const loadOther = () => attempt(async () => {
   const model = other.model ?? live.model, text = other.text || live.text;
-  const done = await runToEnd({model: model.id, text, max_tokens: 64}, 'other');
+  const done = await runToEnd({model: model.id, text, ...spoken(model), max_tokens: 64}, 'other');
   const found = await askAttention({model: model.id, source: done.source ?? [], target: done.target ?? [], changes: []}, 'other-attention');
   other.record = {...toRecord(done, found), title: model.name, source: text};
   live.step = null;
@@ -67,9 +67,9 @@ const drawCompare = (box) => {
   text.placeholder = live.text;
   const same = live.models.filter((m) => m.task === live.model.task);
   const model = choice('Second model', same.map((m) => [m.id, label(m.name, 60)]), (other.model ?? live.model).id);
-  model.addEventListener('change', () => { other.model = same.find((m) => String(m.id) === model.value); loadOther(); });
+  listen(model, 'change', () => { other.model = same.find((m) => String(m.id) === model.value); loadOther(); });
   box.append(title('Side by side'), note('A second text, or the same text in a second model. Its map of the same head is drawn beside the first one (on a phone: below), in the same colours.'),
-    el('div', {class: 'fields wide'}, text, model, press(loadOther, 'Compare')));
+    div('fields wide', text, model, press(loadOther, 'Compare')));
   if (!other.record) return;
   const maps = other.record[state.part]?.[state.layer]?.weights[state.head], mine = live.record[state.part][state.layer].weights[state.head];
   if (!maps || !mine) return;

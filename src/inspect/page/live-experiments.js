@@ -12,7 +12,7 @@ const changeName = (c) => {
 const sameChange = (a, b) => JSON.stringify(a) === JSON.stringify(b);
 const drawChanges = () => {
   $('active').hidden = live.changes.length === 0;
-  $('active').replaceChildren(el('span', {class: 'soft'}, 'Changed: '), ...live.changes.map((change) =>
+  $('active').replaceChildren(span('soft', 'Changed: '), ...live.changes.map((change) =>
     el('button', {class: 'chip on', 'aria-label': `Take back: ${changeName(change)}`, click: () => removeChange(change)}, `${changeName(change)} ×`)),
     live.changes.length > 1 ? chip(() => setChanges([]), 'take all back') : '');
 };
@@ -71,7 +71,7 @@ const saveText = (text, type, name) => {
 const csvCell = (value) => `"${String(value ?? '').replaceAll('"', '""').replace(/^([=+@\t\r-])/, "'$1")}"`;
 const saveExperiment = (kind) => {
   if (kind === 'json') {
-    saveText(JSON.stringify({model: live.model.name, version: live.model.version, text: live.text, changes: live.changes, ...live.experiment}, null, 1), 'application/json', 'experiment.json');
+    saveText(JSON.stringify({model: live.model.name, version: live.model.version, text: live.text, ...spoken(), changes: live.changes, ...live.experiment}, null, 1), 'application/json', 'experiment.json');
     return;
   }
   const rows = effects().map((e) => [e.position, csvCell(e.token), e.before, e.after, e.change, csvCell(e.says)].join(','));
@@ -90,19 +90,19 @@ const drawMore = () => {
   const cut = (value) => { const [a, b] = value.split('/'); return [a, Number(b)]; };
   const replace = () => attempt(async () => {
     if (!text.value.trim()) return;
-    const other = await runToEnd({model: live.model.id, text: text.value}, 'other');
+    const other = await runToEnd({model: live.model.id, text: text.value, ...spoken()}, 'other');
     const [part, k] = cut(where.value);
     await addChange({kind: 'state', part, layer: k, position: at.value - 1, from: {source: other.source ?? [], target: other.target ?? [], position: from.value - 1}});
   });
-  return folded('More experiments', el('div', {class: 'fields'}, layer, press(() => { const [part, k] = cut(layer.value); addChange({kind: 'layer', part, layer: k}); }, 'Layer off')),
-    el('div', {class: 'fields'}, token, press(() => { const [side, k] = cut(token.value); addChange({kind: 'token', side, position: k}); }, 'Hide from everybody')),
+  return folded('More experiments', div('fields', layer, press(() => { const [part, k] = cut(layer.value); addChange({kind: 'layer', part, layer: k}); }, 'Layer off')),
+    div('fields', token, press(() => { const [side, k] = cut(token.value); addChange({kind: 'token', side, position: k}); }, 'Hide from everybody')),
     el('p', {class: 'note'}, 'The state after a layer, taken from another text:'),
-    el('div', {class: 'fields'}, where, el('label', {}, 'place ', at), 'from', text, el('label', {}, 'place ', from), press(replace, 'Replace')));
+    div('fields', where, el('label', {}, 'place ', at), 'from', text, el('label', {}, 'place ', from), press(replace, 'Replace')));
 };
 const drawExperiments = (box) => {
   box.append(title('What if?'));
   const cell = cellChosen(), {layer, head} = state;
-  const offered = el('div', {class: 'tools'}, head >= 0 ? press(toggleHeadOff, `${isOff(layer, head) ? 'Switch on' : 'Switch off'} ${names[state.part].toLowerCase()} ${layer + 1}.${head + 1}`) : null,
+  const offered = div('tools', head >= 0 ? press(toggleHeadOff, `${isOff(layer, head) ? 'Switch on' : 'Switch off'} ${names[state.part].toLowerCase()} ${layer + 1}.${head + 1}`) : null,
     cell && head >= 0 && !live.folded ? press(() => addChange({kind: 'edge', ...cell}), 'Cut the kept edge') : null);
   if (!live.experiment) {
     box.append(note('Switch something off, and the model reads and writes the same text without it. Weights say where a head looks; an experiment says what that does.'), offered, drawMore());
@@ -114,13 +114,13 @@ const drawExperiments = (box) => {
     ...(output ? [el('dl', {class: 'numbers before-after'}, el('dt', {}, 'before'), el('dd', {}, el('bdi', {}, label(live.base.text ?? '', 400))), el('dt', {}, 'after'), el('dd', {}, el('bdi', {class: same ? '' : 'changed'}, label(output.text ?? '', 400))))] : []),
     note(!live.model.guesses ? 'This encoder says no tokens. ' : `The output is ${same ? 'the same' : 'another one'}. Log-probabilities of the tokens that were said before:`),
     el('div', {class: 'effects', role: 'table', 'aria-label': 'Change of the log-probability of each token'}, ...all.map((e) => el('div', {class: 'effect', role: 'row', title: `${number(e.before, 3)} before, ${number(e.after, 3)} after`},
-      el('span', {role: 'cell'}, tokenText('', e.token)), el('span', {role: 'cell'}, both(e.change, most), el('span', {class: 'hidden-text'}, '')), el('span', {role: 'cell'}, signed(e.change, most < 0.1 ? 4 : 2)),
+      el('span', {role: 'cell'}, tokenText('', e.token)), el('span', {role: 'cell'}, both(e.change, most), span('hidden-text', '')), el('span', {role: 'cell'}, signed(e.change, most < 0.1 ? 4 : 2)),
       el('span', {class: 'soft', role: 'cell'}, e.says !== undefined && e.says !== e.token ? tokenText('', e.says) : '')))),
     offered,
     el('h4', {}, 'How far it reaches'),
-    first ? note(untouched.length ? `${untouched.reduce((sum, r) => sum + r.changed, 0)} of ${untouched.reduce((sum, r) => sum + r.numbers, 0).toLocaleString('en')} numbers before ${first.name} changed. From there on:` : 'It begins at the first layer.') : note('Not one number changed.'),
-    el('div', {class: 'reach'}, ...reach.map((r) => el('div', {class: 'reached', title: `largest change ${Number(r.largest.toPrecision(3))}`}, el('span', {class: 'soft'}, label(r.name, 60)), bar(r.changed / Math.max(1, r.numbers)), el('span', {}, `${r.changed.toLocaleString('en')} of ${r.numbers.toLocaleString('en')}`)))),
-    el('div', {class: 'tools'}, press(() => saveExperiment('json'), 'Save JSON'), press(() => saveExperiment('csv'), 'Save CSV'), press(() => setChanges([]), 'Take all back')),
+    first ? note(untouched.length ? `${untouched.reduce((sum, r) => sum + r.changed, 0)} of ${many(untouched.reduce((sum, r) => sum + r.numbers, 0))} numbers before ${first.name} changed. From there on:` : 'It begins at the first layer.') : note('Not one number changed.'),
+    div('reach', ...reach.map((r) => el('div', {class: 'reached', title: `largest change ${Number(r.largest.toPrecision(3))}`}, span('soft', label(r.name, 60)), bar(r.changed / Math.max(1, r.numbers)), el('span', {}, `${many(r.changed)} of ${many(r.numbers)}`)))),
+    div('tools', press(() => saveExperiment('json'), 'Save JSON'), press(() => saveExperiment('csv'), 'Save CSV'), press(() => setChanges([]), 'Take all back')),
     drawMore());
 };
 panels.change = {title: 'What if', draw: drawExperiments, when: () => true};

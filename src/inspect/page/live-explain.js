@@ -10,8 +10,8 @@ const strip = (values, name) => {
   canvas.style.height = `${rows * 10}px`;
   const context = canvas.getContext('2d');
   values.forEach((value, k) => {
-    const ground = ramp[0], hue = value < 0 ? [213, 94, 0] : [0, 114, 178], share = Math.sqrt(Math.abs(value) / most);
-    context.fillStyle = css(ground.map((c, n) => Math.round(c + (hue[n] - c) * share)));
+    context.fillStyle = value < 0 ? '#d55e00' : '#0072b2';  // over the ground of the style sheet, on paper too
+    context.globalAlpha = Math.sqrt(Math.abs(value) / most);
     context.fillRect(k % columns, Math.floor(k / columns), 1, 1);
   });
   return canvas;
@@ -41,9 +41,9 @@ const drawExplain = async (box) => {
   box.append(
     note(...beginning(part, row), strong(columnName(part, column)), `, ${percent(answer.weight)}.`),
     el('h4', {}, 'Query × key'),
-    el('div', {class: 'vectors'}, el('span', {}, 'query'), strip(answer.query, 'Query'), el('span', {}, 'key'), strip(answer.key, 'Key')),
-    el('div', {class: 'products'}, ...answer.products.slice(0, 8).map(({at, query, key, product}) =>
-      el('div', {class: 'product'}, el('span', {class: 'soft'}, String(at)), el('span', {}, `${signed(query, 2)} × ${signed(key, 2)}`), both(product, most), el('span', {}, signed(product, 2))))),
+    div('vectors', el('span', {}, 'query'), strip(answer.query, 'Query'), el('span', {}, 'key'), strip(answer.key, 'Key')),
+    div('products', ...answer.products.slice(0, 8).map(({at, query, key, product}) =>
+      div('product', span('soft', String(at)), el('span', {}, `${signed(query, 2)} × ${signed(key, 2)}`), both(product, most), el('span', {}, signed(product, 2))))),
     folded(`All ${answer.products.length} products`, scroller('All products', tableOf('Products, by size', ['place', 'query', 'key', 'product'],
       answer.products.map(({at, query, key, product}) => [String(at), signed(query, 4), signed(key, 4), signed(product, 4)])), true)),
     el('h4', {}, 'From the sum to the weight'),
@@ -51,18 +51,18 @@ const drawExplain = async (box) => {
       ...step(answer.masked ? '+ mask' : '+ bias', answer.masked ? '−∞' : signed(answer.bias), answer.masked ? 'this query may not see this key' : ''), ...step('= score', answer.masked ? '−∞' : signed(answer.score)),
       ...step(`e^(score − ${signed(answer.logsumexp, 3)})`, exact(answer.weight), 'all weights of the row add up to 1')),
     el('h4', {}, 'Its rivals in the row'),
-    el('div', {class: 'rivals'}, ...rivals.map((r) => {
+    div('rivals', ...rivals.map((r) => {
       const button = el('button', {class: 'rival', 'aria-current': r.column === column, 'aria-label': `${columnName(part, r.column)}: score ${signed(r.score, 2)}, weight ${percent(r.weight)}`,
                                    click: () => { if (r.column !== column) lock(row, r.column); }});
       button.append(tokenText('', columnTokens(part)[r.column]), bar(r.weight), el('span', {}, `${signed(r.score, 2)}`), el('span', {}, percent(r.weight)));
       return button;
     })),
     el('h4', {}, 'What it added'),
-    el('div', {class: 'vectors'}, el('span', {}, 'value'), strip(answer.value, 'Value'), el('span', {}, 'added'), strip(answer.added, 'Added to the stream')),
+    div('vectors', el('span', {}, 'value'), strip(answer.value, 'Value'), el('span', {}, 'added'), strip(answer.added, 'Added to the stream')),
     folded('All numbers of both', scroller('Value and what it added', tableOf('Value, and what it added', ['place', 'value', 'added'],
       answer.added.map((added, k) => [String(k), k < answer.value.length ? signed(answer.value[k], 4) : '', signed(added, 4)])), true)),
     note(`Weight × value, through the output projection, has the norm ${number(answer.added_norm, 3)}. The whole layer added ${number(answer.row_norm, 3)} at this row, so this one weight has a share of ${percent(answer.share)}. A large weight times a small value is small.`),
-    el('div', {class: 'tools'}, press(() => addChange({kind: 'edge', ...cell}), 'Cut this edge'),
+    div('tools', press(() => addChange({kind: 'edge', ...cell}), 'Cut this edge'),
       press(() => addChange({kind: 'token', side: part === 'decoder' ? 'target' : 'source', position: column}), `Hide ${columnName(part, column)} from everybody`)));
 };
 panels.why = {title: 'Why', draw: drawExplain, when: () => true};

@@ -48,7 +48,7 @@ const decorateGrid = () => {
   for (const [name, members] of groups) {
     if (!members.length) continue;
     members.sort((a, b) => nameOf(...place(b)).measure - nameOf(...place(a)).measure);
-    grid.append(el('span', {class: 'group-name'}, name || 'without a name'), el('span'), ...members);
+    grid.append(span('group-name', name || 'without a name'), el('span'), ...members);
     const heads = Number(getComputedStyle(document.querySelector('main')).getPropertyValue('--heads'));
     for (let k = (members.length + 1) % (heads + 2); k !== 0 && k < heads + 2; ++k) grid.append(el('span'));
   }
@@ -94,7 +94,7 @@ const drawChosen = () => {
   const mode = (name, text) => el('button', {class: 'chip', 'aria-pressed': together === name, click: () => { together = name; drawChosen(); drawFocus(); }}, text);
   box.replaceChildren(el('span', {}, 'Together: '), mode('overlay', 'in colours'), mode('mean', 'mean of them'), ...heads.map(({layer, head}, k) => {
     const one = el('button', {class: 'chip', 'aria-label': `Leave out layer ${layer + 1}, head ${head + 1}`, click: () => toggleHead(layer, head)},
-                    el('span', {class: 'dot'}), `${layer + 1}.${head + 1} ×`);
+                    span('dot'), `${layer + 1}.${head + 1} ×`);
     one.firstChild.style.background = css(hueOf(k));
     return one;
   }), chip(() => { live.chosen = []; drawChosen(); drawGrid(); markGrid(); drawFocus(); }, 'one head again'));
@@ -147,7 +147,7 @@ const foldRecord = (r) => {
 };
 const toggleFold = () => {
   live.folded = !live.folded;
-  $('fold').setAttribute('aria-pressed', live.folded);
+  setPressed($('fold'), live.folded);
   Object.assign(state, {lockedRow: null, lockedColumn: null});
   if (live.record) redraw();
   refreshPanel();
@@ -157,7 +157,7 @@ const toggleFold = () => {
 const drawTableView = () => {
   const box = $('table');
   box.hidden = !live.table;
-  $('view-table').setAttribute('aria-pressed', Boolean(live.table));
+  setPressed($('view-table'), Boolean(live.table));
   if (!live.table || !record) return;
   const table = (caption, w = current()) => scroller('Table of weights',
     tableOf(caption, ['', ...columnTokens(state.part).map((token) => label(token, 24))], w.map((row, i) => [rowLabel(state.part, i), ...row.map((weight) => exact(weight))])));

@@ -19,16 +19,16 @@ const drawLayers = async (box) => {
   box.append(title('Layer by layer'),
     live.model.guesses ? note('The row that said ', strong(rowSaid(live.row)), '. What would the model say if it stopped after this layer?')
       : note('The row of ', strong(rowSaid(live.row)), '. This encoder gives states or classes: it says no tokens, so here are its norms alone.'),
-    el('div', {class: 'layers'}, ...layers.map((l) => el('div', {class: 'layer'},
-      el('span', {class: 'soft layer-name'}, l.name),
-      el('span', {class: 'guesses'}, ...l.tokens.slice(0, 3).map(({id, token, probability}, k) => {
+    div('layers', ...layers.map((l) => div('layer',
+      span('soft layer-name', l.name),
+      span('guesses', ...l.tokens.slice(0, 3).map(({id, token, probability}, k) => {
         const guess = el('span', {class: `guess${id === final ? ' final' : ''}${k ? ' soft' : ''}`}, tokenText('', token), ` ${percent(probability)}`);
         return guess;
       })),
-      el('span', {class: 'added'}, ...l.added.map(({sublayer, norm}) => el('span', {class: 'add'}, el('span', {class: 'soft'}, kSublayers[sublayer] ?? sublayer), bar(norm / most), el('span', {}, number(norm, 2)))))))),
+      span('added', ...l.added.map(({sublayer, norm}) => span('add', span('soft', kSublayers[sublayer] ?? sublayer), bar(norm / most), el('span', {}, number(norm, 2)))))))),
     el('h4', {}, 'Norm of the residual stream'), normPicture(layers),
     folded('Table', tableOf('Layer by layer', ['layer', 'likeliest', 'probability', 'norm', 'added'], layers.map((l) =>
       [l.name, label(l.tokens[0]?.token ?? ''), l.tokens[0] ? percent(l.tokens[0].probability) : '', number(l.norm, 2), l.added.map((a) => `${kSublayers[a.sublayer] ?? a.sublayer} ${number(a.norm, 2)}`).join(', ') || '–']))),
-    el('div', {class: 'tools'}, press(() => openPanel('next'), 'What next?')));
+    div('tools', press(() => openPanel('next'), 'What next?')));
 };
 panels.layers = {title: 'Layers', draw: drawLayers, when: () => live.model.task !== 'fill' || live.done.source?.length > 0};

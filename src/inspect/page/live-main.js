@@ -19,20 +19,21 @@ hooks.beside = () => {
   const panel = $('panel');
   return panel.offsetTop < $('focus').offsetTop + 40 && panel.offsetLeft > $('focus').offsetLeft ? panel.offsetWidth + 26 : 0;
 };
-$('text').addEventListener('input', (event) => { if (!event.isComposing) typed(); });
-$('text').addEventListener('compositionend', typed);
-$('text').addEventListener('change', () => { if (live.done) writeAddress(true); });
-$('text').addEventListener('keydown', (event) => {
+listen($('text'), 'input', (event) => { if (!event.isComposing) typed(); });
+listen($('text'), 'compositionend', typed);
+listen($('text'), 'change', () => { if (live.done) writeAddress(true); });
+listen($('text'), 'keydown', (event) => {
   if (event.key === 'Escape') $('text').blur();
   if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
   event.preventDefault();
   start(true);
 });
-$('model').addEventListener('change', () => {
+listen($('model'), 'change', () => {
   chooseModel(live.models[$('model').value].name);
   setText($('examples').firstChild.textContent);
 });
-$('file').addEventListener('change', async () => {
+for (const [side] of kSides) listen($(side), 'change', chooseLanguages);
+listen($('file'), 'change', async () => {
   const file = $('file').files[0];
   if (file) setText(await file.text());
   $('file').value = '';
@@ -41,13 +42,13 @@ for (const [id, act] of Object.entries({
   fold: toggleFold, 'head-off': toggleHeadOff, 'tour-open': () => openTour(0), 'share-open': toggleShare, 'help-open': openHelp,
   'view-table': () => { live.table = !live.table; drawTableView(); }, skip: (event) => { event.preventDefault(); $('text').focus(); },
 })) {
-  $(id).addEventListener('click', act);
+  listen($(id), 'click', act);
 }
 Object.assign(kKeys, {
   w: toggleFold, o: toggleHeadOff, t: () => $('view-table').click(), l: () => setView(state.view === 'lines' ? 'map' : 'lines'), n: () => openPanel('next'), y: () => openPanel('why'),
   x: () => state.head >= 0 && toggleHead(state.layer, state.head),
 });
-document.addEventListener('keydown', (event) => {
+listen(document, 'keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   const active = document.activeElement, key = event.key.toLowerCase();
   if (!$('tour').hidden && tourKey(event)) return;
@@ -63,7 +64,7 @@ document.addEventListener('keydown', (event) => {
   else return;
   event.preventDefault();
 }, true);
-window.addEventListener('popstate', () => {
+listen(window, 'popstate', () => {
   readAddress();
   start();
 });

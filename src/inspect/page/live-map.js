@@ -38,16 +38,16 @@ const drawLongFrame = (layers) => {
   const chooser = (name, values, key) => {
     const select = choice(name, values, long[key]);
     select.id = `long-${key}`;
-    select.addEventListener('change', () => chooseLong({[key]: Number(select.value)}));
+    listen(select, 'change', () => chooseLong({[key]: Number(select.value)}));
     return el('label', {}, `${name} `, select);
   };
   $('long').replaceChildren(
-    el('div', {class: 'fields'}, el('b', {}, `${long.n.toLocaleString('en')} tokens`), chooser('Layer', upTo(layers), 'layer'), chooser('Head', upTo(live.model.heads), 'head'),
-      el('button', {id: 'largest', 'aria-pressed': long.largest, click: () => { long.largest = !long.largest; $('largest').setAttribute('aria-pressed', long.largest); loadMap(); }}, 'largest weight of each dot'),
+    div('fields', el('b', {}, `${many(long.n)} tokens`), chooser('Layer', upTo(layers), 'layer'), chooser('Head', upTo(live.model.heads), 'head'),
+      el('button', {id: 'largest', 'aria-pressed': long.largest, click: () => { long.largest = !long.largest; setPressed($('largest'), long.largest); loadMap(); }}, 'largest weight of each dot'),
       el('button', {'aria-label': 'Closer', click: () => zoomLong(0.5)}, '+'), el('button', {'aria-label': 'Farther', click: () => zoomLong(2)}, '−'), press(() => { Object.assign(long, {rows: [0, long.n], columns: [0, long.n]}); loadMap(); }, 'All of it'),
       el('button', {id: 'long-as-table', 'aria-pressed': Boolean(long.table), title: 'T', click: toggleLongTable}, 'Table')),
-    el('div', {class: 'long-view'},
-      el('div', {class: 'long-map'},
+    div('long-view',
+      div('long-map',
         el('canvas', {id: 'long-canvas', tabindex: 0, role: 'application', 'aria-roledescription': 'heat map', 'aria-label': 'Pooled weights: arrow keys move, plus and minus zoom, 0 shows all of it, Enter reads the middle row', width: 512, height: 512}),
         el('canvas', {id: 'long-entropy', role: 'img', 'aria-label': 'Entropy of the rows; the table has its numbers', width: 28, height: 512}),
         el('canvas', {id: 'long-received', role: 'img', 'aria-label': 'What the columns received; the table has its numbers', width: 512, height: 28}),
@@ -57,13 +57,13 @@ const drawLongFrame = (layers) => {
   markThumbs();
   const canvas = $('long-canvas');
   let held = null;
-  canvas.addEventListener('wheel', (event) => {
+  listen(canvas, 'wheel', (event) => {
     event.preventDefault();
     zoomLong(event.deltaY > 0 ? 1.25 : 0.8, longAt(event));
   }, {passive: false});
-  canvas.addEventListener('pointerdown', (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
-  canvas.addEventListener('pointerup', () => { held = null; });
-  canvas.addEventListener('pointermove', (event) => {
+  listen(canvas, 'pointerdown', (event) => { held = [event.clientX, event.clientY]; canvas.setPointerCapture(event.pointerId); });
+  listen(canvas, 'pointerup', () => { held = null; });
+  listen(canvas, 'pointermove', (event) => {
     if (!held) {
       readRow(Math.floor(long.rows[0] + longAt(event)[0] * (long.rows[1] - long.rows[0])));
       return;
@@ -156,8 +156,7 @@ const paintLong = () => {
   };
   strip('long-entropy', p.entropy, Math.max(1e-9, Math.log2(long.n)), false);
   strip('long-received', p.received, Math.max(1e-9, ...p.received), true);
-  const count = (value) => value.toLocaleString('en');
-  $('long-where').textContent = `Layer ${long.layer + 1}, head ${long.head + 1}. Rows ${count(long.rows[0])} to ${count(long.rows[1] - 1)}, columns ${count(long.columns[0])} to ${count(long.columns[1] - 1)}; a dot is ${Math.max(1, Math.round(h / p.height))} × ${Math.max(1, Math.round(w / p.width))} weights; ` +
+  $('long-where').textContent = `Layer ${long.layer + 1}, head ${long.head + 1}. Rows ${many(long.rows[0])} to ${many(long.rows[1] - 1)}, columns ${many(long.columns[0])} to ${many(long.columns[1] - 1)}; a dot is ${Math.max(1, Math.round(h / p.height))} × ${Math.max(1, Math.round(w / p.width))} weights; ` +
     `strongest colour: ${Number(long.full.toPrecision(2))}. Right: entropy of the rows, up to ${number(Math.log2(long.n), 1)} bits. Below: what the columns received.`;
 };
 let rowTimer = null;
@@ -170,8 +169,8 @@ const readRow = (row) => {
     const answer = await ask('row', longBody({row, count: 12}));
     if (live.long !== long) return;
     const around = el('p', {class: 'around'}, ...list(answer.around).flatMap((token, k) => [answer.first + k === row ? el('b', {}, label(token)) : label(token), ' ']));
-    $('long-row').replaceChildren(title(`Row ${row.toLocaleString('en')}`), around, note(`Entropy ${number(answer.entropy, 2)} bits. It looks most at:`),
-      tableOf('', ['token', 'place', 'weight'], answer.keys.map((key) => [label(key.token), key.column.toLocaleString('en'), exact(key.weight)])));
+    $('long-row').replaceChildren(title(`Row ${many(row)}`), around, note(`Entropy ${number(answer.entropy, 2)} bits. It looks most at:`),
+      tableOf('', ['token', 'place', 'weight'], answer.keys.map((key) => [label(key.token), many(key.column), exact(key.weight)])));
   }), 60);
 };
 const longKey = (event) => {
@@ -192,9 +191,9 @@ const longThumbs = () => [...document.querySelectorAll('#long-heads .thumb')];
 const longHeads = (layers) => {
   const heads = live.model.heads, grid = el('div', {id: 'long-heads', class: 'grid', role: 'group', 'aria-label': 'Heads over the whole text: arrow keys move between them'});
   grid.style.gridTemplateColumns = `20px repeat(${heads}, minmax(18px, 44px))`;
-  grid.append(el('span'), ...upTo(heads).map(([, name]) => el('span', {class: 'label'}, name)));
+  grid.append(el('span'), ...upTo(heads).map(([, name]) => span('label', name)));
   for (let layer = 0; layer < layers; ++layer) {
-    grid.append(el('span', {class: 'label side'}, String(layer + 1)), ...upTo(heads).map(([head]) =>
+    grid.append(span('label side', String(layer + 1)), ...upTo(heads).map(([head]) =>
       el('button', {class: 'thumb', 'data-layer': layer, 'data-head': head, 'aria-label': `layer ${layer + 1}, head ${head + 1}`, click: () => chooseLong({layer, head})}, el('canvas', {width: kThumb, height: kThumb}))));
   }
   return grid;
@@ -210,7 +209,7 @@ const markThumbs = () => {
   $('long-head').value = head;
   for (const thumb of longThumbs()) {
     const on = Number(thumb.dataset.layer) === layer && Number(thumb.dataset.head) === head;
-    thumb.setAttribute('aria-pressed', on);
+    setPressed(thumb, on);
     thumb.tabIndex = on ? 0 : -1;
   }
 };
@@ -239,7 +238,7 @@ const loadThumbs = (long) => attempt(async () => {
 const kTableSide = 16;
 const toggleLongTable = () => {
   live.long.table = !live.long.table;
-  $('long-as-table').setAttribute('aria-pressed', live.long.table);
+  setPressed($('long-as-table'), live.long.table);
   drawLongTable();
   return true;
 };
@@ -265,7 +264,7 @@ const drawLongTable = () => {
       return [spanOf(first, end), long.tokens.slice(first, Math.min(end, first + 24)).map((token) => label(token)).join(end - first > 1 ? ' ' : ''), exact(p.received[k])];
     })));
 };
-const spanOf = (first, end) => (end - first > 1 ? `${first.toLocaleString('en')}–${(end - 1).toLocaleString('en')}` : first.toLocaleString('en'));
+const spanOf = (first, end) => (end - first > 1 ? `${many(first)}–${many(end - 1)}` : many(first));
 const moveThumb = (key) => {
   const all = longThumbs(), [down, right] = kSteps[key], next = all[all.indexOf(document.activeElement) + down * live.model.heads + right];
   next?.focus();

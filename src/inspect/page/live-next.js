@@ -32,7 +32,7 @@ const openPanel = (name) => {
   return done;
 };
 const bar = (share, className = '') => {
-  const box = el('span', {class: `bar-box ${className}`, 'aria-hidden': 'true'}, el('span', {class: 'bar-fill'}));
+  const box = el('span', {class: `bar-box ${className}`, 'aria-hidden': 'true'}, span('bar-fill'));
   box.firstChild.style.width = `${(100 * Math.max(0, Math.min(1, share))).toFixed(1)}%`;
   return box;
 };
@@ -50,11 +50,11 @@ const kSliders = [
 const sampling = Object.fromEntries(kSliders.map(({name, off}) => [name, off]));
 // Rows of the text that was typed can be looked at; only what the model wrote can be written anew.
 const isMine = () => live.model.task !== 'fill' && live.row >= live.first;
-const nextList = (answer) => el('div', {class: 'next'}, ...answer.tokens.map(({id, token, probability, kept}) => {
+const nextList = (answer) => div('next', ...answer.tokens.map(({id, token, probability, kept}) => {
   const row = el('button', {class: `next-token${kept === 0 ? ' cut' : ''}`, 'aria-label': `Say ${plain(token)} here: probability ${percent(probability)}, kept ${percent(kept)}`,
                             'aria-current': live.done.output[live.row] === id, disabled: isMine() ? null : '', click: () => takeInstead(live.row, id)});
   row.append(tokenText('next-text', token), bar(probability), bar(kept, 'kept'),
-             el('span', {class: 'next-number'}, percent(probability)), el('span', {class: 'next-number soft'}, kept === 0 ? 'cut off' : percent(kept)));
+             span('next-number', percent(probability)), span('next-number soft', kept === 0 ? 'cut off' : percent(kept)));
   return row;
 }));
 const askNext = () => ask('next', withChanges({position: live.row, count: 10, ...sampling}));
@@ -65,13 +65,13 @@ const drawNext = async (box) => {
   const redo = () => attempt(async () => list.replaceChildren(nextList(await askNext())));
   box.append(title('What next?'),
     note('After ', strong(plain(rowsOf(live.done)[live.row])), live.done.output_tokens?.[live.row] !== undefined ? ' the model said ' : '', strong(rowSaid(live.row)), `. Entropy ${number(answer.entropy, 2)} bits: as undecided as between ${number(2 ** answer.entropy, 1)} equally likely tokens.${isMine() ? ' Choose another one, and the model goes on from there.' : ''}`),
-    el('p', {class: 'next-head', 'aria-hidden': 'true'}, 'token', el('span', {}, 'probability'), el('span', {class: 'kept-name'}, 'kept')), list,
-    el('div', {class: 'sliders'}, ...kSliders.map(({name, text, min, max, step, says}) => {
+    el('p', {class: 'next-head', 'aria-hidden': 'true'}, 'token', el('span', {}, 'probability'), span('kept-name', 'kept')), list,
+    div('sliders', ...kSliders.map(({name, text, min, max, step, says}) => {
       const out = el('output', {}, String(sampling[name]));
       return el('label', {title: says}, el('span', {}, text), el('input', {type: 'range', min, max, step, value: sampling[name], 'aria-label': `${text}: ${says}`,
         input: (event) => { sampling[name] = Number(event.target.value); out.textContent = event.target.value; redo(); }}), out);
     })),
-    el('div', {class: 'tools'}, ...(live.model.task === 'fill' ? [] : [
+    div('tools', ...(live.model.task === 'fill' ? [] : [
       press(() => start(false, {...sampling, seed: live.seed = (live.seed ?? 0) + 1}), 'Write once more with these settings'),
       live.prefix?.length ? press(() => { live.prefix = []; start(true); }, 'Back to the model’s own choice') : null,
       press(() => openPanel('layers'), 'Layer by layer')])));

@@ -11,9 +11,35 @@ const isCausal = () => live.model.task === 'continue';
 const isTranslator = () => live.model.task === 'translate';
 // Row i of the decoder wrote output[i]; an encoder-only model says something at each token of its source.
 const rowsOf = (done) => (live.model.task === 'fill' ? done.source_tokens : done.target_tokens);
-const idsOf = (done = live.done) => ({model: live.model.id, source: done.source ?? [], target: done.target ?? []});
+const idsOf = (done = live.done) => ({model: live.model.id, ...spoken(), source: done.source ?? [], target: done.target ?? []});
 const withChanges = (more) => ({...idsOf(), changes: live.changes, ...more});
 
+// The languages of a request, where the model knows several.
+const kSides = Object.entries({from: 'source', to: 'target'});
+const spoken = ({id, languages} = live.model) => Object.fromEntries(kSides
+  .filter(([at, side]) => live[at] && languages && (id === live.model.id || languages[side].includes(live[at]))).map(([at, side]) => [`${side}_language`, live[at]]));
+// "fra_Latn", "fr_XX" and "fr" in words: "French (fra_Latn)".
+const languageName = (code) => {
+  let name;
+  try {
+    const {language, script, baseName} = new Intl.Locale(code.replace(/_[A-Z]{2}$/, '').replace('_', '-'));
+    const usual = new Intl.Locale(language).maximize().script === script;
+    name = new Intl.DisplayNames('en', {type: 'language'}).of(usual ? language : baseName);
+  } catch {}
+  return name && name !== code ? `${name} (${code})` : code || 'not said';
+};
+const drawLanguages = () => {
+  const all = live.model.languages;
+  $('languages').hidden = !all;
+  for (const [at, side] of kSides) {
+    const usual = all?.[`usual_${side}`] ?? '', codes = [...new Set(all?.[side]).add(usual)];
+    const options = codes.map((code) => [languageName(code), code === usual ? '' : code]).sort((a, b) => (usual ? 0 : !b[1] - !a[1]) || a[0].localeCompare(b[0], 'en'));
+    $(at).replaceChildren(...options.map(([name, value]) => el('option', {value}, name)));
+    $(at).parentNode.hidden = codes.length < 2 && !usual;
+    if (live[at] === usual) live[at] = '';
+    $(at).value = live[at];
+  }
+};
 const takeModels = (models) => {
   const same = models.map((m) => m.name).join('\n') === live.models.map((m) => m.name).join('\n');
   live.models = models;
@@ -26,11 +52,11 @@ const chooseModel = (name, changed = true) => {
   $('model').value = at;
   const m = live.model, layers = [m.encoder_layers && `${m.encoder_layers} encoder`, m.decoder_layers && `${m.decoder_layers} decoder`].filter(Boolean);
   $('about').textContent = `${layers.join(' + ')} layers · ${m.heads} heads · width ${m.width} · ${(m.parameters / 1e6).toFixed(1)} M parameters`;
-  if (!changed && $('examples').childNodes.length > 0) return;
-  const reads = /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i.test(m.name) ? 'Chinese' : '';
-  const all = m.guesses ? kExamples[m.task + reads] ?? kExamples[m.task] : kExamples.translate;
-  const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
-  $('examples').replaceChildren(...texts.map((text) => chip(() => setText(text), text)));
+  changed ||= $('examples').childNodes.length === 0;
+  if (!changed) return;
+  live.from = live.to = '';
+  drawLanguages();
+  drawExamples();
   $('file-label').hidden = m.task === 'translate';
   $('tour-open').hidden = !m.guesses;
   // What is still on its way belongs to the model before.
@@ -42,6 +68,19 @@ const chooseModel = (name, changed = true) => {
   drawChanges();
   live.pinned = false;
   live.places = state.places = {};
+};
+const drawExamples = () => {
+  const m = live.model, from = live.from || m.languages?.usual_source;
+  const reads = (from ? /^(zh|zho)(_|$)/ : /(^|[^a-z])(zh|chinese)[-_]?(2|to)?[-_]?en/i).test(from || m.name) ? 'Chinese' : '';
+  const all = m.guesses ? kExamples[m.task + reads] ?? kExamples[m.task] : kExamples.translate;
+  const texts = all.map((text) => (m.mask ? text.replace('[MASK]', m.mask) : text));
+  $('examples').replaceChildren(...texts.map((text) => chip(() => setText(text), text)));
+};
+const chooseLanguages = () => {
+  Object.assign(live, {from: $('from').value, to: $('to').value, prefix: []});
+  drawExamples();
+  forgetPlaces();
+  return start(true);
 };
 const growText = () => {
   const box = $('text');
@@ -95,7 +134,7 @@ const start = (push = false, more = {}) => attempt(async () => {
   let begin = null, done = null, heard = [];
   $('progress').textContent = 'reading';
   try {
-    await stream('run', {model: live.model.id, text, max_tokens: 64, prefix: live.prefix ?? [], ...more}, 'run', (event, data) => {
+    await stream('run', {model: live.model.id, text, ...spoken(), max_tokens: 64, prefix: live.prefix ?? [], ...more}, 'run', (event, data) => {
       if (mine !== turn) return;
       if (event === 'start') {
         begin = data;
@@ -222,7 +261,7 @@ const drawOutput = () => {
 };
 const markRow = (row) => {
   live.row = row;
-  $('output').querySelectorAll('.word').forEach((button, k) => button.setAttribute('aria-pressed', k + live.first === row));
+  $('output').querySelectorAll('.word').forEach((button, k) => setPressed(button, k + live.first === row));
 };
 const chooseRow = (row, name) => {
   markRow(row);
@@ -245,6 +284,7 @@ const addressOf = () => {
   const at = new URLSearchParams();
   at.set('model', live.model.name);
   at.set('text', live.text ?? '');
+  for (const [side] of kSides) if (live[side]) at.set(side, live[side]);
   if (live.prefix?.length) at.set('prefix', live.prefix.join('-'));
   if (live.pinned && record) at.set('at', place());
   if (live.changes.length) at.set('changes', JSON.stringify(live.changes));
@@ -254,7 +294,7 @@ const addressOf = () => {
 const writeAddress = (push = false) => {
   if (!live.model) return;
   const next = addressOf();
-  const text = (hash) => { const at = new URLSearchParams(hash.slice(1)); return `${at.get('model')}\n${at.get('text')}\n${at.get('prefix')}\n${at.get('changes')}`; };
+  const text = (hash) => { const at = new URLSearchParams(hash.slice(1)); return ['model', 'text', 'from', 'to', 'prefix', 'changes'].map((name) => at.get(name)).join('\n'); };
   if (push && location.hash && text(live.committed ?? location.hash) !== text(next)) {
     if (live.committed && live.committed !== location.hash) history.replaceState(null, '', live.committed);
     history.pushState(null, '', next);
@@ -267,6 +307,9 @@ const readAddress = () => {
   const at = new URLSearchParams(location.hash.slice(1));
   const found = live.models.find((m) => m.name === at.get('model'));
   if (!live.model || (found && found.name !== live.model.name)) chooseModel(found?.name);
+  for (const [side] of kSides) live[side] = (live.model.languages && at.get(side)) ?? '';
+  drawLanguages();
+  drawExamples();
   $('text').value = at.get('text') ?? $('examples').firstChild.textContent;
   live.prefix = (at.get('prefix') ?? '').split('-').filter((id) => /^\d+$/.test(id)).map(Number);
   live.wanted = at.get('at');

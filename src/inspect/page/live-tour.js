@@ -12,7 +12,7 @@ const strongestCell = (w) => {
 const goHome = async () => {
   const text = isTranslator() ? kTourText : $('examples').firstChild.textContent;
   live.folded = false;
-  $('fold').setAttribute('aria-pressed', false);
+  setPressed($('fold'), false);
   live.chosen = [];
   filter = null;
   drawChosen();
@@ -31,16 +31,15 @@ const keep = (row, column) => {
   if (state.lockedRow !== row || state.lockedColumn !== column) lock(row, column);
 };
 const cellOf = ({row, column, weight}) => ({row, column, weight: percent(weight)});
+// Each begins at goHome().
 const kStops = [
-  {at: '#stage', go: async () => { await goHome(); keep(tour.cell.i, tour.cell.j); return cellOf(tour.cell); }},
-  {at: '#columns', go: async () => {
-    await goHome();
+  {at: '#stage', go: () => { keep(tour.cell.i, tour.cell.j); return cellOf(tour.cell); }},
+  {at: '#columns', go: () => {
     const {i, column} = tour.cell, row = current()[i];
     keep(i, null);
     return {column, count: row.length, sum: number(row.reduce((sum, weight) => sum + weight, 0), 3)};
   }},
   {at: '#panel', go: async () => {
-    await goHome();
     const {part, layer, head, i, j} = tour.cell;
     keep(i, j);
     await openPanel('why');
@@ -48,54 +47,47 @@ const kStops = [
     const raw = a.rivals.map((r) => r.score / a.scale), most = Math.max(...raw), mine = Math.exp(a.score / a.scale - most) / raw.reduce((sum, s) => sum + Math.exp(s - most), 0);
     return {dot: signed(a.dot, 2), scale: Number(a.scale.toPrecision(4)), scaled: signed(a.scaled, 2), weight: percent(a.weight), unscaled: percent(mine)};
   }},
-  {at: '#grid', go: async () => {
-    await goHome();
+  {at: '#grid', go: () => {
     select(state.part, state.layer, -1);
     const all = ['encoder', 'decoder', 'cross'].flatMap((part) => live.record[part]);
     return {heads: all.reduce((sum, {weights}) => sum + weights.length, 0), layers: all.length, mean: percent(strongestCell(current()).weight),
             one: percent(Math.max(...live.record[state.part][state.layer].weights.map((w) => strongestCell(w).weight)))};
   }},
-  {at: '#named', go: async () => {
-    await goHome();
+  {at: '#named', go: () => {
     const kinds = ['encoder', 'decoder', 'cross'], counts = {}, all = kinds.flatMap((part) => (live.record.names[part] ?? []).flatMap((heads, layer) => heads.map(({name}, head) => ({part, layer, head, name}))));
     for (const {name} of all) if (name) counts[name] = (counts[name] ?? 0) + 1;
     const entries = Object.entries(counts).sort((a, b) => b[1] - a[1]), first = all.find(({name}) => name && name === entries[0][0]);
     if (first) select(first.part, first.layer, first.head);
     return {named: entries.reduce((sum, [, n]) => sum + n, 0), heads: all.length, list: entries.map(([name, n]) => `${name} ${n}`).join(', ')};
   }},
-  {at: '#stage', go: async () => {
-    await goHome();
+  {at: '#stage', go: () => {
     return {cross: state.part === 'cross', pairs: clearest(current(), state.part).map(({i, j, weight}) => `${rowName(state.part, i)} ← ${columnName(state.part, j)} ${percent(weight)}`).join(', ')};
   }},
-  {at: '#stage', go: async () => {
-    await goHome();
+  {at: '#stage', go: () => {
     const part = live.record.decoder.length ? 'decoder' : tourPart();
     select(part, bestPlace(part).layer, Math.max(0, bestPlace(part).head));
     const w = current();
     let hidden = 0, sum = 0;
     w.forEach((row, i) => row.forEach((weight, j) => { if (j > i && part === 'decoder') { ++hidden; sum += weight; } }));
-    return {hidden: hidden.toLocaleString('en'), all: (w.length * w[0].length).toLocaleString('en'), sum: number(sum, 3)};
+    return {hidden: many(hidden), all: many(w.length * w[0].length), sum: number(sum, 3)};
   }},
   {at: '#panel', go: async () => {
-    await goHome();
     live.row = Math.max(live.first, tour.cell.part === 'encoder' ? live.first : tour.cell.i);
     await openPanel('next');
     const a = await ask('next', withChanges({position: live.row, count: 10}), 'tour');
     return {token: plain(a.tokens[0].token), probability: percent(a.tokens[0].probability), entropy: number(a.entropy, 2)};
   }},
   {at: '#panel', go: async () => {
-    await goHome();
     const {part, layer, head} = tour.cell;
     await addChange({kind: 'head', part, layer, head});
     const all = effects(), most = all.reduce((a, b) => (Math.abs(b.change) > Math.abs(a.change) ? b : a), all[0]), {reach} = live.experiment, first = reach.findIndex((r) => r.changed > 0);
-    const before = reach.slice(0, first < 0 ? reach.length : first), total = (key) => before.reduce((sum, r) => sum + r[key], 0).toLocaleString('en');
+    const before = reach.slice(0, first < 0 ? reach.length : first), total = (key) => many(before.reduce((sum, r) => sum + r[key], 0));
     tour.effects = all;
     return {after: label(live.experiment.output?.text ?? '', 200), token: plain(most?.token ?? ''), change: signed(most?.change ?? 0, 3), numbers: total('numbers'), changed: total('changed')};
   }},
   {at: '.caution', go: async () => {
     if (!live.experiment) {
-      await goHome();
-      await addChange({kind: 'head', part: tour.cell.part, layer: tour.cell.layer, head: tour.cell.head});
+        await addChange({kind: 'head', part: tour.cell.part, layer: tour.cell.layer, head: tour.cell.head});
       tour.effects = effects();
     }
     const row = tour.effects.find((e) => e.position === tour.cell.i) ?? tour.effects[0];
@@ -110,7 +102,7 @@ const drawTour = () => {
   box.setAttribute('aria-label', words.name);
   const focused = box.contains(document.activeElement) ? document.activeElement.id : null;
   box.replaceChildren(el('p', {class: 'soft'}, `${tour.at + 1} / ${kTour.length}`), el('h3', {}, name), el('p', {id: 'tour-text', role: 'status', 'aria-busy': !v}, v ? text(v) : '…'),
-    el('div', {class: 'tools'}, again([words.back, () => openTour(tour.at - 1), 'tour-back', tour.at === 0]), again([tour.at + 1 < kTour.length ? words.next : words.end, () => (tour.at + 1 < kTour.length ? openTour(tour.at + 1) : closeTour()), 'tour-next']),
+    div('tools', again([words.back, () => openTour(tour.at - 1), 'tour-back', tour.at === 0]), again([tour.at + 1 < kTour.length ? words.next : words.end, () => (tour.at + 1 < kTour.length ? openTour(tour.at + 1) : closeTour()), 'tour-next']),
       again([words.other, () => { tour.language = tour.language === 'zh' ? 'en' : 'zh'; drawTour(); }, 'tour-language']), again([words.close, closeTour, 'tour-close'])));
   if (focused) (($(focused)?.disabled ? null : $(focused)) ?? $('tour-next')).focus();
 };
@@ -132,6 +124,7 @@ const openTour = (at) => attempt(async () => {
   drawTour();
   if (fresh) $('tour-next').focus();
   if (!live.record || live.long) await setText(kTourText);
+  if (tour.at < kStops.length - 1 || !live.experiment) await goHome();  // the last stop is about the experiment before it
   const found = await kStops[tour.at].go();
   if (mine !== tour.mine) return;
   tour.found[tour.at] = found;

@@ -130,7 +130,7 @@ const moveIn = (box, key) => {
 };
 const kSteps = {ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0]};
 const kKeys = {m: toggleMean, r: toggleRelative, '+': () => zoomBy(1.25), '-': () => zoomBy(0.8), Escape: () => lock(null, null)};
-document.addEventListener('keydown', (event) => {
+listen(document, 'keydown', (event) => {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   const active = document.activeElement;
   if (!record || active.matches('input, textarea, select, dialog *')) return;
@@ -154,13 +154,13 @@ for (const [id, act] of Object.entries({
   smaller: kKeys['-'], larger: kKeys['+'], before: () => moveHead(kSteps.ArrowLeft), after: () => moveHead(kSteps.ArrowRight),
   'save-svg': saveSvg, 'save-png': savePng, 'save-json': saveJson,
 })) {
-  $(id).addEventListener('click', act);
+  listen($(id), 'click', act);
 }
-window.addEventListener('resize', () => record && drawAll());
+listen(window, 'resize', () => record && drawAll());
 const redrawAll = () => (record ? drawAll() : hooks.redraw?.());
-window.matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redrawAll);
+listen(window.matchMedia('(prefers-color-scheme: dark)'), 'change', redrawAll);
 for (const event of ['beforeprint', 'afterprint']) {
-  window.addEventListener(event, () => {
+  listen(window, event, () => {
     onPaper = event === 'beforeprint';
     redrawAll();
   });

@@ -110,14 +110,14 @@ const drawMap = () => {
   band.hidden = post.hidden = true;
   box.append(above, beside, canvas, band, post);
   map = {...g, box, band, post, above, beside, rowNames, columnNames, row: null, column: null};
-  box.addEventListener('pointermove', (event) => {
+  listen(box, 'pointermove', (event) => {
     const {row, column} = cellAt(event);
     point(row, column);
     showTip(event, w, row, column);
   });
-  box.addEventListener('pointerleave', () => { point(null, null); $('tip').hidden = true; });
-  box.addEventListener('blur', () => point(null, null));
-  box.addEventListener('click', (event) => { const {row, column} = cellAt(event); lock(row, column); });
+  listen(box, 'pointerleave', () => { point(null, null); $('tip').hidden = true; });
+  listen(box, 'blur', () => point(null, null));
+  listen(box, 'click', (event) => { const {row, column} = cellAt(event); lock(row, column); });
   $('stage').replaceChildren(box);
 };
 const cellAt = (event) => {

@@ -18,7 +18,7 @@ hooks.place = (place) => {
   if ('#' + place !== location.hash) history.replaceState(null, '', '#' + place);
 };
 const readHash = () => readPlace(location.hash.slice(1));
-window.addEventListener('hashchange', () => { readHash(); drawAll(); });
+listen(window, 'hashchange', () => { readHash(); drawAll(); });
 
 openRecord(JSON.parse($('record').textContent));
 drawHeader();

@@ -8,13 +8,13 @@ const drawTabs = () => {
     tab.id = 'tab-' + part;
     tab.setAttribute('role', 'tab');
     tab.setAttribute('aria-controls', 'focus');
-    tab.addEventListener('click', () => openTab(part));
+    listen(tab, 'click', () => openTab(part));
     return tab;
   }));
 };
 const drawLegend = () => {
   full = strongest();
-  $('relative').setAttribute('aria-pressed', isRelative());
+  setPressed($('relative'), isRelative());
   $('legend-name').textContent = isRelative() ? `weight; strongest colour: ${full} and more` : 'weight';
   $('ticks').replaceChildren(...[0, 0.05, 0.2, 0.5, 1].map((at) => {
     const tick = make('span', '', String(Number((at * full).toPrecision(2))));
@@ -88,13 +88,13 @@ const drawGrid = () => {
       paintThumb(canvas, weightsOf(state.part, layer, head));
       button.append(canvas);
       button.title = `${layerName(state.part, layer)}, ${headName(head)}`;
-      button.addEventListener('click', (event) => {
+      listen(button, 'click', (event) => {
         if (hooks.choose?.(layer, head, event)) return;
         select(state.part, layer, head);
         showFocus();
       });
-      button.addEventListener('pointerenter', (event) => event.pointerType !== 'touch' && preview({layer, head}));
-      button.addEventListener('pointerleave', () => state.preview && preview(null));
+      listen(button, 'pointerenter', (event) => event.pointerType !== 'touch' && preview({layer, head}));
+      listen(button, 'pointerleave', () => state.preview && preview(null));
       grid.append(button);
     }
   });
@@ -103,7 +103,7 @@ const drawGrid = () => {
 const markGrid = () => {
   for (const button of document.querySelectorAll('.thumb')) {
     const on = Number(button.dataset.layer) === state.layer && Number(button.dataset.head) === state.head;
-    button.setAttribute('aria-pressed', on);
+    setPressed(button, on);
     button.tabIndex = on ? 0 : -1;
   }
   for (const part of parts) {

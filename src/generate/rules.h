@@ -1,0 +1,40 @@
+// The part of a search's options that is about single tokens: which must come next, and which may not.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "heed/generate.h"
+
+namespace heed::generate {
+
+class TokenRules {
+ public:
+  // Throws Error, naming `function`, for ids outside of the vocabulary.
+  TokenRules(const BeamOptions& options, int64_t vocabulary, int32_t end_id, const char* function);
+
+  [[nodiscard]] bool in_prefix(int64_t length) const { return length < std::ssize(prefix_); }
+  // The token that must come after `length` tokens, whatever its probability; -1: any. `limit`: the most tokens there
+  // may be; -1: any number.
+  [[nodiscard]] int32_t forced(int64_t length, int64_t limit) const;
+  // For each token of the vocabulary, 1 where it may not come after `length` tokens, whatever these are.
+  [[nodiscard]] const std::vector<uint8_t>& blocked(int64_t length) const {
+    return length < min_length_ ? blocked_no_end_ : blocked_;
+  }
+  // Whether the tokens before decide, too.
+  [[nodiscard]] bool no_repeats() const { return repeat_ > 0; }
+  // Adds every token that would complete n tokens that `ids` have already. The begin id is the first of them.
+  void block_repeats(std::span<const int32_t> ids, std::vector<uint8_t>& blocked) const;
+
+ private:
+  Ids prefix_;
+  int32_t last_id_;
+  int64_t min_length_, repeat_;
+  std::vector<uint8_t> blocked_, blocked_no_end_;
+};
+
+// No text has padding or begin inside. But a model that others trained goes by the settings in its folder alone.
+void suppress_special(BeamOptions& options, const models::Transformer& model);
+
+}  // namespace heed::generate
