@@ -9,6 +9,7 @@ NAME.safetensors belongs to the folder tests/data/families/NAME: inputs are the 
 float32 on one thread. The tensors are listed in tests/data/finetuning/README.md.
 """
 import argparse
+import json
 import os
 import pathlib
 
@@ -115,6 +116,44 @@ def pairs(name, modes, scored=False):
     return {**made, "scores": wanted, "losses": losses_of(encoder, loss)} if scored else made
 
 
+def dense(name, modes):
+    """The same with the Dense modules of the folder, which are trained too; their parameters are named
+    "2_Dense/linear.weight"."""
+    from sentence_transformers.sentence_transformer import losses, modules
+
+    ids = torch.tensor([[7, 8, 9, 10, 11, 12], [20, 21, 22, 23, 0, 0], [30, 31, 0, 0, 0, 0]])
+    others = torch.tensor([[12, 11, 10, 9, 0], [40, 23, 22, 21, 20], [31, 30, 5, 0, 0]])
+    encoder = load(FAMILIES / name, hf.AutoModel)
+    pooling = modules.Pooling(encoder.config.hidden_size, pooling_mode=list(modes))
+    layers = {entry["path"]: modules.Dense.load(str(FAMILIES / name / entry["path"]))
+              for entry in json.loads((FAMILIES / name / "modules.json").read_text()) if entry["type"].endswith("Dense")}
+
+    def embed(ids):
+        mask = (ids != 0).long()
+        features = pooling({"token_embeddings": encoder(input_ids=ids, attention_mask=mask).last_hidden_state,
+                            "attention_mask": mask})
+        for layer in layers.values():
+            features = layer(features)
+        return features["sentence_embedding"]
+
+    class Whole(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.encoder = encoder
+            self.layers = torch.nn.ModuleList(layers.values())
+
+    objective = losses.MultipleNegativesRankingLoss(None, scale=SCALE)
+
+    def loss():
+        return objective.compute_loss_from_embeddings([embed(ids), embed(others)], None)
+
+    first = loss()
+    made = {"anchors": ids, "positives": others, "loss": first.detach().reshape(1), **gradients_of(encoder, first)}
+    for path, layer in layers.items():
+        made |= {f"gradient.{path}/{key}": value.grad.contiguous() for key, value in layer.named_parameters()}
+    return {**made, "losses": losses_of(Whole(), loss)}
+
+
 def of_languages(name, behind):
     """Two pairs from language 57 into language 58: the tokens of languages before the texts, or behind their ends, where
     the decoder begins with its language."""
@@ -138,6 +177,8 @@ def main():
         safetensors.torch.save_file(classifier(name), out / f"{name}.safetensors", metadata=made)
     for name, modes in ENCODERS.items():
         safetensors.torch.save_file(pairs(name, modes), out / f"pairs-{name}.safetensors", metadata=made)
+    kept = "dense-st-cls-dense.safetensors"
+    safetensors.torch.save_file(dense("st-cls-dense", ENCODERS["st-cls-dense"]), out / kept, metadata=made)
     for problem in ("squared_error", "cross_entropy"):
         kept = f"scores-{problem.replace('_', '-')}.safetensors"
         safetensors.torch.save_file(scores("bert-cross-encoder", problem), out / kept, metadata=made)

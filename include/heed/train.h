@@ -199,15 +199,16 @@ struct Callbacks {
 // sentence_embedding: pairs of texts that belong together. The loss of a pair is the cross entropy of its own second
 // text among those of all pairs of the batch, or of the shard where the recipe has several; the logits are cosines of
 // pooled states times similarity_scale. With label_smoothing = 0 (the default is 0.1) this is
-// MultipleNegativesRankingLoss of sentence-transformers. Its modules.json is followed and copied (not with a Dense).
-// With loss = "squared_error" each pair has a score, and the loss is the square of what its cosine differs from that
-// (CosineSimilarityLoss).
+// MultipleNegativesRankingLoss of sentence-transformers. Its modules.json is followed and copied, and its Dense modules
+// are trained too. With loss = "squared_error" each pair has a score, and the loss is the square of what its cosine
+// differs from that (CosineSimilarityLoss).
 //
 // With recipe.from, a model of others (models::Model::origin()) stays in the layout of its folder: checkpoints and the
 // final model are folders that transformers and models::load() read, with weights in f32.
 //
 // Checkpoints are checkpoints/step-00001234: config.json, model.safetensors (a folder that models::load() reads),
-// optimizer.safetensors and state.json, written aside, synced, verified and renamed.
+// modules.safetensors (of Dense modules), optimizer.safetensors and state.json, written aside, synced, verified and
+// renamed.
 //
 // log.jsonl has one JSON object a line, each with "type" and "update":
 //   "start": task, parameters, training_batches;  "train": epoch, loss, learning_rate, gradient_norm,
@@ -235,8 +236,9 @@ struct AverageOptions {
   DType dtype = DType::f32;  // of the weights written: f16 or bf16 take half the size and are computed with in f32
   bool overwrite = false;    // whether `output` may hold something already
 };
-// The mean of several models' weights; all must have the same parameters. Configuration and tokenizer come from the
-// first folder (or, for a checkpoint, from the run it belongs to). Throws Error where `output` is one of the folders.
+// The mean of several models' weights, those of Dense modules included; all must have the same parameters.
+// Configuration, tokenizer and modules.json with its folders come from the first folder (or, for a checkpoint, from the
+// run it belongs to). Throws Error where `output` is one of the folders.
 void average_models(std::span<const std::filesystem::path> folders, const std::filesystem::path& output,
                     const AverageOptions& options = {});
 

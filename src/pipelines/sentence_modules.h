@@ -7,8 +7,8 @@
 #include <variant>
 #include <vector>
 
-#include "heed/nn.h"
 #include "models/pooling.h"
+#include "models/sentence_dense.h"
 
 namespace heed::pipelines {
 
@@ -33,15 +33,8 @@ class SentenceModules {
   [[nodiscard]] Tensor operator()(const Tensor& states, const Tensor& lengths) const;
 
  private:
-  struct Dense {
-    Value weight, bias;  // (Out, In), (Out) or undefined
-    Activation activation = Activation::none;
-    bool sigmoid = false;  // which is no Activation
-  };
   struct Normalize {};
-  using Module = std::variant<Dense, Normalize>;
-
-  void read_dense(const std::filesystem::path& folder);
+  using Module = std::variant<models::SentenceDense, Normalize>;
 
   int64_t width_, size_;
   std::vector<models::TokenPooling> poolings_ = {models::TokenPooling::mean};  // side by side

@@ -9,6 +9,8 @@
 #include "heed/train.h"
 #include "models/weights.h"
 #include "train/run_folder.h"
+#include "train/sentence_model.h"
+#include "train/sentence_modules.h"
 
 namespace heed::train {
 
@@ -16,11 +18,11 @@ namespace fs = std::filesystem;
 
 io::Tensors mean_of(std::span<const fs::path> files) {
   require(!files.empty(), "average", "one model or more; found none");
-  io::Tensors first = io::read_safetensors(files[0]).tensors;
+  io::Tensors first = read_whole_model(files[0].parent_path());
   std::map<std::string, std::vector<double>> sums;
   for (const auto& [name, tensor] : first) sums[name].resize(static_cast<size_t>(tensor.numel()));
   for (const fs::path& file : files) {
-    const io::Tensors tensors = io::read_safetensors(file).tensors;
+    const io::Tensors tensors = read_whole_model(file.parent_path());
     require(tensors.size() == first.size(), "average", files::quoted(file), ": the ", first.size(), " parameters of ",
             files::quoted(files[0]), "; found ", tensors.size());
     for (const auto& [name, tensor] : tensors) {
@@ -100,9 +102,13 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   fs::create_directories(output, error);
   require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());
   copy_tokenizer(folders[0], output);
+  const bool is_checkpoint = fs::exists(folders[0] / "state.json", error);  // and lies two below its run
+  (void)copy_modules(is_checkpoint ? folders[0] / ".." / ".." : folders[0], output);
+  const auto [encoder, dense] = parts_of_model(mean);
+  write_dense_tensors(dense, output);
   io::write_file_atomically(output / "config.json", config);
-  io::write_safetensors(output / "model.safetensors", mean,
-                        {{"format", format_beside(config)}, {models::kChecksumKey, models::checksum(mean)}});
+  io::write_safetensors(output / "model.safetensors", encoder,
+                        {{"format", format_beside(config)}, {models::kChecksumKey, models::checksum(encoder)}});
 }
 
 }  // namespace heed::train

@@ -16,6 +16,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "models/weights.h"
+#include "train/sentence_model.h"
 
 namespace heed::train {
 
@@ -25,12 +26,21 @@ namespace fs = std::filesystem;
 using io::Json;
 
 constexpr const char* kFiles[] = {"config.json", "model.safetensors", "optimizer.safetensors"};
+
+// The files of a checkpoint beside its state.
+std::vector<const char*> files_in(const fs::path& folder) {
+  std::vector<const char*> files(std::begin(kFiles), std::end(kFiles));
+  std::error_code ignored;
+  if (fs::exists(folder / kDenseFile, ignored)) files.push_back(kDenseFile);
+  return files;
+}
+
 constexpr int64_t kMaxStateBytes = 1 << 20;
 constexpr int64_t kMaxCount = int64_t{1} << 53;
 
 std::string state_text(const TrainingState& state, const fs::path& folder) {
   Json files = Json::object();
-  for (const char* name : kFiles) files[name] = to_string(files::checksum(folder / name));
+  for (const char* name : files_in(folder)) files[name] = to_string(files::checksum(folder / name));
   Json json = {{"format", 1},
                {"update", state.update},
                {"epoch", state.epoch},
@@ -97,7 +107,10 @@ ParsedState parse_state(const fs::path& file) {
 }
 
 void check_files(const fs::path& folder, const Json& expected) {
-  for (const char* name : kFiles) {
+  std::vector<const char*> names = files_in(folder);
+  const bool has_dense = expected.is_object() && expected.contains(kDenseFile);
+  if (has_dense && names.size() == std::size(kFiles)) names.push_back(kDenseFile);  // and is missing
+  for (const char* name : names) {
     const std::string found = to_string(files::checksum(folder / name));
     const bool stated = expected.is_object() && expected.contains(name) && expected[name].is_string();
     const std::string wanted = stated ? expected[name].get<std::string>() : "";
@@ -172,7 +185,7 @@ LoadedCheckpoint CheckpointStore::load(int64_t update) const {
   loaded.state = std::move(parsed.state);
   require(loaded.state.update == update, "checkpoint", files::quoted(loaded.folder), ": the state of update ", update,
           "; found that of ", loaded.state.update);
-  loaded.model = io::read_safetensors(loaded.folder / "model.safetensors").tensors;
+  loaded.model = read_whole_model(loaded.folder);
   loaded.optimizer = io::read_safetensors(loaded.folder / "optimizer.safetensors").tensors;
   return loaded;
 }
@@ -198,7 +211,7 @@ std::optional<LoadedCheckpoint> CheckpointStore::load_newest() {
 io::Tensors CheckpointStore::load_model(int64_t update) const {
   const fs::path folder = path_of(update);
   check_files(folder, parse_state(folder / "state.json").files);
-  return io::read_safetensors(folder / "model.safetensors").tensors;
+  return read_whole_model(folder);
 }
 
 void CheckpointStore::save(const TrainingState& state, const std::string& config, const io::Tensors& model,
@@ -212,11 +225,14 @@ void CheckpointStore::save(const TrainingState& state, const std::string& config
     fs::create_directory(writing, error);
     require(!error, "checkpoint", files::quoted(writing), ": a folder that can be made; ", error.message());
     files::write_atomically(writing / "config.json", config, "checkpoint");
-    io::write_safetensors(writing / "model.safetensors", model,
-                          {{"format", format}, {models::kChecksumKey, models::checksum(model)}});
+    const auto [encoder, dense] = parts_of_model(model);
+    io::write_safetensors(writing / "model.safetensors", encoder,
+                          {{"format", format}, {models::kChecksumKey, models::checksum(encoder)}});
+    if (!dense.empty()) io::write_safetensors(writing / kDenseFile, dense);
     io::write_safetensors(writing / "optimizer.safetensors", optimizer);
     files::write_atomically(writing / "state.json", state_text(state, writing), "checkpoint");
-    check_written(writing / "model.safetensors", model);
+    check_written(writing / "model.safetensors", encoder);
+    if (!dense.empty()) check_written(writing / kDenseFile, dense);
     check_written(writing / "optimizer.safetensors", optimizer);
     check_files(writing, parse_state(writing / "state.json").files);
     files::sync_folder(writing, "checkpoint");

@@ -1,6 +1,7 @@
 // Checkpoints on disk. A checkpoint is complete and verified, or it does not exist.
 //
-// folder/checkpoints/step-00001234/{config.json, model.safetensors, optimizer.safetensors, state.json}. A checkpoint is
+// folder/checkpoints/step-00001234/{config.json, model.safetensors, optimizer.safetensors, state.json}, and
+// modules.safetensors where Dense modules are trained (sentence_model.h). A checkpoint is
 // written into .writing-*, every file synced, read back and compared, then the folder is renamed and its parent synced;
 // only then are older ones removed. state.json holds the size and CRC-32 of the others and its own.
 #pragma once
@@ -37,7 +38,7 @@ struct TrainingState {
 struct LoadedCheckpoint {
   std::filesystem::path folder;
   TrainingState state;
-  io::Tensors model, optimizer;
+  io::Tensors model, optimizer;  // model: with those of its Dense modules
 };
 
 class CheckpointStore {

@@ -85,7 +85,7 @@ class Trainer {
   void save_model() {
     if (!leads()) return;
     const AverageScope averaged(*average_);
-    models::save(*model_, folder_);
+    train::save_model(*model_, folder_);
   }
   [[nodiscard]] bool asked_to_stop() const { return callbacks_.stop != nullptr && callbacks_.stop->load(); }
 
@@ -400,7 +400,7 @@ void Trainer::finish(Outcome outcome) {
     copy_into(parameters_, own_tensors(*model_, store_.load_model(state_.best_update), where), "", where);
     message("the model is that of update " + std::to_string(state_.best_update));
   }
-  if (leads()) models::save(*model_, folder_);
+  if (leads()) train::save_model(*model_, folder_);
   Json line = {{"type", "end"},
                {"update", state_.update},
                {"outcome", outcome == Outcome::finished ? "finished" : "stopped_early"}};

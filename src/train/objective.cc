@@ -4,12 +4,14 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "train/sentence_model.h"
 
 namespace heed::train {
 
 namespace {
 
 const models::Bert& bert_of(const models::Model& model) {
+  if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) return sentence->encoder();
   const auto* bert = dynamic_cast<const models::Bert*>(&model);
   require(bert != nullptr, "train", "a Transformer, Gpt or Bert; found another kind of model");
   return *bert;
@@ -22,9 +24,12 @@ bool has_classes(const Batch& batch) { return batch.output.rank() == 1; }
 struct VectorPairs {
   Value anchors, positives;  // (B, E)
 };
-VectorPairs vectors_of(const models::Bert& bert, const Batch& batch) {
+VectorPairs vectors_of(const models::Model& model, const Batch& batch) {
+  const models::Bert& bert = bert_of(model);
+  const auto* const sentence = dynamic_cast<const SentenceModel*>(&model);
   const auto vectors = [&](const Tensor& ids, const Tensor& lengths) {
-    return models::unit_rows(models::pooled_states(bert.encode(ids, lengths), lengths, batch.contrast->poolings));
+    const Value pooled = models::pooled_states(bert.encode(ids, lengths), lengths, batch.contrast->poolings);
+    return models::unit_rows(sentence != nullptr ? sentence->vectors(pooled) : pooled);
   };
   Value anchors = vectors(batch.source, batch.source_lengths);
   return {.anchors = std::move(anchors), .positives = vectors(batch.positives, batch.positive_lengths)};
@@ -32,27 +37,26 @@ VectorPairs vectors_of(const models::Bert& bert, const Batch& batch) {
 
 // The scaled cosine of each row's text with the positives of all rows, (B, B): its own is the right one, the others are
 // negatives (Henderson et al. 2017).
-Value similarities(const models::Bert& bert, const Batch& batch) {
-  const VectorPairs pairs = vectors_of(bert, batch);
+Value similarities(const models::Model& model, const Batch& batch) {
+  const VectorPairs pairs = vectors_of(model, batch);
   const ops::MatmulPrecisionScope exact(ops::Precision::f32);  // scaled cosines are too close for bf16
   return matmul(pairs.anchors, transpose(pairs.positives, 0, 1)) * batch.contrast->scale;
 }
 
 // What a batch that has scores is compared by, (B): the cosines of pairs, or the head's one number.
 Value predicted_scores(const models::Model& model, const Batch& batch) {
-  const models::Bert& bert = bert_of(model);
   if (batch.contrast) {
-    const VectorPairs pairs = vectors_of(bert, batch);
+    const VectorPairs pairs = vectors_of(model, batch);
     return products_of_rows(pairs.anchors, pairs.positives);
   }
-  const Value numbers = bert.forward(batch.source, batch.source_lengths, batch.types);
+  const Value numbers = bert_of(model).forward(batch.source, batch.source_lengths, batch.types);
   require(numbers.size(1) == 1, "train", "a model that gives one number for a text; found ", numbers.size(1));
   return reshape(numbers, {numbers.size(0)});
 }
 
 // The logits (B, N) of a batch that has classes.
 Value class_logits(const models::Model& model, const Batch& batch) {
-  if (batch.contrast) return similarities(bert_of(model), batch);
+  if (batch.contrast) return similarities(model, batch);
   return bert_of(model).forward(batch.source, batch.source_lengths, batch.types);
 }
 

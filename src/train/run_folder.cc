@@ -6,6 +6,7 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "models/sentence_folder.h"
 #include "text/tokenizers.h"
 
 namespace heed::train {
@@ -23,16 +24,27 @@ constexpr const char* kOwn[] = {".lock",
                                 "checkpoints",
                                 "modules.json",
                                 "sentence_bert_config.json",
-                                "config_sentence_transformers.json",
-                                "1_Pooling/config.json",
-                                "1_Pooling",
-                                "2_Normalize/config.json",
-                                "2_Normalize"};
+                                "config_sentence_transformers.json"};
+constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
 
 std::vector<const char*> all_own() {
   std::vector<const char*> names(std::begin(kOwn), std::end(kOwn));
   names.insert(names.end(), tokenizer_files().begin(), tokenizer_files().end());
   return names;
+}
+
+// The folders of modules that modules.json in `folder` names, below it.
+std::vector<fs::path> module_folders(const fs::path& folder) {
+  std::vector<fs::path> folders;
+  if (!models::has_sentence_modules(folder)) return folders;
+  try {
+    for (const models::SentenceModule& module : models::read_sentence_modules(folder)) {
+      const fs::path below = module.folder.lexically_relative(folder);
+      if (!below.empty() && below != ".") folders.push_back(below);
+    }
+  } catch (const Error&) {  // then nothing was written for it
+  }
+  return folders;
 }
 
 }  // namespace
@@ -80,17 +92,25 @@ RunFolder::RunFolder(const fs::path& folder) : folder_(folder) {
        missing = missing.parent_path()) {
     if (missing.has_filename()) made_.push_back(missing);  // "folder/" is followed by "folder"
   }
-  for (const char* const name : all_own()) {
-    if (fs::exists(folder / name, error)) before_.insert(name);
-  }
+  for (const auto& entry : fs::directory_iterator(folder, error)) before_.insert(entry.path().filename());
   fs::create_directories(folder, error);
   require(!error, "train", files::quoted(folder), ": a folder that can be made; ", error.message());
+}
+
+void RunFolder::take_back_modules() const {
+  std::error_code ignored;
+  for (const fs::path& below : module_folders(folder_)) {
+    if (before_.contains(*below.begin())) continue;
+    for (const char* const name : kModuleFiles) fs::remove(folder_ / below / name, ignored);
+    for (fs::path empty = below; !empty.empty(); empty = empty.parent_path()) fs::remove(folder_ / empty, ignored);
+  }
 }
 
 void RunFolder::take_back() const {
   std::error_code ignored;
   const fs::path checkpoints = folder_ / "checkpoints";
   if (fs::exists(checkpoints, ignored) && !fs::is_empty(checkpoints, ignored)) return;
+  if (!before_.contains("modules.json")) take_back_modules();
   for (const char* const name : all_own()) {
     if (before_.contains(name)) continue;
     fs::remove(folder_ / name, ignored);

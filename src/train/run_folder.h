@@ -36,9 +36,11 @@ class RunFolder {
   void take_back() const;
 
  private:
+  void take_back_modules() const;  // the folders that modules.json names
+
   std::filesystem::path folder_;
   std::vector<std::filesystem::path> made_;  // folders, the innermost first
-  std::set<std::filesystem::path> before_;   // files that were there
+  std::set<std::filesystem::path> before_;   // the names of what was in the folder
 };
 
 }  // namespace heed::train

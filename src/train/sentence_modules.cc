@@ -9,6 +9,7 @@
 #include "models/families/keys.h"
 #include "models/sentence_folder.h"
 #include "train/average.h"
+#include "train/sentence_model.h"
 
 namespace heed::train {
 
@@ -59,6 +60,14 @@ void write_mean_pooling(const fs::path& to, int64_t width) {
   write_json(to / "modules.json", Json::array({module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")}));
 }
 
+std::unique_ptr<models::Model> with_layers(std::unique_ptr<models::Model> model,
+                                           std::vector<SentenceModel::Layer> layers) {
+  auto* const bert = dynamic_cast<models::Bert*>(model.get());
+  require(bert != nullptr, "train", "an encoder below a Dense; found another kind of model");
+  (void)model.release();
+  return std::make_unique<SentenceModel>(std::unique_ptr<models::Bert>(bert), std::move(layers));
+}
+
 }  // namespace
 
 void read_modules(const Recipe& recipe, const fs::path& folder, Start& start) {
@@ -66,21 +75,17 @@ void read_modules(const Recipe& recipe, const fs::path& folder, Start& start) {
   contrast->scale = recipe.similarity_scale;
   if (models::has_sentence_modules(folder)) {
     const std::vector<models::SentenceModule> modules = models::read_sentence_modules(folder);
-    for (const models::SentenceModule& module : modules) {
-      require(module.kind != "Dense", "train", (folder / "modules.json").string(),
-              ": a Pooling and a Normalize above the encoder; found a Dense, whose weights cannot be trained yet");
-    }
-    contrast->poolings = models::read_sentence_pooling(modules[1].folder, start.model->config().width).poolings;
+    const int64_t width = start.model->config().width;
+    contrast->poolings = models::read_sentence_pooling(modules[1].folder, width).poolings;
+    auto layers = read_layers(folder, width * std::ssize(contrast->poolings));
+    if (!layers.empty()) start.model = with_layers(std::move(start.model), std::move(layers));
   }
   start.contrast = std::move(contrast);
   start.longest = longest_text(folder, start.longest);
 }
 
-void write_modules(const models::Model& model, const fs::path& from, const fs::path& to) {
-  if (!models::has_sentence_modules(from)) {
-    if (model.origin() != nullptr) write_mean_pooling(to, model.config().width);
-    return;
-  }
+bool copy_modules(const fs::path& from, const fs::path& to) {
+  if (!models::has_sentence_modules(from)) return false;
   for (const char* const name : kFilesBeside) {
     if (is_there(from / name)) files::write_atomically(to / name, io::read_file(from / name), "train");
   }
@@ -88,6 +93,17 @@ void write_modules(const models::Model& model, const fs::path& from, const fs::p
     const fs::path below = module.folder.lexically_relative(from), config = below / "config.json";
     if (below.empty() || below == "." || !is_there(from / config)) continue;
     write_json(to / config, io::parse_json(io::read_file(from / config, 1 << 20)).value);
+  }
+  return true;
+}
+
+void write_modules(const models::Model& model, const fs::path& from, const fs::path& to) {
+  if (!copy_modules(from, to)) {
+    if (model.origin() != nullptr) write_mean_pooling(to, model.config().width);
+    return;
+  }
+  if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) {
+    write_dense_tensors(sentence->dense_tensors(), to);
   }
 }
 

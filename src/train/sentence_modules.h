@@ -8,10 +8,15 @@
 namespace heed::train {
 
 // How `start` pools its states, and how long its texts may be, as the files in `folder` say; the mean of all tokens
-// where there is no modules.json. Throws Error for modules that cannot be trained.
+// where there is no modules.json. Dense modules become a part of the model. Throws Error for modules that cannot be
+// trained.
 void read_modules(const Recipe& recipe, const std::filesystem::path& folder, Start& start);
 
-// Copies modules.json and what it names. A model of others without one gets a modules.json that pools as training does.
+// Copies modules.json and the settings of what it names, where it is there.
+bool copy_modules(const std::filesystem::path& from, const std::filesystem::path& to);
+
+// The same with the Dense modules' weights. A model of others without modules.json gets one that pools as training
+// does.
 void write_modules(const models::Model& model, const std::filesystem::path& from, const std::filesystem::path& to);
 
 // What a training that starts from recipe.from takes over beside the model: the tokenizer, and modules where it needs

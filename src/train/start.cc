@@ -10,6 +10,7 @@
 #include "text/language_tokens.h"
 #include "train/examples.h"
 #include "train/recipe_fields.h"
+#include "train/sentence_model.h"
 #include "train/sentence_modules.h"
 
 namespace heed::train {
@@ -275,6 +276,11 @@ std::string config_text(const models::Model& model) {
 }
 
 io::Tensors tensors_in_file(const models::Model& model) {
+  if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) {
+    io::Tensors all = tensors_in_file(sentence->encoder());
+    all.merge(sentence->dense_tensors());
+    return all;
+  }
   if (model.origin() != nullptr) return models::weights_of(model, *model.origin());
   io::Tensors tensors;
   for (const auto& [path, parameter] : model.named_parameters()) tensors.emplace(path, parameter.data());
@@ -282,8 +288,25 @@ io::Tensors tensors_in_file(const models::Model& model) {
 }
 
 io::Tensors own_tensors(const models::Model& model, io::Tensors in_file, const std::string& where) {
+  if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) {
+    ModelParts parts = parts_of_model(in_file);
+    io::Tensors own;
+    for (auto& [path, tensor] : own_tensors(sentence->encoder(), std::move(parts.encoder), where)) {
+      own["encoder." + path] = tensor;
+    }
+    for (const auto& [name, tensor] : parts.dense) {  // "2_Dense/linear.weight"
+      const size_t slash = name.rfind('/');
+      own["modules." + name.substr(0, slash) + "." + name.substr(slash + 1)] = tensor;
+    }
+    return own;
+  }
   return model.origin() != nullptr ? models::own_weights(model, model.origin()->design, in_file, where)
                                    : std::move(in_file);
+}
+
+void save_model(const models::Model& model, const fs::path& folder) {
+  if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) return sentence->save(folder);
+  models::save(model, folder);
 }
 
 std::string file_format(const models::Model& model) { return model.origin() != nullptr ? "pt" : models::kFormat; }

@@ -50,10 +50,11 @@ struct Start {
 void require_same_start(const Recipe& recipe, const std::string& recorded);
 
 // A model's folder as the layout of its origin has it, or heed's own: config.json, and the tensors of
-// model.safetensors in f32 and back.
+// model.safetensors in f32 and back. Dense modules that are trained count as a part of the model (sentence_model.h).
 [[nodiscard]] std::string config_text(const models::Model& model);
 [[nodiscard]] io::Tensors tensors_in_file(const models::Model& model);
 [[nodiscard]] io::Tensors own_tensors(const models::Model& model, io::Tensors in_file, const std::string& where);
+void save_model(const models::Model& model, const std::filesystem::path& folder);
 // The metadata "format" of the file.
 [[nodiscard]] std::string file_format(const models::Model& model);
 
