@@ -81,10 +81,10 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
                                  static_cast<int32_t>(config.end_id), limits, search);
         for (size_t b = 0; b < members.size(); ++b) results[static_cast<size_t>(members[b])] = std::move(found[b]);
       },
-      [&, told = int64_t{0}]() mutable {
-        if (ended() || told == batches.done()) return;
-        told = batches.done();
-        if (progress) progress(told, std::ssize(sources));
+      [&, tell = batches.tells([&](int64_t done) {
+        if (progress) progress(done, std::ssize(sources));
+      })] {
+        if (!ended()) tell();
       });
   for (size_t i = 0; i < sources.size() && !batches.ended(); ++i) {
     if (!sources[i].empty()) continue;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <utility>
 
 #include "heed/autograd.h"
 #include "heed/ops.h"
@@ -52,6 +53,14 @@ Batches::Batches(std::span<const int64_t> lengths, const BatchSizes& sizes, int 
     : order_(by_length(lengths)),
       begins_(cut(order_, lengths, sizes, threads)),
       side_by_side_(std::ssize(begins_) - 1, threads) {}
+
+std::function<void()> Batches::tells(std::function<void(int64_t done)> progress) const {
+  return [this, progress = std::move(progress), told = int64_t{0}]() mutable {
+    if (told == done()) return;
+    told = done();
+    if (progress) progress(told);
+  };
+}
 
 void Batches::run(const std::function<void(std::span<const int64_t>)>& work, const std::function<void()>& look_up) {
   const ops::Precision precision = ops::MatmulPrecisionScope::current();

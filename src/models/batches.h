@@ -35,6 +35,8 @@ class Batches {
   [[nodiscard]] bool on_caller() const { return side_by_side_.on_caller(); }
   // Sequences of the batches that are done; where ended() is true, some of the last ones may not count.
   [[nodiscard]] int64_t done() const { return done_; }
+  // A look_up() that calls `progress` (if any) with done() when it has grown.
+  [[nodiscard]] std::function<void()> tells(std::function<void(int64_t done)> progress) const;
 
  private:
   std::vector<int64_t> order_, begins_;  // begins_: of each batch in order_, and the end of the last

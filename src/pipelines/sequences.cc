@@ -43,11 +43,7 @@ Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_
                       static_cast<size_t>(width) * sizeof(float));
         }
       },
-      [&, told = int64_t{0}]() mutable {
-        if (told == batches.done()) return;
-        told = batches.done();
-        if (progress) progress(told);
-      });
+      batches.tells(progress));
   return result;
 }
 
