@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """The same fine-tuning with heed and with PyTorch: losses, accuracies and times.
 
-    make && python3 bench/compare/finetune.py ENCODER [--task classification|pairs] [--updates N] [--threads N]
+    make && python3 bench/compare/finetune.py ENCODER [--task TASK] [--updates N] [--threads N]
 
-ENCODER is a folder of transformers or sentence-transformers. Both sides start from the same weights (heed draws the new
-head of the classifier), read the same batches in the same order, without dropout, with AdamW and the same learning rates,
-in f32. The data is made from demo/tatoeba-cmn-eng.tsv.gz: is an English sentence a question; which Chinese sentence
-belongs to an English one. The script makes a virtual environment of its own under build/.
+ENCODER is a folder of transformers or sentence-transformers. TASK is classification, pairs, masked or translation; all of
+them by default. Both sides start from the same weights, read the same batches in the same order with the same tokens
+masked, without dropout, with AdamW and the same learning rates, in f32. heed draws the new head of the classifier, and
+transformers that of masked tokens where ENCODER has none; the translator is demo/en-zh as a Marian. The data is made from
+demo/tatoeba-cmn-eng.tsv.gz: is an English sentence a question; which Chinese sentence belongs to an English one; hidden
+tokens of English sentences; English to Chinese. The script makes a virtual environment of its own under build/.
 """
 import argparse
 import gzip
@@ -21,7 +23,10 @@ import time
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-PACKAGES = (("transformers", "transformers"),)
+PACKAGES = (("transformers", "transformers"), ("sentencepiece", "sentencepiece"))
+TASKS = {"classification": "sequence_classification", "pairs": "sentence_embedding", "masked": "masked_language_model",
+         "translation": "translation"}
+COUNTS_NOT = -100  # a target that is none
 BATCH, RATE, WARMUP, SEED, SCALE = 32, 5e-5, 10, 1, 20.0
 MASK32 = 0xFFFFFFFF
 
@@ -70,8 +75,10 @@ def make_data(task, folder, lines):
     with gzip.open(ROOT / "demo" / "tatoeba-cmn-eng.tsv.gz", "rt", encoding="utf-8") as file:
         for line in file:
             english, chinese = line.split("\t")[:2]
-            if task == "pairs":
+            if task in ("pairs", "translation"):
                 row, key = f"{english}\t{chinese}", english
+            elif task == "masked":
+                row, key = english, english
             else:
                 mark, text = english[-1], "".join(c for c in english if c not in ".?!,\"").lower()
                 if mark not in ".?" or not text:
@@ -96,13 +103,12 @@ def read_rows(file):
 
 
 def recipe_of(task, start, train, valid, updates, rate):
-    name = "sequence_classification" if task == "classification" else "sentence_embedding"
-    recipe = {"task": name, "from": str(start), "label_smoothing": 0.0, "batch_sentences": BATCH, "batch_tokens": 1000000,
+    recipe = {"task": TASKS[task], "from": str(start), "label_smoothing": 0.0, "batch_sentences": BATCH, "batch_tokens": 1000000,
               "max_tokens_per_sentence": 128, "max_updates": updates, "validate_every": updates, "log_every": 1,
               "seed": SEED, "adam": {"beta1": 0.9, "beta2": 0.999, "epsilon": 1e-8, "weight_decay": 0.01},
               "schedule": {"kind": "cosine", "peak": rate, "warmup": WARMUP},
               "model": {"dropout": 0.0, "attention_dropout": 0.0}}
-    if task == "classification":
+    if task in ("classification", "masked"):
         return {**recipe, "train_source": str(train), "valid_source": str(valid)}
     columns = {}
     for kind, file in (("train", train), ("valid", valid)):
@@ -118,12 +124,40 @@ def run_heed(heed, recipe, folder, threads):
     file.write_text(json.dumps(recipe))
     subprocess.run([heed, "train", "--config", file, "--output", folder, "--threads", str(threads), "--quiet"], check=True)
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
-    train = [line for line in log if line["type"] == "train"]
-    speed = [BATCH / line["tokens_per_second"] for line in train]  # seconds an update
-    return [line["loss"] for line in train], [line for line in log if line["type"] == "end"][-1], sum(speed)
+    return [line for line in log if line["type"] == "train"], [line for line in log if line["type"] == "end"][-1]
 
 
 # ---- PyTorch ----
+
+
+def masked(ids, begin, seed, epoch, row, mask_id, vocabulary):
+    """What heed hides of a sentence, and what is to be found there: src/train/data.cc."""
+    import numpy
+
+    def share(bits):
+        return numpy.float32(bits >> 8) * numpy.float32(2.0**-24)
+
+    def draw(place):
+        return philox(seed, epoch, (row << 24) | place)
+
+    def hide(place, words):
+        targets[place] = ids[place]
+        fate = share(words[1])
+        if fate < numpy.float32(0.8):
+            inputs[place] = mask_id
+        elif fate < numpy.float32(0.9):
+            inputs[place] = (words[2] * vocabulary) >> 32
+
+    inputs, targets = list(ids), [COUNTS_NOT] * len(ids)
+    count = len(ids) - 2 * begin  # as many behind as before
+    for place in range(begin, begin + count):
+        words = draw(place)
+        if share(words[0]) < numpy.float32(0.15):
+            hide(place, words)
+    if all(target == COUNTS_NOT for target in targets):
+        place = begin + draw(0)[3] % count
+        hide(place, draw(place))
+    return inputs, targets
 
 
 class Peer:
@@ -134,7 +168,8 @@ class Peer:
         import transformers
 
         self.torch, self.task = torch, task
-        kind = transformers.AutoModelForSequenceClassification if task == "classification" else transformers.AutoModel
+        kind = {"classification": transformers.AutoModelForSequenceClassification, "pairs": transformers.AutoModel,
+                "masked": transformers.AutoModelForMaskedLM, "translation": transformers.AutoModelForSeq2SeqLM}[task]
         config = transformers.AutoConfig.from_pretrained(start)
         for key in list(vars(config)):
             if "dropout" in key and isinstance(getattr(config, key), float):
@@ -143,75 +178,123 @@ class Peer:
         self.tokenizer = transformers.AutoTokenizer.from_pretrained(start)
         self.labels = config.label2id
 
-    def lengths(self, rows):
-        texts = 1 if self.task == "classification" else 2
-        ids = [self.tokenizer([row[i] for row in rows], truncation=True, max_length=128).input_ids for i in range(texts)]
-        return [max(len(column[i]) for column in ids) for i in range(len(rows))]
+    def ids(self, texts, target=False):
+        return self.tokenizer(**{"text_target" if target else "text": texts}, truncation=True, max_length=128).input_ids
 
-    def inputs_of(self, rows):
-        """What the model reads, made before the clock runs: heed has its tokens before it trains."""
-        texts = range(1 if self.task == "classification" else 2)
-        return [self.tokenizer([row[i] for row in rows], padding=True, truncation=True, max_length=128, return_tensors="pt")
-                for i in texts]
+    def sides(self, rows):
+        """The ids of each text of a row."""
+        if self.task in ("classification", "masked"):
+            return [self.ids([row[0] for row in rows])]
+        return [self.ids([row[i] for row in rows], i == 1 and self.task == "translation") for i in range(2)]
+
+    def lengths(self, rows):
+        return [max(map(len, row)) for row in zip(*self.sides(rows))]
+
+    def padded(self, ids, value):
+        longest = max(map(len, ids))
+        return self.torch.tensor([[*row, *[value] * (longest - len(row))] for row in ids])
+
+    def texts(self, ids):
+        return {"input_ids": self.padded(ids, self.tokenizer.pad_token_id),
+                "attention_mask": self.padded([[1] * len(row) for row in ids], 0)}
+
+    def batch(self, rows, chosen, seed, epoch):
+        """What the model reads and the targets, made before the clock runs: heed has its tokens before it trains."""
+        sides = self.sides([rows[i] for i in chosen])
+        if self.task == "classification":
+            return [self.texts(sides[0])], self.torch.tensor([self.labels[rows[i][1]] for i in chosen])
+        if self.task == "pairs":
+            return [self.texts(side) for side in sides], self.torch.arange(len(chosen))
+        if self.task == "translation":
+            return [self.texts(sides[0])], self.padded(sides[1], COUNTS_NOT)
+        made = [masked(ids, 1, seed, epoch, row, self.tokenizer.mask_token_id, len(self.tokenizer))
+                for row, ids in zip(chosen, sides[0])]
+        inputs = {**self.texts(sides[0]), "input_ids": self.padded([m[0] for m in made], self.tokenizer.pad_token_id)}
+        return [inputs], self.padded([m[1] for m in made], COUNTS_NOT)
 
     def vectors(self, inputs):
         states, mask = self.model(**inputs).last_hidden_state, inputs["attention_mask"].unsqueeze(-1).float()
         return self.torch.nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
 
-    def logits_and_targets(self, rows, inputs):
-        if self.task == "classification":
-            return self.model(**inputs[0]).logits, self.torch.tensor([self.labels[row[1]] for row in rows])
-        return SCALE * self.vectors(inputs[0]) @ self.vectors(inputs[1]).T, self.torch.arange(len(rows))
+    def logits(self, inputs, targets):
+        if self.task == "pairs":
+            return SCALE * self.vectors(inputs[0]) @ self.vectors(inputs[1]).T
+        return self.model(**inputs[0], **({"labels": targets} if self.task == "translation" else {})).logits
+
+    def loss(self, logits, targets, reduction="mean"):
+        return self.torch.nn.functional.cross_entropy(logits.flatten(0, -2), targets.flatten(), ignore_index=COUNTS_NOT,
+                                                      reduction=reduction)
 
     def train(self, rows, updates):
+        """Of each update its loss, how many targets it has, and its seconds."""
         torch = self.torch
-        used = [value for name, value in self.model.named_parameters() if self.task == "classification" or "pooler" not in name]
+        used = [value for name, value in self.model.named_parameters()
+                if value.requires_grad and (self.task != "pairs" or "pooler" not in name)]
         optimizer = torch.optim.AdamW([{"params": [p for p in used if p.dim() == 2], "weight_decay": 0.01},
                                        {"params": [p for p in used if p.dim() != 2], "weight_decay": 0.0}],
                                       lr=RATE, betas=(0.9, 0.999), eps=1e-8)
-        lengths, losses, epoch, plan, seconds = self.lengths(rows), [], 0, [], 0.0
+        lengths, done, epoch, plan = self.lengths(rows), [], -1, []
         self.model.train()
         for update in range(1, updates + 1):
             if not plan:
-                plan = batches_of_epoch(lengths, SEED, epoch)
                 epoch += 1
-            batch = [rows[i] for i in plan.pop(0)]
-            inputs = self.inputs_of(batch)
+                plan = batches_of_epoch(lengths, SEED, epoch)
+            inputs, targets = self.batch(rows, plan.pop(0), SEED, epoch)
             begin = time.perf_counter()
             for group in optimizer.param_groups:
                 group["lr"] = learning_rate(update, updates)
-            logits, targets = self.logits_and_targets(batch, inputs)
-            loss = torch.nn.functional.cross_entropy(logits, targets)
+            loss = self.loss(self.logits(inputs, targets), targets)
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            seconds += time.perf_counter() - begin
-            losses.append(loss.item())
-        return losses, seconds
+            seconds = time.perf_counter() - begin
+            done.append((loss.item(), int((targets != COUNTS_NOT).sum()), seconds))
+        return done
 
     def validate(self, rows):
+        """The mean loss, and the share of right classes."""
         torch = self.torch
         self.model.eval()
-        loss, right = 0.0, 0
+        loss, right, count = 0.0, 0, 0
         with torch.no_grad():
-            for batch in batches_of_epoch(self.lengths(rows), 0, 0):
-                chosen = [rows[i] for i in batch]
-                logits, targets = self.logits_and_targets(chosen, self.inputs_of(chosen))
-                loss += torch.nn.functional.cross_entropy(logits, targets, reduction="sum").item()
-                right += int((logits.argmax(1) == targets).sum())
-        return loss / len(rows), right / len(rows)
+            for chosen in batches_of_epoch(self.lengths(rows), 0, 0):
+                inputs, targets = self.batch(rows, chosen, 0, 0)
+                logits = self.logits(inputs, targets)
+                loss += self.loss(logits, targets, "sum").item()
+                right += int((logits.argmax(-1) == targets).sum())
+                count += int((targets != COUNTS_NOT).sum())
+        return loss / count, right / count
+
+
+def start_of(task, options, train, valid, folder):
+    """The folder that both sides start from."""
+    if task == "translation":
+        subprocess.run([options.heed, "convert", ROOT / "demo" / "en-zh", folder / "start", "--layout", "huggingface"],
+                       check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    elif task == "classification":  # the new head, with weights that no update has changed
+        run_heed(options.heed, recipe_of(task, options.encoder, train, valid, 1, 1e-30), folder / "start", options.threads)
+    elif task == "masked":
+        import torch
+        import transformers
+
+        torch.manual_seed(SEED)
+        transformers.AutoModelForMaskedLM.from_pretrained(options.encoder, dtype=torch.float32).save_pretrained(folder / "start")
+        transformers.AutoTokenizer.from_pretrained(options.encoder).save_pretrained(folder / "start")
+    else:
+        return options.encoder
+    return folder / "start"
 
 
 def compare(task, options, folder):
     train, valid = make_data(task, folder, options.lines)
-    start = options.encoder
-    if task == "classification":  # the new head, with weights that no update has changed
-        run_heed(options.heed, recipe_of(task, start, train, valid, 1, 1e-30), folder / "start", options.threads)
-        start = folder / "start"
-    losses, end, seconds = run_heed(options.heed, recipe_of(task, start, train, valid, options.updates, RATE),
-                                    folder / "heed", options.threads)
+    start = start_of(task, options, train, valid, folder)
+    lines, end = run_heed(options.heed, recipe_of(task, start, train, valid, options.updates, RATE), folder / "heed",
+                          options.threads)
     peer = Peer(task, start)
-    peer_losses, peer_seconds = peer.train(read_rows(train), options.updates)
+    done = peer.train(read_rows(train), options.updates)
+    losses, peer_losses = [line["loss"] for line in lines], [loss for loss, _, _ in done]
+    seconds = sum(count / line["tokens_per_second"] for line, (_, count, _) in zip(lines, done))
+    peer_seconds = sum(seconds for _, _, seconds in done)
     peer_loss, accuracy = peer.validate(read_rows(valid))
     print(f"{task}: {options.updates} updates of {BATCH}, {options.threads} threads\n")
     print("| update | loss, heed | loss, PyTorch |\n| --- | --- | --- |")
@@ -219,7 +302,8 @@ def compare(task, options, folder):
         if update <= options.updates:
             print(f"| {update} | {losses[update - 1]:.4f} | {peer_losses[update - 1]:.4f} |")
     print(f"| validation | {end['loss']:.4f} | {peer_loss:.4f} |")
-    print(f"| accuracy | {end['accuracy']:.4f} | {accuracy:.4f} |")
+    if "accuracy" in end:
+        print(f"| accuracy | {end['accuracy']:.4f} | {accuracy:.4f} |")
     print(f"| seconds | {seconds:.1f} | {peer_seconds:.1f} |")
     print(f"\nlargest difference of a loss: {max(abs(a - b) for a, b in zip(losses, peer_losses)):.1e}\n", flush=True)
 
@@ -227,7 +311,7 @@ def compare(task, options, folder):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("encoder", type=pathlib.Path)
-    parser.add_argument("--task", choices=("classification", "pairs"), action="append")
+    parser.add_argument("--task", choices=tuple(TASKS), action="append")
     parser.add_argument("--updates", type=int, default=100)
     parser.add_argument("--lines", type=int, default=4000)
     parser.add_argument("--threads", type=int, default=2)
@@ -243,7 +327,7 @@ def main():
     import torch  # transformers.py is a neighbour of this file
 
     torch.set_num_threads(options.threads)
-    for task in options.task or ("classification", "pairs"):
+    for task in options.task or TASKS:
         with tempfile.TemporaryDirectory() as folder:
             compare(task, options, pathlib.Path(folder))
 
