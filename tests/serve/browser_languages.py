@@ -49,10 +49,11 @@ def languages(page, server):
     page.wait("!!document.querySelector('.beam .node')")
     check("eng_Latn" in page.run("document.querySelector('.beam .node').textContent"), "the search begins with the language")
     # The link, Back, and a language that is not there.
+    page.wait("location.hash === addressOf()")
     link = page.run("addressOf()")
     check("from=zho_Hans" in link and "to=eng_Latn" in link, f"the link has the languages: {link}")
     choose_language(page, "to", "fra_Latn")
-    page.wait("live.done.output[0] === 58")
+    page.wait("live.done.output[0] === 58 && location.hash.includes('to=fra_Latn')")
     page.run("history.back()")
     page.wait("live.done.output[0] === 57 && $('to').value === 'eng_Latn' && $('from').value === 'zho_Hans'", what="Back brings the language back")
     fresh(page, server, link)

@@ -396,3 +396,31 @@ def an_experiment_with_masked_tokens(page, server):
         check(not differs or change is not edge, "one edge of one head is a small change")
     page.run("void setChanges([])")
     page.wait("live.changes.length === 0 && !live.experiment")
+
+
+@test
+def unknown_tokens_are_counted(page, server):
+    fresh(page, server)
+    check(not page.run("document.querySelector('#output .note')"), "nothing is said of a text that the model knows")
+    choose_text(page, "火车站在哪里？")
+    said = page.run("$('output').querySelector('.note').textContent")
+    unknown = page.run("live.done.source_tokens.filter((token) => token === '<unk>').length")
+    check(unknown > 0 and said == f"unknown to this model: {unknown} of the {page.run('live.done.source.length')} tokens that it reads", said)
+
+
+@test
+def everything_stays_inside(page, server):
+    """Tables that are opened, and the controls beside the text: nothing is wider than what it lies in."""
+    fresh(page, server)
+    page.size(1280, 810)
+    page.run("void openPanel('layers')")
+    page.wait("!!document.querySelector('#panel-body details table')")
+    page.run("document.querySelectorAll('#panel-body details').forEach((d) => { d.open = true; })")
+    check(page.run("$('panel-body').scrollWidth <= $('panel-body').clientWidth"), "the table of the layers scrolls by itself")
+    heading, path = box_of(page, "#heading"), box_of(page, "#heading small")
+    check(path["top"] < heading["top"] + 20 or abs(path["left"] - heading["left"]) < 1, f"the path begins where the heading does: {heading}, {path}")
+    choose_model(page, 1, "The quick brown fox")
+    page.size(390, 844)
+    page.run("drawAll()")
+    boxes = [box_of(page, s) for s in ("#text", "#file-label", "#model", "#help-open")]
+    check(all(0 <= b["left"] < b["right"] <= 390 for b in boxes), f"controls of a phone: {boxes}")

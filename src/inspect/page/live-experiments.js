@@ -114,7 +114,7 @@ const drawExperiments = (box) => {
     ...(output ? [el('dl', {class: 'numbers before-after'}, el('dt', {}, 'before'), el('dd', {}, el('bdi', {}, label(live.base.text ?? '', 400))), el('dt', {}, 'after'), el('dd', {}, el('bdi', {class: same ? '' : 'changed'}, label(output.text ?? '', 400))))] : []),
     note(!live.model.guesses ? 'This encoder says no tokens. ' : `The output is ${same ? 'the same' : 'another one'}. Log-probabilities of the tokens that were said before:`),
     el('div', {class: 'effects', role: 'table', 'aria-label': 'Change of the log-probability of each token'}, ...all.map((e) => el('div', {class: 'effect', role: 'row', title: `${number(e.before, 3)} before, ${number(e.after, 3)} after`},
-      el('span', {role: 'cell'}, tokenText('', e.token)), el('span', {role: 'cell'}, both(e.change, most), span('hidden-text', '')), el('span', {role: 'cell'}, signed(e.change, most < 0.1 ? 4 : 2)),
+      el('span', {role: 'cell'}, tokenText('', e.token)), el('span', {role: 'cell'}, both(e.change, most), span('hidden-text', '')), el('span', {role: 'cell'}, number(e.change, most < 0.1 ? 4 : 2)),
       el('span', {class: 'soft', role: 'cell'}, e.says !== undefined && e.says !== e.token ? tokenText('', e.says) : '')))),
     offered,
     el('h4', {}, 'How far it reaches'),

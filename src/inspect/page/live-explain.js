@@ -1,9 +1,8 @@
 // One weight, down to its numbers: query, key, products, sum, scale, bias, softmax, value, what it added.
 
-const signed = (value, digits = 3) => (value === null || value === undefined ? 'NaN' : `${value < 0 ? '\u2212' : ''}${Math.abs(value).toFixed(digits)}`);
 // Numbers as a strip of cells: orange is below zero, blue above.
 const strip = (values, name) => {
-  const canvas = el('canvas', {class: 'vector', role: 'img', 'aria-label': `${name}: ${values.length} numbers, from ${signed(Math.min(...values), 2)} to ${signed(Math.max(...values), 2)}`});
+  const canvas = el('canvas', {class: 'vector', role: 'img', 'aria-label': `${name}: ${values.length} numbers, from ${number(Math.min(...values), 2)} to ${number(Math.max(...values), 2)}`});
   const most = Math.max(1e-9, ...values.map(Math.abs)), rows = Math.ceil(values.length / 64), columns = Math.ceil(values.length / rows);
   canvas.width = columns;
   canvas.height = rows;
@@ -43,24 +42,24 @@ const drawExplain = async (box) => {
     el('h4', {}, 'Query × key'),
     div('vectors', el('span', {}, 'query'), strip(answer.query, 'Query'), el('span', {}, 'key'), strip(answer.key, 'Key')),
     div('products', ...answer.products.slice(0, 8).map(({at, query, key, product}) =>
-      div('product', span('soft', String(at)), el('span', {}, `${signed(query, 2)} × ${signed(key, 2)}`), both(product, most), el('span', {}, signed(product, 2))))),
+      div('product', span('soft', String(at)), el('span', {}, `${number(query, 2)} × ${number(key, 2)}`), both(product, most), el('span', {}, number(product, 2))))),
     folded(`All ${answer.products.length} products`, scroller('All products', tableOf('Products, by size', ['place', 'query', 'key', 'product'],
-      answer.products.map(({at, query, key, product}) => [String(at), signed(query, 4), signed(key, 4), signed(product, 4)])), true)),
+      answer.products.map(({at, query, key, product}) => [String(at), number(query, 4), number(key, 4), number(product, 4)])), true)),
     el('h4', {}, 'From the sum to the weight'),
-    el('dl', {class: 'numbers sums'}, ...step('sum of the products', signed(answer.dot)), ...step(`× scale ${Number(answer.scale.toPrecision(4))}`, signed(answer.scaled), `1/√${answer.query.length}`),
-      ...step(answer.masked ? '+ mask' : '+ bias', answer.masked ? '−∞' : signed(answer.bias), answer.masked ? 'this query may not see this key' : ''), ...step('= score', answer.masked ? '−∞' : signed(answer.score)),
-      ...step(`e^(score − ${signed(answer.logsumexp, 3)})`, exact(answer.weight), 'all weights of the row add up to 1')),
+    el('dl', {class: 'numbers sums'}, ...step('sum of the products', number(answer.dot)), ...step(`× scale ${Number(answer.scale.toPrecision(4))}`, number(answer.scaled), `1/√${answer.query.length}`),
+      ...step(answer.masked ? '+ mask' : '+ bias', answer.masked ? '−∞' : number(answer.bias), answer.masked ? 'this query may not see this key' : ''), ...step('= score', answer.masked ? '−∞' : number(answer.score)),
+      ...step(`e^(score − ${number(answer.logsumexp, 3)})`, exact(answer.weight), 'all weights of the row add up to 1')),
     el('h4', {}, 'Its rivals in the row'),
     div('rivals', ...rivals.map((r) => {
-      const button = el('button', {class: 'rival', 'aria-current': r.column === column, 'aria-label': `${columnName(part, r.column)}: score ${signed(r.score, 2)}, weight ${percent(r.weight)}`,
+      const button = el('button', {class: 'rival', 'aria-current': r.column === column, 'aria-label': `${columnName(part, r.column)}: score ${number(r.score, 2)}, weight ${percent(r.weight)}`,
                                    click: () => { if (r.column !== column) lock(row, r.column); }});
-      button.append(tokenText('', columnTokens(part)[r.column]), bar(r.weight), el('span', {}, `${signed(r.score, 2)}`), el('span', {}, percent(r.weight)));
+      button.append(tokenText('', columnTokens(part)[r.column]), bar(r.weight), el('span', {}, `${number(r.score, 2)}`), el('span', {}, percent(r.weight)));
       return button;
     })),
     el('h4', {}, 'What it added'),
     div('vectors', el('span', {}, 'value'), strip(answer.value, 'Value'), el('span', {}, 'added'), strip(answer.added, 'Added to the stream')),
     folded('All numbers of both', scroller('Value and what it added', tableOf('Value, and what it added', ['place', 'value', 'added'],
-      answer.added.map((added, k) => [String(k), k < answer.value.length ? signed(answer.value[k], 4) : '', signed(added, 4)])), true)),
+      answer.added.map((added, k) => [String(k), k < answer.value.length ? number(answer.value[k], 4) : '', number(added, 4)])), true)),
     note(`Weight × value, through the output projection, has the norm ${number(answer.added_norm, 3)}. The whole layer added ${number(answer.row_norm, 3)} at this row, so this one weight has a share of ${percent(answer.share)}. A large weight times a small value is small.`),
     div('tools', press(() => addChange({kind: 'edge', ...cell}), 'Cut this edge'),
       press(() => addChange({kind: 'token', side: part === 'decoder' ? 'target' : 'source', position: column}), `Hide ${columnName(part, column)} from everybody`)));

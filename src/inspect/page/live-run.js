@@ -51,7 +51,7 @@ const chooseModel = (name, changed = true) => {
   live.model = live.models[at];
   $('model').value = at;
   const m = live.model, layers = [m.encoder_layers && `${m.encoder_layers} encoder`, m.decoder_layers && `${m.decoder_layers} decoder`].filter(Boolean);
-  $('about').textContent = `${layers.join(' + ')} layers · ${m.heads} heads · width ${m.width} · ${(m.parameters / 1e6).toFixed(1)} M parameters`;
+  $('about').textContent = `${layers.join(' + ')} layers · ${m.heads} heads · width ${m.width} · ${m.parameters < 1e6 ? many(m.parameters) : `${number(m.parameters / 1e6, 1)} M`} parameters`;
   changed ||= $('examples').childNodes.length === 0;
   if (!changed) return;
   live.from = live.to = '';
@@ -248,7 +248,7 @@ const drawHeard = (heard) => {
   $('output').append(outputToken(token, {class: 'word', title: `probability ${percent(Math.exp(log_prob))}`, disabled: ''}));
 };
 const drawOutput = () => {
-  const {done, first, marks} = live;
+  const {done, first, marks} = live, read = isCausal() ? list(done.target_tokens).slice(0, first + 1) : list(done.source_tokens), unknown = read.filter((token) => /^(<unk>|\[UNK\])$/.test(token)).length;
   $('output').replaceChildren(...list(done.output_tokens).flatMap((token, i) => {
     if (i < first) return [];
     const likely = done.log_probs?.[i] === undefined || done.log_probs[i] === null ? '' : `, probability ${percent(Math.exp(done.log_probs[i]))}`;
@@ -257,7 +257,7 @@ const drawOutput = () => {
     button.title = `${label(token)}${likely}`;
     if (likely) button.style.setProperty('--sure', Math.exp(done.log_probs[i]).toFixed(3));
     return [button];
-  }));
+  }), ...(unknown ? [span('note', `unknown to this model: ${unknown} of the ${read.length} tokens that it reads`)] : []));
 };
 const markRow = (row) => {
   live.row = row;

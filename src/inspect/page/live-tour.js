@@ -45,7 +45,7 @@ const kStops = [
     await openPanel('why');
     const a = await ask('explain', withChanges({part, layer, head, row: i, column: j}), 'tour');
     const raw = a.rivals.map((r) => r.score / a.scale), most = Math.max(...raw), mine = Math.exp(a.score / a.scale - most) / raw.reduce((sum, s) => sum + Math.exp(s - most), 0);
-    return {dot: signed(a.dot, 2), scale: Number(a.scale.toPrecision(4)), scaled: signed(a.scaled, 2), weight: percent(a.weight), unscaled: percent(mine)};
+    return {dot: number(a.dot, 2), scale: Number(a.scale.toPrecision(4)), scaled: number(a.scaled, 2), weight: percent(a.weight), unscaled: percent(mine)};
   }},
   {at: '#grid', go: () => {
     select(state.part, state.layer, -1);
@@ -83,7 +83,7 @@ const kStops = [
     const all = effects(), most = all.reduce((a, b) => (Math.abs(b.change) > Math.abs(a.change) ? b : a), all[0]), {reach} = live.experiment, first = reach.findIndex((r) => r.changed > 0);
     const before = reach.slice(0, first < 0 ? reach.length : first), total = (key) => many(before.reduce((sum, r) => sum + r[key], 0));
     tour.effects = all;
-    return {after: label(live.experiment.output?.text ?? '', 200), token: plain(most?.token ?? ''), change: signed(most?.change ?? 0, 3), numbers: total('numbers'), changed: total('changed')};
+    return {after: label(live.experiment.output?.text ?? '', 200), token: plain(most?.token ?? ''), change: number(most?.change ?? 0, 3), numbers: total('numbers'), changed: total('changed')};
   }},
   {at: '.caution', go: async () => {
     if (!live.experiment) {
@@ -91,7 +91,7 @@ const kStops = [
       tour.effects = effects();
     }
     const row = tour.effects.find((e) => e.position === tour.cell.i) ?? tour.effects[0];
-    return {...cellOf(tour.cell), change: signed(row?.change ?? 0, 3)};
+    return {...cellOf(tour.cell), change: number(row?.change ?? 0, 3)};
   }},
 ];
 const drawTour = () => {

@@ -25,7 +25,7 @@ const makeSvg = (tag, attributes, text) => {
 };
 const listen = (element, event, act, first) => element.addEventListener(event, act, first);
 const setPressed = (button, pressed) => button.setAttribute('aria-pressed', pressed);
-const number = (value, digits) => (value === null ? 'NaN' : value.toFixed(digits));
+const number = (value, digits = 3) => (value === null || value === undefined ? 'NaN' : value.toFixed(digits).replace('-', '\u2212'));
 // A weight with four digits, whatever additions left behind them: 0.053149999999999996 is 0.05315.
 const exact = (weight) => (weight === null ? 'NaN' : String(Number(weight.toPrecision(4))));
 const percent = (weight) => {
