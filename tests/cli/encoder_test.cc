@@ -10,7 +10,6 @@
 namespace heed::cli::test {
 namespace {
 
-
 // A copy of one of tests/data/families with a WordPiece vocabulary.
 std::string model_in(const Folder& folder, const std::string& name) {
   fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name, folder / name, fs::copy_options::recursive);
@@ -142,13 +141,42 @@ TEST(Classify, TextsPairsAndTokens) {
                 "classify --tokens tells them)\n");
 }
 
+TEST(Classify, ScoresThatATrainingLearnt) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-model"), trained = folder / "trained";
+  std::string lines;
+  for (int i = 0; i < 40; ++i) lines += i % 2 == 0 ? "paris is the capital\t3.5\n" : "france of the\t-1\n";
+  const std::string file = folder.write("scores.tsv", lines);
+  const Result training =
+      run({"train", "--task", "sequence_regression", "--loss", "squared_error", "--from", model, "--train-source", file,
+           "--valid-source", file, "--max-updates", "4", "--output", trained});
+  EXPECT_EQ(training.status, 0) << training.err;
+  EXPECT_NE(training.err.find("  Pearson "), std::string::npos) << training.err;
+  EXPECT_NE(training.err.find("  Spearman "), std::string::npos);
+  const std::vector<std::string> scored =
+      lines_of(run({"classify", trained}, {.input = "paris is the capital\nfrance of the\n"}).out);
+  ASSERT_EQ(scored.size(), 2u);
+  ASSERT_EQ(scored[0].substr(0, 8), "LABEL_0\t");
+  const double high = std::stod(scored[0].substr(8)) - 3.5, low = std::stod(scored[1].substr(8)) + 1;
+  const nlohmann::json found = nlohmann::json::parse(run({"evaluate", trained, "--text", file, "--json"}).out);
+  EXPECT_NEAR(found["loss"].get<double>(), (high * high + low * low) / 2, 1e-4);
+  EXPECT_NEAR(std::abs(found["pearson"].get<double>()), 1, 1e-9);  // there are two texts only
+  EXPECT_EQ(found["texts"], 40);
+  EXPECT_FALSE(found.contains("perplexity"));
+  const Result words = run({"evaluate", trained, "--text", folder.write("words.tsv", "paris\tgood\n")});
+  EXPECT_EQ(words.status, 1);
+  EXPECT_NE(words.err.find("words.tsv, line 1: expected a number as the score; found 'good'"), std::string::npos)
+      << words.err;
+}
+
 TEST(Fill, TheLikeliestTokensOfEachMask) {
   const Folder folder;
   const std::string model = model_in(folder, "bert-masked");
   const Result one = run({"fill", model, "paris is the [MASK] of france", "--top", "3"});
   EXPECT_EQ(one.status, 0) << one.err;
   EXPECT_EQ(lines_of(one.out).size(), 3u);
-  const nlohmann::json object = nlohmann::json::parse(run({"fill", model, "[MASK] is [MASK]", "--top", "2", "--json"}).out);
+  const nlohmann::json object =
+      nlohmann::json::parse(run({"fill", model, "[MASK] is [MASK]", "--top", "2", "--json"}).out);
   ASSERT_EQ(object["masks"].size(), 2u);
   EXPECT_EQ(object["masks"][1].size(), 2u);
   EXPECT_GE(object["masks"][1][0]["probability"].get<double>(), object["masks"][1][1]["probability"].get<double>());

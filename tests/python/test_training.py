@@ -87,6 +87,27 @@ class Trains(unittest.TestCase):
         self.assertEqual({p.valid_accuracy for p in reports if p.valid_loss is None}, {None})
         self.assertEqual([found.label for found in model.classify(["a b q", "x y q"])], ["early", "late"])
 
+    def test_scores_come_with_their_correlations(self):
+        encoder = self.folder / "encoder"
+        shutil.copytree(ROOT / "tests" / "data" / "families" / "bert-model", encoder)
+        tokens = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *string.ascii_lowercase]
+        (encoder / "vocab.txt").write_text("\n".join(tokens) + "\n")
+        lines = [f"{'a b' if i % 2 else 'x y'} {tokens[5 + i % 26]}\t{7.5 if i % 2 else -2}" for i in range(200)]
+        (self.folder / "lines.tsv").write_text("\n".join(lines) + "\n")
+        reports = []
+        model = heed.train(
+            {"task": "sequence_regression", "loss": "squared_error", "train_source": self.folder / "lines.tsv",
+             "valid_fraction": 0.2, "batch_sentences": 16, "max_updates": 200, "validate_every": 100, "best_by": "pearson",
+             "schedule": {"peak": 1e-2, "warmup": 4}},
+            self.folder / "scores", start=encoder, on_progress=reports.append)
+        last = [p for p in reports if p.valid_loss is not None][-1]
+        self.assertGreater(last.valid_pearson, 0.99)
+        self.assertGreater(last.valid_spearman, 0.8)
+        self.assertIsNone(last.valid_accuracy)
+        early, late = (found.score for found in model.classify(["a b q", "x y q"]))
+        self.assertAlmostEqual(early, 7.5, delta=2)
+        self.assertAlmostEqual(late, -2, delta=2)
+
     def test_a_file_a_dict_and_changes_say_the_same(self):
         file = self.folder / "recipe.toml"
         file.write_text(TOML)
