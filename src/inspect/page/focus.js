@@ -6,7 +6,7 @@ const drawHeading = () => {
   heading.textContent = `${longNames[state.part]} \u00b7 ${layerName(state.part, layer)} \u00b7 ${headName(head)}`;
   hooks.heading?.(heading);
   const {path} = record[state.part][layer];
-  if (path) heading.append(make('small', '', label(path, 80)));
+  if (path && (state.preview || !hooks.weights?.())) heading.append(make('small', '', label(path, 80)));
   setPressed($('mean'), head < 0);
   const few = current().length <= kLongestLines && (current()[0] || []).length <= kLongestLines;
   $('view-lines').disabled = !few;

@@ -46,7 +46,7 @@ const drawTraining = async (box) => {
       note('Its map for the text above is drawn beside the present one (on a phone: below).'));
   }
   box.append(folded('Table', scroller('Table of the training', tableOf('Training', ['update', 'loss', 'validation loss'],
-    training.rows.filter((row) => row.update !== undefined).slice(-200).map((row) => [String(row.update), String(row.loss ?? ''), String(row.valid_loss ?? '')])), true)));
+    training.rows.filter((row) => row.loss ?? row.valid_loss).slice(-200).map((row) => [String(row.update), ...['loss', 'valid_loss'].map((key) => row[key]?.toPrecision(5) ?? '')])), true)));
 };
 setInterval(() => {
   if (away || document.hidden || live.panel !== 'training' || !live.model?.training) return;
