@@ -34,6 +34,7 @@ constexpr int64_t kDepthStride = kBlockDepth + 16, kTileStride = kTileRows * kBl
 constexpr int64_t kGrainNumbers = 65536;     // numbers of B below which another thread costs more than it brings
 constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
 constexpr int kPrefetchSteps = 16;           // steps of k for which B is asked of L2 before it is needed
+constexpr int64_t kPrefetchRows = 12;
 constexpr int64_t kPackedGrain = 8192;       // numbers of B below which packing is not worth another thread
 constexpr int64_t kPackedDepth = 4096;       // most of k that is packed at once
 constexpr int64_t kPackedFloats = 1 << 23;   // most of B that is packed at once: 32 MB
@@ -112,6 +113,7 @@ HWY_NOINLINE void pack_f32_b(const Gemm& g, int64_t k0, int64_t depth, int64_t j
   if (g.b_column == 1) {
     for (int64_t p = 0; p < depth; ++p) {
       const float* const row = b + p * g.b_row;
+      for (int64_t j = 0; j < valid; j += 16) __builtin_prefetch(row + kPrefetchRows * g.b_row + j);
       int64_t j = 0;
       for (; j + kLanes <= valid; j += kLanes) hn::Store(hn::LoadU(d, row + j), d, out + p * width + j);
       if (j < valid) hn::Store(load_first(row + j, valid - j), d, out + p * width + j);
