@@ -7,6 +7,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <map>
+#include <mutex>
 #include <system_error>
 #include <utility>
 
@@ -18,6 +20,17 @@ namespace {
 
 // Linux cuts a larger request to what the disk takes at once, often to 128 KB, and forgets the rest.
 constexpr int64_t kRequest = int64_t{1} << 17;
+
+// Where files are mapped for MapFor::memory, and their sizes.
+struct MemoryMappings {
+  std::mutex mutex;
+  std::map<const char*, int64_t> sizes;
+};
+
+MemoryMappings& memory_mappings() {
+  static auto* const all = new MemoryMappings;  // tensors may outlive what static variables own
+  return *all;
+}
 
 }  // namespace
 
@@ -41,6 +54,8 @@ MappedFile::MappedFile(std::filesystem::path file, std::string_view function, Ma
   }
   data_ = static_cast<char*>(mapped);
   if (use == MapFor::memory) {
+    const std::scoped_lock lock(memory_mappings().mutex);
+    memory_mappings().sizes[data_] = size_;
     ::close(std::exchange(descriptor_, -1));  // a model of many files must not use up what a process may have open
     return;
   }
@@ -50,7 +65,11 @@ MappedFile::MappedFile(std::filesystem::path file, std::string_view function, Ma
 }
 
 MappedFile::~MappedFile() {
-  if (data_ != nullptr) ::munmap(data_, static_cast<size_t>(size_));
+  if (data_ != nullptr) {
+    const std::scoped_lock lock(memory_mappings().mutex);
+    memory_mappings().sizes.erase(data_);
+    ::munmap(data_, static_cast<size_t>(size_));
+  }
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
@@ -72,6 +91,20 @@ void MappedFile::will_read(int64_t begin, int64_t bytes) const {
 
 void MappedFile::release() const {
   if (data_ != nullptr) (void)::madvise(data_, static_cast<size_t>(size_), MADV_DONTNEED);
+}
+
+void give_pages_back(const void* data, int64_t bytes) {
+  if (bytes <= 0) return;
+  const char* const begin = static_cast<const char*>(data);
+  MemoryMappings& all = memory_mappings();
+  const std::scoped_lock lock(all.mutex);
+  auto mapping = all.sizes.upper_bound(begin);
+  if (mapping == all.sizes.begin()) return;
+  --mapping;
+  const int64_t page = ::sysconf(_SC_PAGESIZE), first = begin - mapping->first;
+  if (first + bytes > mapping->second) return;
+  const int64_t from = first / page * page;  // pages that lie partly outside come back as they were, too
+  (void)::madvise(const_cast<char*>(mapping->first) + from, static_cast<size_t>(first + bytes - from), MADV_DONTNEED);
 }
 
 void MappedFile::fail(std::string_view what) const { heed::fail(function_, quoted(path_), ": ", what); }

@@ -1,16 +1,24 @@
 // Weights: from the tensors of a file to the parameters of a model, with every check on the way.
 #include "models/weights.h"
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstring>
 #include <set>
 #include <tuple>
 
+#include "base/mapped_file.h"
 #include "heed/error.h"
 
 namespace heed::models {
-void check_finite(const Tensor& tensor, const std::string& where, const std::string& name) {
+namespace {
+
+constexpr int64_t kPiece = int64_t{1} << 20;  // numbers of a file that are copied before their pages are given back
+
+}  // namespace
+
+void check_finite(const Tensor& tensor, const std::string& where, const std::string& name, int64_t first) {
   const float* values = tensor.data<float>();
   // An exponent of ones is that of infinity and NaN. All of them at once; the first is looked for where there is one.
   int32_t all = 1;
@@ -20,9 +28,21 @@ void check_finite(const Tensor& tensor, const std::string& where, const std::str
   }
   if (all != 0) return;
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    require(std::isfinite(values[i]), kLoader, where, ": finite weights; found ", values[i], " at element ", i,
+    require(std::isfinite(values[i]), kLoader, where, ": finite weights; found ", values[i], " at element ", first + i,
             " of \"", name, "\"");
   }
+}
+
+Tensor own_copy(const Tensor& stored) {
+  const Tensor copy = Tensor::empty(stored.shape());
+  const Tensor from = stored.contiguous().reshape({stored.numel()}), to = copy.reshape({stored.numel()});
+  for (int64_t at = 0; at < stored.numel(); at += kPiece) {
+    const int64_t end = std::min(at + kPiece, stored.numel());
+    const Tensor piece = from.slice(0, at, end);
+    to.slice(0, at, end).copy_from(piece);
+    files::give_pages_back(piece.raw(), piece.nbytes());
+  }
+  return copy;
 }
 
 namespace {
@@ -129,6 +149,7 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
   const auto written = file.metadata.find(kChecksumKey), format = file.metadata.find("format");
   if (written != file.metadata.end()) {
     const std::string computed = checksum(file.tensors);
+    for (const auto& [name, tensor] : file.tensors) files::give_pages_back(tensor.raw(), tensor.nbytes());
     require(written->second == computed, kLoader, where, ": weights with the checksum ", written->second,
             " that was written with them; found ", computed, " (the file has changed since)");
   } else {
@@ -141,7 +162,7 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
       continue;
     }
     // Each set of weights owns its memory: `file` may be used again.
-    t.tensor = t.tensor.dtype() == DType::f32 ? t.tensor.clone() : t.tensor.to(DType::f32);
+    t.tensor = own_copy(t.tensor);
     check_finite(t.tensor, where, t.path);
   }
   for (const Taken& t : taken) {
@@ -167,15 +188,16 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
   std::vector<std::pair<Value, Tensor>> taken;
   for (const auto& [path, parameter] : model.named_parameters()) {
     const NameMapping::Source source = mapping.find(path, model.config());
-    const Tensor found = find_weight(file.tensors, where, source.name).to(DType::f32);  // which changes no value
+    const Tensor found = find_weight(file.tensors, where, source.name);
     const Shape& ours = parameter.shape();
     bool fits = found.rank() == ours.rank() && source.first_row >= 0 && source.first_row <= found.size(0) - ours[0];
     for (int axis = 1; fits && axis < ours.rank(); ++axis) fits = found.size(axis) == ours[axis];
     require(fits, kLoader, where, ": in tensor \"", source.name, "\" room for ", ours, " from row ", source.first_row,
             " (our \"", path, "\"); found ", found.shape());
-    check_finite(found, where, source.name);
+    const Tensor own = own_copy(found.slice(0, source.first_row, source.first_row + ours[0]));
+    check_finite(own, where, source.name, ours[0] == 0 ? 0 : source.first_row * (own.numel() / ours[0]));
     rows_taken[source.name] += ours[0];
-    taken.emplace_back(parameter, found.slice(0, source.first_row, source.first_row + ours[0]).clone());
+    taken.emplace_back(parameter, own);
   }
   for (const auto& [name, tensor] : file.tensors) {
     if (tensor.numel() == 1 && !rows_taken.contains(name)) continue;  // a setting stored as a number

@@ -23,8 +23,11 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
 
 // The tensor of that name, in f32, f16 or bf16. Throws Error where there is none.
 [[nodiscard]] Tensor find_weight(const io::Tensors& tensors, const std::string& where, const std::string& name);
-// Throws Error for NaN and infinities.
-void check_finite(const Tensor& tensor, const std::string& where, const std::string& name);
+// Throws Error for NaN and infinities. `first` is the number of the tensor's first element, for the message.
+void check_finite(const Tensor& tensor, const std::string& where, const std::string& name, int64_t first = 0);
+// A copy in f32 with memory of its own. What is copied from a mapped file is given back piece by piece, so that a model
+// and its file are not in memory at the same time.
+[[nodiscard]] Tensor own_copy(const Tensor& stored);
 // Before memory is taken for a configuration from a file, its weights must roughly be there: a few wrong sizes still
 // lead to the message about the tensor concerned.
 void check_plausible(const Config& config, const io::Tensors& tensors, const std::string& where);

@@ -13,6 +13,7 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
+#include <fstream>
 #include <thread>
 
 #include "base/mapped_file.h"
@@ -312,6 +313,41 @@ TEST(MappedFile, FetchesWhatWillBeRead) {
   mapped.will_read(kBytes - 1, 100);  // as far as the file has them
   mapped.will_read(kBytes, 100);
   EXPECT_EQ(mapped.bytes()[kBytes - 1], 'x');
+}
+
+// KB of files that count as memory of this process, as the kernel counts them page by page.
+int64_t file_memory() {
+  std::ifstream maps("/proc/self/smaps_rollup");
+  std::string word;
+  int64_t resident = 0, anonymous = 0;
+  while (maps >> word) {
+    if (word == "Rss:") maps >> resident;
+    if (word == "Anonymous:") maps >> anonymous;
+  }
+  return resident - anonymous;
+}
+
+TEST(MappedFile, GivesPagesOfMemoryBack) {
+  const Scratch scratch;
+  constexpr int64_t kBytes = int64_t{8} << 20;
+  std::string bytes(kBytes, 'x');
+  for (size_t i = 0; i < bytes.size(); ++i) bytes[i] = static_cast<char>('a' + i * 7 / 4096 % 26);
+  const MappedFile mapped(scratch.file("f", bytes), "f", MapFor::memory);
+  ASSERT_EQ(mapped.bytes(), bytes);
+  const int64_t before = file_memory();
+  if (before < kBytes / 1024) GTEST_SKIP() << "this system does not say what is in memory";
+  give_pages_back(mapped.bytes().data() + 5000, kBytes - 10000);
+  EXPECT_LT(file_memory(), before - kBytes / 1024 * 3 / 4);
+  EXPECT_EQ(mapped.bytes(), bytes);  // from the file again
+
+  // Memory that is no such file's keeps its contents, and so does a range that leaves the file.
+  std::vector<char> own(100000, 'o');
+  give_pages_back(own.data(), static_cast<int64_t>(own.size()));
+  EXPECT_EQ(std::count(own.begin(), own.end(), 'o'), 100000);
+  mapped.writable()[kBytes - 1] = '!';
+  give_pages_back(mapped.bytes().data() + kBytes - 4096, 8192);
+  EXPECT_EQ(mapped.bytes()[kBytes - 1], '!');
+  give_pages_back(mapped.bytes().data(), 0);
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 // Model folders: saved and loaded bit by bit; everything wrong with them is said.
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include <cmath>
 #include <fstream>
@@ -59,6 +60,47 @@ TEST(Folder, HalfPrecisionWeightsAreWidened) {
     }
   }
 }
+
+#if !defined(__SANITIZE_ADDRESS__)
+// KB that this process had in memory at most since `reset`, or 0 where the system does not say.
+int64_t most_memory(bool reset) {
+  if (reset) std::ofstream("/proc/self/clear_refs") << "5";
+  std::ifstream status("/proc/self/status");
+  std::string word;
+  int64_t kilobytes = 0;
+  while (status >> word) {
+    if (word == "VmHWM:") status >> kilobytes;
+  }
+  return kilobytes;
+}
+
+// A file of weights that is mapped counts as memory too while it is read.
+TEST(Folder, LoadingNeedsTheWeightsAndLittleMore) {
+  ::mallopt(M_MMAP_THRESHOLD, 1 << 17);  // what is freed goes back to the system at once
+  const TemporaryFolder folder;
+  Config config = small(Architecture::decoder_only);
+  config.target_vocabulary = 4000;
+  config.tie_output = false;  // a table that is also looked up in keeps its rows beside the packed ones
+  config.width = 512;
+  config.feed_forward = 2048;
+  config.decoder_layers = 6;
+  int64_t bytes = 0;
+  {
+    const auto model = create(config);
+    save(*model, folder.path());
+    bytes = 4 * model->parameter_count();
+  }
+  for (const bool packed : {false, true}) {
+    release_cached_memory();
+    const int64_t before = most_memory(true);
+    const auto model = load(folder.path(), {.packed = packed});
+    // While it is packed, one weight of each size is there twice.
+    const int64_t twice =
+        packed ? 4 * config.width * (config.target_vocabulary + config.feed_forward + config.width) : 0;
+    EXPECT_LT(1024 * (most_memory(false) - before), bytes * 115 / 100 + twice) << packed;
+  }
+}
+#endif
 
 class BadFolder : public ::testing::Test {
  protected:

@@ -83,16 +83,16 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
   for (const auto& [path, value] : parameters) ++parts[place_of(design, path).name];
   for (const auto& [path, value] : parameters) {
     const Place place = place_of(design, path);
-    const Tensor found = find_weight(weights, where, place.name).to(DType::f32);  // which changes no value
+    const Tensor found = find_weight(weights, where, place.name);
     const Shape& ours = value.shape();
     Shape whole = ours;
     whole[0] *= parts[place.name];
     require(found.shape() == whole || (parts[place.name] == 1 && same_but_for_ones(found.shape(), ours)), kLoader,
             where, ": shape ", whole, " of tensor \"", place.name, "\"; found ", found.shape());
-    check_finite(found, where, place.name);
     const Tensor own =
-        found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
-    take(path, value, own.contiguous().reshape(ours).clone());
+        own_copy(found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found);
+    check_finite(own, where, place.name, place.part * own.numel());
+    take(path, value, own.reshape(ours));
   }
   for (const auto& [name, tensor] : weights) {
     const auto is_unused = [&name = name](const std::string& pattern) { return matches(name, pattern); };
