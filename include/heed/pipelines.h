@@ -62,6 +62,8 @@ struct RecordOptions {
   // The target text of an encoder-decoder; without it the model translates. Other models take none.
   std::optional<std::string> target = {};
   generate::BeamOptions search = {};  // of that translation
+  // Of models that know several languages, as in TranslatorOptions. A given target then begins with its language.
+  std::string source_language = {}, target_language = {};
   TextOptions text = {};
   // Called with the number of attention weights before they are computed. It may throw to refuse them.
   std::function<void(int64_t weights)> on_size = {};

@@ -26,6 +26,7 @@ struct InspectCommand {
   std::optional<int64_t> layer;
   std::optional<std::string> head;  // a number or "mean"
   int64_t beam = 5;
+  std::string source_language, target_language;
 
   [[nodiscard]] bool wants_head() const { return strongest || !svg.empty() || !png.empty() || !head_json.empty(); }
   [[nodiscard]] bool chooses_head() const { return part != Part::automatic || layer || head; }
@@ -66,10 +67,17 @@ void check_options(const InspectCommand& o, const Context& context) {
 inspect::Record record_of(const InspectCommand& o, Context& context) {
   if (o.target && architecture_of(o.model) != models::Architecture::encoder_decoder)
     throw UsageError("--target is for models that translate; this one only reads");
+  if (!(o.source_language + o.target_language).empty() &&
+      architecture_of(o.model) != models::Architecture::encoder_decoder)
+    throw UsageError("--source-language and --target-language are for models that translate; this one only reads");
   TextWarnings warnings([&o](int64_t place) {
     return std::string(place == 1 ? "--target" : o.source ? "--source" : "TEXT");
   });
-  RecordOptions options{.target = o.target, .search = {.beam = o.beam}, .text = warnings.options(o.too_long)};
+  RecordOptions options{.target = o.target,
+                        .search = {.beam = o.beam},
+                        .source_language = o.source_language,
+                        .target_language = o.target_language,
+                        .text = warnings.options(o.too_long)};
   if (o.wants_page(context.json) && !o.force) {
     options.on_size = [](int64_t weights) {
       check_page_size(weights, "use a shorter text, or one head (--part, --layer, --head with --png or --text)");
@@ -212,6 +220,11 @@ void add_inspect_command(Options& options) {
       "Words in place of tokens: what attends to the pieces of a word is added, and their own attention averaged");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
   options.add("--beam", o->beam, "Hypotheses to keep while translating").range(1, 1000);
+  options
+      .add("--source-language", o->source_language,
+           "Of models of several languages: that of the text, as the vocabulary spells it")
+      .takes("CODE");
+  options.add("--target-language", o->target_language, "That of what the model says").takes("CODE");
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a text that is longer than the model can read");
   options.group("One head");

@@ -264,18 +264,22 @@ std::vector<Translation> Translator::translate(std::string_view text, const Tran
 inspect::Record Translator::record(std::string_view source, const RecordOptions& options) const {
   constexpr const char* kName = "Translator::record";
   const models::Config& config = model_->config();
-  const Ids heard = read(source, 0, options.text, around_, kName);
+  const TranslatorOptions spoken{
+      .search = options.search, .source_language = options.source_language, .target_language = options.target_language};
+  const Around around = this->around(spoken);
+  const generate::BeamOptions search = this->search(spoken);
+  const Ids heard = read(source, 0, options.text, around, kName);
   require(!heard.empty(), kName, "a text of at least one token; found an empty one");
   Ids said;
   if (options.target) {
     TextOptions target = options.text;
     target.name = [&](int64_t) { return options.text.name ? options.text.name(1) : std::string("the target"); };
-    said = pipelines::encode_text(*target_, *options.target, 1, config.max_length - 1, target, kName);
+    if (!options.target_language.empty()) said = search.prefix;
+    const Ids text =
+        pipelines::encode_text(*target_, *options.target, 1, config.max_length - 1 - std::ssize(said), target, kName);
+    said.insert(said.end(), text.begin(), text.end());
   } else {
-    said = generate::translate(*model_, std::span(&heard, 1), {.search = search({.search = options.search})})
-               .at(0)
-               .at(0)
-               .ids;
+    said = generate::translate(*model_, std::span(&heard, 1), {.search = search}).at(0).at(0).ids;
   }
   inspect::Record record;
   record.source = source;
@@ -286,11 +290,11 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   record.source_tokens = pipelines::pieces_of(*source_, heard);
   record.target_tokens = pipelines::pieces_of(*target_, seen);
   record.output_tokens = pipelines::pieces_of(*target_, said);
-  const size_t around = around_.before.size() + around_.after.size();
-  record.source_words = pipelines::words_of_first(*source_, source, heard.size() - around);
-  for (auto token = around_.before.rbegin(); token != around_.before.rend(); ++token)
+  const size_t special = around.before.size() + around.after.size();
+  record.source_words = pipelines::words_of_first(*source_, source, heard.size() - special);
+  for (auto token = around.before.rbegin(); token != around.before.rend(); ++token)
     pipelines::add_special_word(record.source_words, source_->piece(*token), true);
-  for (const int32_t token : around_.after)
+  for (const int32_t token : around.after)
     pipelines::add_special_word(record.source_words, source_->piece(token), false);
   record.target_words = pipelines::words_of(*target_, std::span(seen).subspan(1));
   pipelines::add_special_word(record.target_words, record.target_tokens.front(), true);

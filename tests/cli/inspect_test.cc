@@ -404,5 +404,38 @@ TEST(Inspect, WordsInPlaceOfTokens) {
   }
 }
 
+TEST(Inspect, AModelOfSeveralLanguages) {
+  const Folder folder;
+  for (const char* const file : {"config.json", "generation_config.json", "model.safetensors"})
+    fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families/nllb" / file, folder / file);
+  std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\neng_Latn\nfra_Latn\n";
+  for (int id = 6; id < 61; ++id) vocabulary += "token" + std::to_string(id) + "\n";
+  const std::string model = fs::path(folder.write("vocab.txt", vocabulary)).parent_path().string();
+  const std::vector<std::string> spoken = {"--source-language", "fra_Latn", "--target-language", "eng_Latn"};
+  const auto with = [&](std::vector<std::string> words, const std::vector<std::string>& more) {
+    words.insert(words.end(), spoken.begin(), spoken.end());
+    words.insert(words.end(), more.begin(), more.end());
+    return run(words);
+  };
+  const Result r = with({"inspect", model, "token9 token10"}, {"--json"});
+  ASSERT_EQ(r.status, 0) << r.err;
+  const auto json = nlohmann::json::parse(r.out);
+  EXPECT_EQ(json["source_tokens"], (std::vector<std::string>{"fra_Latn", "token9", "token10", "[SEP]"}));
+  EXPECT_EQ(json["output_tokens"][0], "eng_Latn");
+  const auto translated = nlohmann::json::parse(with({"translate", model, "token9 token10"}, {"--json"}).out);
+  EXPECT_EQ(json["output"], translated["translations"][0]["text"]);
+  const auto given = nlohmann::json::parse(with({"inspect", model, "token9"}, {"--json", "--target", "token11"}).out);
+  EXPECT_EQ(given["output_tokens"][0], "eng_Latn");
+  EXPECT_EQ(given["output_tokens"][1], "token11");
+  EXPECT_EQ(given["target_tokens"].size(), 3u);  // what begins, the language, the word
+  EXPECT_EQ(run({"inspect", model, "token9", "--target-language", "xx"}).err,
+            "heed inspect: expected a language that the model knows (eng_Latn fra_Latn); found 'xx'\n");
+  const Folder other;
+  const Result reads =
+      run({"inspect", make_model(other, models::Architecture::encoder_only), "abc", "--source-language", "eng_Latn"});
+  EXPECT_EQ(reads.status, 2);
+  EXPECT_NE(reads.err.find("are for models that translate; this one only reads"), std::string::npos) << reads.err;
+}
+
 }  // namespace
 }  // namespace heed::cli::test
