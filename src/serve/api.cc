@@ -32,7 +32,7 @@ std::shared_ptr<const Served> model_of(Models& models, const Arguments& request)
 }
 
 // A request about a reading: its arguments, and what answers it.
-using Answer = Reply (*)(Computing& all, const Arguments& request);
+using AnswerTo = Reply (*)(Computing& all, const Arguments& request);
 
 template <class View>
 Reply about_reading(Computing& all, const Arguments& request, View&& view) {
@@ -43,7 +43,7 @@ struct Request {
   const char* name;
   Kind kind;
   std::vector<std::string_view> members;
-  Answer answer;
+  AnswerTo answer;
 };
 
 const std::vector<Request>& requests() {
