@@ -13,10 +13,10 @@ namespace {
 using heed::test::test_data;
 using models::TokenPooling;
 
-constexpr int32_t kRows[] = {0, 1, 2};
+constexpr int32_t kScoredTexts[] = {0, 1, 2};
 
 Batch with_scores(Batch batch, const io::Tensors& golden, ScoreLoss loss) {
-  batch.output = Tensor::from(std::span<const int32_t>(kRows), {3});
+  batch.output = Tensor::from(std::span<const int32_t>(kScoredTexts), {3});
   batch.scores = golden.at("scores");
   batch.score_loss = loss;
   batch.padding_id = -1;
