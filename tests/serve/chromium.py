@@ -109,15 +109,15 @@ class Page:
                 self.requests.append(params["request"]["url"])
             self.events.append(method)
 
-#-- -- What people do -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- -- --
+    # What people do.
+
     def size(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
                   mobile=width < 600)
 
     def media(self, **features):
         self.call("Emulation.setEmulatedMedia",
-                  features=[{
-    "name" : name.replace("_", "-"), "value" : value} for name, value in features.items()])
+                  features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()])
 
     def go(self, url):
         self.call("Page.navigate", url=url)
