@@ -67,12 +67,13 @@ void* map_block(size_t bytes) {
   static std::atomic<size_t> blocks{0};
   const bool huge = bytes >= 2 * kHugePage;
   const size_t size = (bytes + kPage - 1) / kPage * kPage, alignment = huge ? kHugePage : kPage;
-  void* const mapped = ::mmap(nullptr, size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  void* const mapped =
+      ::mmap(nullptr, kPage + size + alignment, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (mapped == MAP_FAILED) return nullptr;
   // The page in front, aligned pages, and what the alignment leaves over before and behind, which goes back.
   char* const begin = static_cast<char*>(mapped);
   const size_t past = (reinterpret_cast<uintptr_t>(begin) + kPage) % alignment;
-  const size_t before = past == 0 ? 0 : alignment - past, behind = alignment - kPage - before;
+  const size_t before = past == 0 ? 0 : alignment - past, behind = alignment - before;
   char* const front = begin + before;
   if (before > 0) (void)::munmap(begin, before);
   if (behind > 0) (void)::munmap(front + kPage + size, behind);
@@ -146,8 +147,8 @@ struct Pool {
         if (blocks->second.empty()) continue;
         if (oldest == free_blocks.end() || blocks->second.front().freed < oldest->second.front().freed) oldest = blocks;
       }
-      give_back(oldest->second.front().block);
       ++given_back[oldest->first];
+      give_back(oldest->second.front().block);
       stats.bytes_cached -= oldest->first;
       oldest->second.pop_front();
     }
