@@ -78,8 +78,9 @@ SentenceDense read_sentence_dense(const fs::path& folder, int64_t in) {
     const Tensor found = find_weight(tensors, where, tensor);
     require(found.shape() == shape, kDenseReader, where, ": shape ", shape, " of tensor \"", tensor, "\"; found ",
             found.shape());
-    check_finite(found, where, tensor);
-    return Value(found.contiguous().clone());
+    const Tensor own = own_copy(found);
+    check_finite(own, where, tensor);
+    return Value(own);
   };
   dense.weight = take("linear.weight", {out, in});
   if (with_bias) dense.bias = take("linear.bias", {out});

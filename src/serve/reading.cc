@@ -55,7 +55,8 @@ std::string language_of(const Served& model, const Arguments& request, std::stri
   try {
     check(*model.translator, name);
     return name;
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    if (std::ranges::find(known, name) != known.end()) throw Error(std::string(member) + ": " + error.what());
     std::string all;
     for (const std::string& one : known) all += (all.empty() ? "one of " : " ") + one;
     refuse(member, all.empty() ? "none, because this model names no languages" : all, request.at(member));

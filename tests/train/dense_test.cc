@@ -261,6 +261,11 @@ TEST_F(DenseTrainings, MeansOfModelsHaveTheMeanOfTheirModules) {
   }
   EXPECT_TRUE(fs::exists(folder_ / "mean/pool/config.json"));
   EXPECT_EQ(read_layers(folder_ / "mean", 16).size(), 3U);
+  for (const DType dtype : {DType::f16, DType::bf16}) {  // half precision is read as well
+    const fs::path half = folder_ / (dtype == DType::f16 ? "f16" : "bf16");
+    average_models(both, half, {.dtype = dtype});
+    EXPECT_EQ(read_layers(half, 16).size(), 3U);
+  }
   // Of folders, and with a module that only one of them has.
   average_models(std::vector<fs::path>{from, folder_ / "run"}, folder_ / "other");
   expect_mean(read_dense_tensors(folder_ / "other").at(name), read_dense_tensors(from).at(name), mean);
