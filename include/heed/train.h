@@ -252,7 +252,7 @@ struct Evaluation {
   int64_t left_out = 0;                 // sentences that are empty or longer than the model's max_length
   std::optional<double> accuracy = {};  // classifiers: the share of texts whose likeliest class is right; loss a text
   // Of models that score texts: how their scores go with those of the text, by value and by rank; 0 where either are
-  // all equal. Loss a text.
+  // all equal, NaN where one is not finite. Loss a text.
   std::optional<double> pearson = {}, spearman = {};
 };
 struct EvaluateOptions {

@@ -337,7 +337,7 @@ void Trainer::boundary() {
       valid = validate_model(*model_, corpus_, recipe_, ranks_);
     }
     const double value = valid.by(recipe_.best_by);
-    require(std::isfinite(value), "train", "a finite validation loss; found ", value, " after update ", state_.update);
+    require(std::isfinite(value), "train", "a finite validation ", recipe_.best_by, "; found ", value, " after update ", state_.update);
     best = is_better(value);
     state_.without_better = best ? 0 : state_.without_better + 1;
     if (best) state_.best = value;

@@ -111,7 +111,9 @@ Value products_of_rows(const Value& x, const Value& y) {
 
 ScoreRange range_of(ScoreLoss loss) {
   if (loss == ScoreLoss::cross_entropy) {
-    return {.low = 0, .high = 1, .reason = "as the loss cross_entropy needs it (squared_error takes any number)"};
+    return {.low = 0,
+            .high = 1,
+            .reason = "as scores that are probabilities need it (loss = \"squared_error\" trains on any number)"};
   }
   constexpr auto kMost = static_cast<double>(std::numeric_limits<float>::max());
   return {.low = -kMost, .high = kMost, .reason = "as f32 holds it"};
@@ -129,6 +131,11 @@ float read_score(std::string_view text, const ScoreRange& range, const std::stri
 }
 
 Correlation correlation_of(std::span<const float> x, std::span<const float> y) {
+  const auto finite = [](float value) { return std::isfinite(value); };
+  if (!std::ranges::all_of(x, finite) || !std::ranges::all_of(y, finite)) {
+    constexpr double kNone = std::numeric_limits<double>::quiet_NaN();  // ranks need an order
+    return {.pearson = kNone, .spearman = kNone};
+  }
   const std::vector<double> a(x.begin(), x.end()), b(y.begin(), y.end());
   return {.pearson = pearson_of(a, b), .spearman = pearson_of(ranks_of(a), ranks_of(b))};
 }

@@ -35,7 +35,7 @@ inline constexpr ScoreRange kCosines = {.low = -1, .high = 1, .reason = "as a co
 [[nodiscard]] float read_score(std::string_view text, const ScoreRange& range, const std::string& place);
 
 // Pearson's correlation of the values, and that of their ranks (Spearman), where equal values share the mean of their
-// ranks. 0 where one side is constant.
+// ranks. 0 where one side is constant, NaN where a number is not finite.
 struct Correlation {
   double pearson = 0, spearman = 0;
 };

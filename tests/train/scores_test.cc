@@ -1,6 +1,7 @@
 // Scores of texts and of pairs: losses and gradients beside those of transformers and sentence-transformers, heads with
 // one number, small trainings, and wrong input.
 #include <cmath>
+#include <limits>
 
 #include "golden.h"
 #include "models/families/classifier.h"
@@ -122,6 +123,12 @@ TEST(Correlations, AreThoseOfScipy) {
   EXPECT_NEAR(found.spearman, 0.8676470588235294, 1e-12);
   const std::vector<float> same(6, 0.3f);
   EXPECT_EQ(correlation_of(x, same).pearson, 0);
+  for (const float wrong : {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
+    std::vector<float> broken(x.begin(), x.end());
+    broken[1] = wrong;
+    EXPECT_TRUE(std::isnan(correlation_of(broken, x).spearman));
+    EXPECT_TRUE(std::isnan(correlation_of(x, broken).pearson));
+  }
   EXPECT_EQ(correlation_of(same, x).spearman, 0);
   const std::vector<float> cubes = {1, 8, 8, 27, 125, -1};
   EXPECT_NEAR(correlation_of(x, cubes).spearman, 1, 1e-12);
@@ -373,8 +380,8 @@ TEST_F(Scores, WrongInputIsNamedWithItsLine) {
     EXPECT_CONTAINS(error_on("a\t" + std::string(wrong) + "\n", "squared_error"), "line 1: a number as the score");
   }
   EXPECT_CONTAINS(error_on("a\t0.5\nb\t1.5\n", "cross_entropy"),
-                  "bad.tsv, line 2: a score from 0 to 1, as the loss cross_entropy needs it (squared_error takes any "
-                  "number); found 1.5");
+                  "bad.tsv, line 2: a score from 0 to 1, as scores that are probabilities need it (loss = "
+                  "\"squared_error\" trains on any number); found 1.5");
   EXPECT_CONTAINS(error_on("a\t-0.1\n", "cross_entropy"), "line 1: a score from 0 to 1");
   EXPECT_CONTAINS(error_on("a\t1e39\n", "squared_error"), "as f32 holds it; found 1e39");
   EXPECT_CONTAINS(error_on("a\tb\t0.5\nc\td\n", "", true), "bad.tsv, line 2: a number as the score; found \"\"");
