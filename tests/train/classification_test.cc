@@ -286,17 +286,7 @@ TEST_F(Classifiers, LearnPairs) {
 }
 
 TEST_F(Classifiers, FromAnOwnEncoder) {
-  Recipe masked = copy_recipe(folder_.path());
-  masked.task = "masked_language_model";
-  masked.train_target = masked.valid_target = "";
-  masked.model = models::preset("tiny", models::Architecture::encoder_only);
-  masked.model.encoder_layers = 1;
-  masked.model.width = 32;
-  masked.model.feed_forward = 64;
-  masked.model.heads = 2;
-  masked.model.max_length = 24;
-  masked.max_updates = 7;
-  ASSERT_EQ(run(masked, folder_ / "encoder"), Outcome::finished);
+  ASSERT_EQ(run(recipe_of_own_encoder(folder_.path()), folder_ / "encoder"), Outcome::finished);
   ASSERT_EQ(run(recipe_for(folder_ / "encoder"), folder_ / "own"), Outcome::finished);
   EXPECT_GE(last_line(folder_ / "own", "end").at("accuracy").get<double>(), 0.95);
   EXPECT_EQ(models::load(folder_ / "own")->config().head, models::Head::text_class);

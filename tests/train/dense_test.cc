@@ -108,17 +108,6 @@ TEST(Dense, GradientsOfEachActivationAreSlopes) {
 
 // ---- Trainings ----
 
-std::string shifted_letters(int64_t count, uint64_t seed) {
-  std::istringstream lines(letters(count, seed));
-  std::string result;
-  for (std::string line; std::getline(lines, line);) {
-    std::string other = line;
-    for (char& letter : other) letter = letter == ' ' ? ' ' : static_cast<char>(letter + 8);
-    result += line + "\t" + other + "\n";
-  }
-  return result;
-}
-
 class DenseTrainings : public OneThread {
  protected:
   fs::path family() {
@@ -143,21 +132,7 @@ class DenseTrainings : public OneThread {
     write_text(to / "modules.json", modules);
     return to;
   }
-  Recipe recipe_for(const fs::path& from) {
-    write_text(folder_ / "pairs.tsv", shifted_letters(600, 3));
-    Recipe recipe;
-    recipe.task = "sentence_embedding";
-    recipe.pairs = (folder_ / "pairs.tsv").string();
-    recipe.valid_fraction = 0.1;
-    recipe.from = from.string();
-    recipe.label_smoothing = 0;
-    recipe.batch_sentences = 16;
-    recipe.schedule = {.kind = ScheduleKind::constant, .peak = 5e-3, .warmup = 0};
-    recipe.max_updates = 200;
-    recipe.validate_every = 100;
-    recipe.log_every = 10;
-    return recipe;
-  }
+  Recipe recipe_for(const fs::path& from) { return recipe_of_pairs(folder_.path(), paired_letters(600, 3), from); }
   Recipe short_recipe(const fs::path& from) {
     Recipe recipe = recipe_for(from);
     set_option(recipe, "model.dropout", "0.2");

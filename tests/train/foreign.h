@@ -33,6 +33,50 @@ inline Recipe without_steps(Recipe recipe) {
   return recipe;
 }
 
+// Pairs of letters and the letter eight places behind each, with `more` at the end of each line.
+inline std::string paired_letters(int64_t count, uint64_t seed, const std::string& more = "") {
+  std::istringstream lines(letters(count, seed));
+  std::string result;
+  for (std::string line; std::getline(lines, line);) {
+    std::string other = line;
+    for (char& letter : other) letter = letter == ' ' ? ' ' : static_cast<char>(letter + 8);
+    result += line + "\t" + other + more + "\n";
+  }
+  return result;
+}
+
+// A training on these pairs of texts, which are written into `folder`.
+inline Recipe recipe_of_pairs(const fs::path& folder, const std::string& pairs, const fs::path& from) {
+  write_text(folder / "pairs.tsv", pairs);
+  Recipe recipe;
+  recipe.task = "sentence_embedding";
+  recipe.pairs = (folder / "pairs.tsv").string();
+  recipe.valid_fraction = 0.1;
+  recipe.from = from.string();
+  recipe.label_smoothing = 0;
+  recipe.batch_sentences = 16;
+  recipe.schedule = {.kind = ScheduleKind::constant, .peak = 5e-3, .warmup = 0};
+  recipe.max_updates = 200;
+  recipe.validate_every = 100;
+  recipe.log_every = 10;
+  return recipe;
+}
+
+// A few updates of a small encoder of heed's own.
+inline Recipe recipe_of_own_encoder(const fs::path& folder) {
+  Recipe masked = copy_recipe(folder);
+  masked.task = "masked_language_model";
+  masked.train_target = masked.valid_target = "";
+  masked.model = models::preset("tiny", models::Architecture::encoder_only);
+  masked.model.encoder_layers = 1;
+  masked.model.width = 32;
+  masked.model.feed_forward = 64;
+  masked.model.heads = 2;
+  masked.model.max_length = 24;
+  masked.max_updates = 7;
+  return masked;
+}
+
 inline Outcome run_until(const Recipe& recipe, const fs::path& folder, int64_t update) {
   std::atomic<bool> stop = false;
   const Callbacks callbacks{.progress = [&](const Progress& p) { stop = p.update >= update; }, .stop = &stop};

@@ -108,18 +108,6 @@ TEST(UnitRows, OfZerosAreZerosAndHaveAGradient) {
   EXPECT_NEAR(x.grad().at({0, 1}), (1 - 0.8 * 1.4) / 5, 1e-6);
 }
 
-// Letters, and the letter eight places behind each.
-std::string paired_letters(int64_t count, uint64_t seed) {
-  std::istringstream lines(letters(count, seed));
-  std::string result;
-  for (std::string line; std::getline(lines, line);) {
-    std::string other = line;
-    for (char& letter : other) letter = letter == ' ' ? ' ' : static_cast<char>(letter + 8);
-    result += line + "\t" + other + "\tnobody reads this\n";
-  }
-  return result;
-}
-
 class PairTrainings : public OneThread {
  protected:
   fs::path family(const std::string& name) {
@@ -133,19 +121,7 @@ class PairTrainings : public OneThread {
     return from;
   }
   Recipe recipe_for(const fs::path& from) {
-    write_text(folder_ / "pairs.tsv", paired_letters(600, 3));
-    Recipe recipe;
-    recipe.task = "sentence_embedding";
-    recipe.pairs = (folder_ / "pairs.tsv").string();
-    recipe.valid_fraction = 0.1;
-    recipe.from = from.string();
-    recipe.label_smoothing = 0;
-    recipe.batch_sentences = 16;
-    recipe.schedule = {.kind = ScheduleKind::constant, .peak = 5e-3, .warmup = 0};
-    recipe.max_updates = 200;
-    recipe.validate_every = 100;
-    recipe.log_every = 10;
-    return recipe;
+    return recipe_of_pairs(folder_.path(), paired_letters(600, 3, "\tnobody reads this"), from);
   }
   TemporaryFolder folder_;
 };
