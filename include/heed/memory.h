@@ -1,5 +1,5 @@
 // Memory held by tensors. Freed blocks are kept and used again, so that a training asks the system for memory in its
-// first few steps only. All functions are thread-safe.
+// first few steps only. Beyond a quarter of the most that was in use, free blocks go back. All functions are thread-safe.
 #pragma once
 
 #include <cstdint>

@@ -224,7 +224,7 @@ void add_inspect_command(Options& options) {
       .add("--source-language", o->source_language,
            "Of models of several languages: that of the text, as the vocabulary spells it")
       .takes("CODE");
-  options.add("--target-language", o->target_language, "That of what the model says").takes("CODE");
+  options.add("--target-language", o->target_language, "That of the model's output").takes("CODE");
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a text that is longer than the model can read");
   options.group("One head");

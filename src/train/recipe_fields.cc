@@ -93,8 +93,7 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(schedule.floor), FieldUse::fixed, between(0, 1e6), "cosine: the last learning rate."},
     {HEED_FIELD(schedule.width), FieldUse::fixed, at_least(0), "noam: width of the model. 0: that of this model."},
     {HEED_FIELD(loss), FieldUse::fixed, words("cross_entropy, squared_error"),
-     "squared_error: of scores, and of sentence_embedding the square of what the cosine of two texts differs from "
-     "their "
+     "squared_error: of scores; for sentence_embedding, of the difference between the cosine of two texts and their "
      "score. cross_entropy: of tokens, classes and pairs; sequence_regression: of scores from 0 to 1, which are "
      "probabilities then."},
     {HEED_FIELD(label_smoothing), FieldUse::fixed, kBelowOne,
