@@ -24,7 +24,7 @@ BENCH = -DHEED_BUILD_BENCH=ON
 # Threads that wait sleep: several tests share the cores, and no result depends on it.
 CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(JOBS)
 
-.PHONY: all demo test examples results bench compare soak kills sanitize fuzz portable neon format tidy packages build-packages clean
+.PHONY: all demo test examples results bench compare soak kills sanitize fuzz portable neon format together tidy packages build-packages clean
 
 all: build-packages
 	@$(CONFIGURE) -B $(BUILD) $(BENCH) >/dev/null
@@ -114,6 +114,12 @@ tidy:
 	@tools/install_packages.sh tidy
 	@$(CONFIGURE) -B build/tidy -DHEED_PRECOMPILED_HEADERS=OFF -DHEED_UNITY_BUILD=OFF $(BENCH) >/dev/null
 	@tools/tidy.sh build/tidy $(JOBS) $(FILES)
+
+together:
+	@tools/install_packages.sh
+	@$(CONFIGURE) -B build/together -DHEED_PRECOMPILED_HEADERS=OFF -DHEED_UNITY_BUILD=OFF -DHEED_BUILD_TESTS=ON \
+	  -DHEED_BUILD_EXAMPLES=ON -DHEED_BUILD_PYTHON=ON $(BENCH) $(PYTHON) >/dev/null
+	@tools/check_together.py build/together
 
 clean:
 	rm -rf build

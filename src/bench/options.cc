@@ -62,12 +62,12 @@ std::vector<Case> cases_for(const AttentionShape& s) {
   return cases;
 }
 
-struct Line {
+struct OptionLine {
   std::string shape, what;
   double forward, backward;  // as times of plain attention; backward 0: not measured
 };
 
-Line measure(const AttentionShape& s, const std::string& shape, const Case& one, int repeats) {
+OptionLine measure(const AttentionShape& s, const std::string& shape, const Case& one, int repeats) {
   const Tensor q = spread_tensor({s.batch, s.heads, s.queries, s.size}), d = spread_tensor(q.shape());
   const Tensor k = spread_tensor({s.batch, s.kv_heads, s.keys, s.size}), v = spread_tensor(k.shape());
   const AttentionOptions plain{.want = {.logsumexp = true}};
@@ -97,7 +97,7 @@ std::string measure_options(const AttentionBench& options) {
   require(options.repeats >= 1, "bench", "1 repeat or more; found ", options.repeats);
   std::vector<std::string> names = options.shapes;
   if (names.empty()) names = {"1,8,8,1024,1024,64"};
-  std::vector<Line> lines;
+  std::vector<OptionLine> lines;
   for (const std::string& name : names) {
     const AttentionShape shape = parse_attention_shape(name);
     for (const Case& one : cases_for(shape)) lines.push_back(measure(shape, name, one, options.repeats));
@@ -106,7 +106,7 @@ std::string measure_options(const AttentionBench& options) {
     nlohmann::ordered_json document;
     document["processor"] = cpu_info().model;
     document["threads"] = num_threads();
-    for (const Line& line : lines) {
+    for (const OptionLine& line : lines) {
       nlohmann::ordered_json entry{{"shape", line.shape}, {"what", line.what}, {"forward", line.forward}};
       if (line.backward > 0) entry["backward"] = line.backward;
       document["lines"].push_back(entry);
@@ -116,7 +116,7 @@ std::string measure_options(const AttentionBench& options) {
   std::string text = fmt::format("{}, {}, threads: {}; times those of plain attention\n", cpu_info().model,
                                  to_string(active_isa()), num_threads());
   text += fmt::format("{:<24} {:<32} {:>8} {:>9}\n", "B,H,Hkv,L,S,D", "", "forward", "backward");
-  for (const Line& line : lines) {
+  for (const OptionLine& line : lines) {
     text += fmt::format("{:<24} {:<32} {:>8.2f} {:>9}\n", line.shape, line.what, line.forward,
                         line.backward > 0 ? fmt::format("{:.2f}", line.backward) : "");
   }

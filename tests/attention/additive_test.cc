@@ -14,10 +14,11 @@ using testing::Random;
 using testing::same_bits;
 using testing::to_doubles;
 
-struct Fixture {
+struct AdditiveCase {
   int64_t B = 2, H = 4, Hkv = 2, L, S, D, Dv = 9;
   Tensor q, k, v, w, d_out;
-  Fixture(uint64_t seed, int64_t queries, int64_t keys, int64_t size, bool per_head) : L(queries), S(keys), D(size) {
+  AdditiveCase(uint64_t seed, int64_t queries, int64_t keys, int64_t size, bool per_head)
+      : L(queries), S(keys), D(size) {
     Random random(seed);
     q = random.tensor({B, L, H, D}, 2).transpose(1, 2);
     k = random.tensor({B, Hkv, D, S}, 2).transpose(2, 3);
@@ -34,7 +35,7 @@ struct Plain {
   bool causal, per_head;
   std::vector<double> output;
 
-  Plain(const Fixture& f, bool is_causal)
+  Plain(const AdditiveCase& f, bool is_causal)
       : q(to_doubles(f.q)),
         k(to_doubles(f.k)),
         v(to_doubles(f.v)),
@@ -99,7 +100,7 @@ TEST(AttentionAdditive, IsTheFormulaAndItsGradients) {
     set_isa(isa);
     for (const bool causal : {false, true}) {
       for (const bool per_head : {false, true}) {
-        const Fixture f(causal ? 1 : 2, 21, 70, per_head ? 19 : 16, per_head);
+        const AdditiveCase f(causal ? 1 : 2, 21, 70, per_head ? 19 : 16, per_head);
         const AttentionOptions options{.causal = causal ? Causal::bottom_right() : Causal::none(),
                                        .want = {.logsumexp = true}};
         const AttentionResult r = attention_additive(f.q, f.k, f.v, f.w, options);
@@ -133,7 +134,7 @@ TEST(AttentionAdditive, AgreesWithThePoolingKernel) {
 
 TEST(AttentionAdditive, HasTheSameBitsEverywhere) {
   const KeepSettings keep;
-  const Fixture f(4, 130, 300, 24, true);
+  const AdditiveCase f(4, 130, 300, 24, true);
   const AttentionOptions options{.causal = Causal::bottom_right(),
                                  .dropout = {.rate = 0.1f, .seed = 9},
                                  .want = {.logsumexp = true, .taps = {.entropy = true, .column_sums = true}}};
@@ -158,7 +159,7 @@ TEST(AttentionAdditive, HasTheSameBitsEverywhere) {
 
 TEST(AttentionAdditive, KeepsMaskedGarbageOut) {
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  const Fixture f(5, 20, 60, 7, false);
+  const AdditiveCase f(5, 20, 60, 7, false);
   const std::vector<int32_t> lengths{40, 40};
   const AttentionOptions options{.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2}),
                                  .want = {.logsumexp = true}};
@@ -179,7 +180,7 @@ TEST(AttentionAdditive, KeepsMaskedGarbageOut) {
 // In the middle of a block that others attend to.
 TEST(AttentionAdditive, KeepsGarbageBehindABooleanMaskOut) {
   const KeepSettings keep;
-  const Fixture f(7, 20, 60, 7, true);
+  const AdditiveCase f(7, 20, 60, 7, true);
   AttentionOptions options{.mask = Tensor::empty({1, 1, 1, 60}, DType::boolean), .want = {.logsumexp = true}};
   Tensor k = f.k.clone(), v = f.v.clone();
   const auto hidden = [](int64_t j) { return j == 0 || j == 17 || j == 59; };
@@ -208,7 +209,7 @@ TEST(AttentionAdditive, KeepsGarbageBehindABooleanMaskOut) {
 }
 
 TEST(AttentionAdditive, SaysWhatItExpected) {
-  const Fixture f(6, 3, 4, 5, false);
+  const AdditiveCase f(6, 3, 4, 5, false);
   EXPECT_EQ(testing::message_of([&] { (void)attention_additive(f.q, f.k, f.v, Tensor::zeros({4})); }),
             "[attention_additive] weight (D) = (5) or (H, D) = (4, 5) in f32; found (4) in f32");
   EXPECT_EQ(testing::message_of([&] { (void)attention_additive(f.q, f.k, f.v, {}); }),

@@ -28,7 +28,7 @@ void expect_gradients(const RandomCase& c, const AttentionGradients& g, const or
   }
 }
 
-void expect_like_oracle(const RandomCase& c) {
+void expect_gradients_like_oracle(const RandomCase& c) {
   const testing::Problem& p = c.problem;
   const AttentionResult r = attention(p.q, p.k, p.v, p.options);
   const AttentionGradients g =
@@ -37,7 +37,7 @@ void expect_like_oracle(const RandomCase& c) {
 }
 
 TEST(TileGradients, AgreesWithTheOracleOnRandomProblems) {
-  for (uint64_t seed = 0; seed < 250; ++seed) expect_like_oracle(random_case(seed, 150));
+  for (uint64_t seed = 0; seed < 250; ++seed) expect_gradients_like_oracle(random_case(seed, 150));
 }
 
 TEST(TileGradients, AgreesWithTheOracleOnEveryInstructionSet) {
@@ -45,7 +45,7 @@ TEST(TileGradients, AgreesWithTheOracleOnEveryInstructionSet) {
   for (const Isa isa : available_isas()) {
     set_isa(isa);
     ASSERT_EQ(active_isa(), isa);
-    for (uint64_t seed = 1000; seed < 1040; ++seed) expect_like_oracle(random_case(seed, 40));
+    for (uint64_t seed = 1000; seed < 1040; ++seed) expect_gradients_like_oracle(random_case(seed, 40));
   }
 }
 
@@ -60,12 +60,12 @@ TEST(TileGradients, AgreesWithTheOracleForWideHeads) {
     c.problem.options.causal = Causal::bottom_right();
     c.problem.options.want.logsumexp = true;
     c.oracle = testing::oracle_case(c.problem, oracle::AttentionCase::Causal::bottom_right, 0);
-    expect_like_oracle(c);
+    expect_gradients_like_oracle(c);
   }
 }
 
 TEST(TileGradients, AgreesWithTheOracleOverManyBlocks) {
-  for (uint64_t seed = 2000; seed < 2005; ++seed) expect_like_oracle(random_case(seed, 1300));
+  for (uint64_t seed = 2000; seed < 2005; ++seed) expect_gradients_like_oracle(random_case(seed, 1300));
 }
 
 TEST(TileGradients, AgreesWithTheReference) {

@@ -12,19 +12,19 @@ using testing::random_case;
 using testing::RandomCase;
 using testing::same_bits;
 
-struct Everything {
+struct Answer {
   AttentionResult forward;
   AttentionGradients backward;
 };
 
-Everything run(const Problem& p) {
-  Everything e;
+Answer run(const Problem& p) {
+  Answer e;
   e.forward = attention(p.q, p.k, p.v, p.options);
   e.backward = attention_backward(p.d_out, p.q, p.k, p.v, e.forward, p.options, {.bias = p.options.bias.defined()});
   return e;
 }
 
-void expect_same(const Everything& a, const Everything& b, const std::string& text) {
+void expect_same(const Answer& a, const Answer& b, const std::string& text) {
   EXPECT_TRUE(same_bits(a.forward.output, b.forward.output)) << text;
   EXPECT_TRUE(same_bits(a.forward.logsumexp, b.forward.logsumexp)) << text;
   EXPECT_TRUE(same_bits(a.forward.weights, b.forward.weights)) << text;
@@ -41,7 +41,7 @@ TEST(AttentionBits, DoNotDependOnTheInstructionSet) {
   for (uint64_t seed = 0; seed < 60; ++seed) {
     RandomCase c = random_case(seed, seed % 10 == 0 ? 600 : 70);
     set_isa(isas.back());
-    const Everything best = run(c.problem);
+    const Answer best = run(c.problem);
     for (const Isa isa : isas) {
       if (isa == Isa::portable && seed % 10 == 0) continue;  // slow there
       set_isa(isa);
@@ -56,7 +56,7 @@ TEST(AttentionBits, DoNotDependOnTheNumberOfThreads) {
   for (uint64_t seed = 100; seed < 140; ++seed) {
     const RandomCase c = random_case(seed, seed % 4 == 0 ? 1100 : 200);
     set_num_threads(1);
-    const Everything one = run(c.problem);
+    const Answer one = run(c.problem);
     for (const int threads : {2, 3, 7}) {
       set_num_threads(threads);
       expect_same(one, run(c.problem), c.text + " with " + std::to_string(threads) + " threads");
@@ -84,9 +84,9 @@ TEST(AttentionBits, DoNotDependOnTheRestOfTheBatch) {
     if (p.q.size(0) < 2) continue;
     p.options.dropout = {};  // drawn per (seed, b, h, i, j): sequence 1 on its own draws as sequence 0
     if (p.options.mask.defined() && p.options.mask.size(0) == 1) p.options.mask = {};
-    const Everything both = run(p);
+    const Answer both = run(p);
     for (int64_t b = 0; b < p.q.size(0); ++b, ++checked) {
-      const Everything one = run(alone(p, b));
+      const Answer one = run(alone(p, b));
       EXPECT_TRUE(same_bits(both.forward.output.slice(0, b, b + 1), one.forward.output)) << c.text;
       EXPECT_TRUE(same_bits(both.forward.logsumexp.slice(0, b, b + 1), one.forward.logsumexp)) << c.text;
       EXPECT_TRUE(same_bits(both.backward.query.slice(0, b, b + 1), one.backward.query)) << c.text;
@@ -109,9 +109,9 @@ TEST(AttentionBits, OfABatchLargerThanTheCacheAreThoseOfEachSequence) {
                       random.tensor({batch, 6, queries, 40}),
                       {.causal = Causal::bottom_right(), .want = {.logsumexp = true}}};
       ASSERT_GE((p.q.numel() + p.k.numel() + p.v.numel() + p.d_out.numel()) * 4, int64_t{12} << 20);
-      const Everything all = run(p);
+      const Answer all = run(p);
       for (int64_t b = 0; b < batch; ++b) {
-        const Everything one = run(alone(p, b));
+        const Answer one = run(alone(p, b));
         EXPECT_TRUE(same_bits(all.forward.output.slice(0, b, b + 1), one.forward.output)) << b;
         EXPECT_TRUE(same_bits(all.backward.query.slice(0, b, b + 1), one.backward.query)) << b;
         EXPECT_TRUE(same_bits(all.backward.key.slice(0, b, b + 1), one.backward.key)) << b;

@@ -11,7 +11,7 @@ using testing::random_case;
 using testing::RandomCase;
 using testing::to_doubles;
 
-void expect_like_oracle(const RandomCase& c) {
+void expect_outputs_like_oracle(const RandomCase& c) {
   const oracle::AttentionAnswer expected = oracle::attention(c.oracle);
   const AttentionResult r = attention(c.problem.q, c.problem.k, c.problem.v, c.problem.options);
   EXPECT_TRUE(close(to_doubles(r.output), expected.out, 4e-6, "output")) << c.text;
@@ -20,7 +20,7 @@ void expect_like_oracle(const RandomCase& c) {
 }
 
 TEST(TileOutputs, AgreesWithTheOracleOnRandomProblems) {
-  for (uint64_t seed = 0; seed < 250; ++seed) expect_like_oracle(random_case(seed, 150));
+  for (uint64_t seed = 0; seed < 250; ++seed) expect_outputs_like_oracle(random_case(seed, 150));
 }
 
 TEST(TileOutputs, AgreesWithTheOracleOnEveryInstructionSet) {
@@ -28,12 +28,12 @@ TEST(TileOutputs, AgreesWithTheOracleOnEveryInstructionSet) {
   for (const Isa isa : available_isas()) {
     set_isa(isa);
     ASSERT_EQ(active_isa(), isa);
-    for (uint64_t seed = 1000; seed < 1040; ++seed) expect_like_oracle(random_case(seed, 40));
+    for (uint64_t seed = 1000; seed < 1040; ++seed) expect_outputs_like_oracle(random_case(seed, 40));
   }
 }
 
 TEST(TileOutputs, MergesChunksOfKeys) {
-  for (uint64_t seed = 2000; seed < 2006; ++seed) expect_like_oracle(random_case(seed, 1300));
+  for (uint64_t seed = 2000; seed < 2006; ++seed) expect_outputs_like_oracle(random_case(seed, 1300));
 }
 
 // The error against f64 is no larger than that of the plain formula in f32, up to a rounding of the result.

@@ -29,7 +29,7 @@ struct LogDistance {
 };
 
 // A function that uses everything: sequence, head, query and key, and is not linear in the score.
-struct Everything {
+struct AnyScore {
   template <class Number, class At>
   HEED_INLINE Number operator()(const Number& score, const At& at) const {
     const Number tilt(to_real(at.head() - at.key()) * 0.01f);
@@ -125,7 +125,7 @@ void expect_oracle(const Problem& p, oracle::AttentionCase& c, const AttentionWa
 TEST(ScoreFunction, SeesSequenceHeadQueryAndKey) {
   Random random(21);
   Problem p = small(random);
-  p.options.score = Everything{};
+  p.options.score = AnyScore{};
   oracle::AttentionCase c = testing::oracle_case(p, oracle::AttentionCase::Causal::none, 0);
   c.score = everything;
   AttentionGradients g;
@@ -213,7 +213,7 @@ TEST(ScoreFunction, HasTheSameBitsEverywhere) {
     Random random(seed);
     const int64_t H = p.q.size(1);
     switch (seed % 3) {
-      case 0: p.options.score = Everything{}; break;
+      case 0: p.options.score = AnyScore{}; break;
       case 1: p.options.score = LogDistance{random.tensor({H})}; break;
       default: p.options.score = score::RelativePosition{random.tensor({H, 21}), 10};
     }

@@ -39,9 +39,9 @@ bool finite(double x) { return std::isfinite(x); }
 bool zero(double x) { return x == 0; }
 bool nan(double x) { return std::isnan(x); }
 
-struct Fixture {
+struct SpecialCase {
   Tensor q, k, v, d_out;
-  explicit Fixture(uint64_t seed, int64_t queries = 70, int64_t keys = 150, int64_t size = 20) {
+  explicit SpecialCase(uint64_t seed, int64_t queries = 70, int64_t keys = 150, int64_t size = 20) {
     Random random(seed);
     q = random.tensor({2, 2, queries, size});
     k = random.tensor({2, 1, keys, size});
@@ -77,7 +77,7 @@ TEST(AttentionSpecial, WhatIsBehindAMaskCannotLeak) {
   for (const Isa isa : available_isas()) {
     set_isa(isa);
     for (const auto& [name, options] : ways) {
-      Fixture f(1);
+      SpecialCase f(1);
       const bool bias_too = options.bias.defined();
       const AttentionResult clean = attention(f.q, f.k, f.v, options);
       const AttentionGradients clean_g = attention_backward(f.d_out, f.q, f.k, f.v, clean, options, {.bias = bias_too});
@@ -107,7 +107,7 @@ TEST(AttentionSpecial, ANaNSpoilsExactlyWhatAttendsToIt) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
-    Fixture f(2, 100, 100);
+    SpecialCase f(2, 100, 100);
     const AttentionOptions options{.causal = Causal::top_left(), .want = {.logsumexp = true, .weights = true}};
     for (const float bad : {kNaN, kInfinity}) {
       Tensor k = f.k.clone();
@@ -147,7 +147,7 @@ TEST(AttentionSpecial, SpecialValuesGiveTheSameBitsEverywhere) {
   const std::vector<Isa> isas = available_isas();
   for (uint64_t seed = 0; seed < 60; ++seed) {
     Random random(seed);
-    Fixture f(seed, 20, 70, 8);
+    SpecialCase f(seed, 20, 70, 8);
     for (Tensor* t : {&f.q, &f.k, &f.v, &f.d_out}) {
       for (int64_t n = 0; n < random.integer(0, 6); ++n) {
         t->data<float>()[random.integer(0, t->numel() - 1)] = specials[random.integer(0, 13)];
@@ -218,7 +218,7 @@ TEST(AttentionSpecial, RowsThatAttendToNothingAreZero) {
   const KeepSettings keep;
   for (const Isa isa : available_isas()) {
     set_isa(isa);
-    Fixture f(5, 60, 90);
+    SpecialCase f(5, 60, 90);
     // Offset -20: queries 0 .. 19 see nothing. Sequence 1 has no key at all.
     const AttentionOptions options{
         .causal = Causal::offset(-20), .key_lengths = i32({90, 0}), .want = {.logsumexp = true, .weights = true}};

@@ -145,7 +145,7 @@ void expect_taps(const AttentionTapped& tapped, const AttentionTaps& taps, const
   }
 }
 
-void expect_like_oracle(uint64_t seed, int64_t extent) {
+void expect_taps_like_oracle(uint64_t seed, int64_t extent) {
   RandomCase c = random_case(seed, extent);
   Random random(seed + 77);
   AttentionOptions& o = c.problem.options;
@@ -157,7 +157,7 @@ void expect_like_oracle(uint64_t seed, int64_t extent) {
 }
 
 TEST(AttentionTaps, AgreeWithTheOracleOnRandomProblems) {
-  for (uint64_t seed = 0; seed < 150; ++seed) expect_like_oracle(seed, seed % 10 == 0 ? 700 : 130);
+  for (uint64_t seed = 0; seed < 150; ++seed) expect_taps_like_oracle(seed, seed % 10 == 0 ? 700 : 130);
 }
 
 TEST(AttentionTaps, AgreeWithTheOracleOnEveryInstructionSet) {
@@ -165,7 +165,7 @@ TEST(AttentionTaps, AgreeWithTheOracleOnEveryInstructionSet) {
   for (const Isa isa : available_isas()) {
     set_isa(isa);
     ASSERT_EQ(active_isa(), isa);
-    for (uint64_t seed = 1000; seed < 1030; ++seed) expect_like_oracle(seed, 60);
+    for (uint64_t seed = 1000; seed < 1030; ++seed) expect_taps_like_oracle(seed, 60);
   }
 }
 

@@ -11,29 +11,29 @@
 namespace heed::cli::test {
 namespace {
 
-const std::string kDemo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
+const std::string kTranslator = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
 
 // The demo's sentences again and again: far more than can be translated before somebody looks at the first.
 std::string many_lines(int times) {
-  const std::string twelve = read(fs::path(kDemo).parent_path() / "sentences.txt");
+  const std::string twelve = read(fs::path(kTranslator).parent_path() / "sentences.txt");
   std::string text;
   for (int i = 0; i < times; ++i) text += twelve;
   return text;
 }
 
 TEST(Translate, ATextInTheCommand) {
-  const Result r = run({"translate", kDemo, "Where is the station?"});
+  const Result r = run({"translate", kTranslator, "Where is the station?"});
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(r.out, "车站在哪里？\n");
   EXPECT_EQ(r.err, "");
-  EXPECT_EQ(run({"translate", kDemo, "Where is\nthe station?"}).out, r.out) << "one text, one line";
-  const auto json = nlohmann::json::parse(run({"translate", kDemo, "Where is the station?", "--json"}).out);
+  EXPECT_EQ(run({"translate", kTranslator, "Where is\nthe station?"}).out, r.out) << "one text, one line";
+  const auto json = nlohmann::json::parse(run({"translate", kTranslator, "Where is the station?", "--json"}).out);
   EXPECT_EQ(json["source"], "Where is the station?");
   EXPECT_EQ(json["translations"][0]["text"], "车站在哪里？");
 }
 
 TEST(Translate, ALanguageIsOneThatTheModelKnows) {
-  EXPECT_EQ(run({"translate", kDemo, "x", "--target-language", "fra_Latn"}).err,
+  EXPECT_EQ(run({"translate", kTranslator, "x", "--target-language", "fra_Latn"}).err,
             "heed translate: expected no language, because this model knows none by name; found 'fra_Latn'\n");
   const Folder folder;
   for (const char* const file : {"config.json", "generation_config.json", "model.safetensors"})
@@ -71,11 +71,11 @@ TEST(Translate, ALanguageThatTheModelBeginsWithIsNotSaidTwice) {  // mBART's fir
 TEST(Translate, ALongLineIsTranslatedSentenceBySentence) {
   std::string line, expected;
   for (int i = 0; i < 30; ++i) line += "Where is the station? ", expected += "车站在哪里？";
-  const Result split = run({"translate", kDemo}, {.input = "Where is the station?\n" + line + "\n"});
+  const Result split = run({"translate", kTranslator}, {.input = "Where is the station?\n" + line + "\n"});
   EXPECT_EQ(split.status, 0);
   EXPECT_EQ(split.out, "车站在哪里？\n" + expected + "\n");
   EXPECT_EQ(split.err, "heed translate: warning: standard input, line 2: 150 tokens, translated in 30 parts\n");
-  const Result refused = run({"translate", kDemo, "--too-long", "refuse"}, {.input = line});
+  const Result refused = run({"translate", kTranslator, "--too-long", "refuse"}, {.input = line});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.err,
             "heed translate: standard input, line 1: expected at most the 127 tokens that the model reads; found 150 "
@@ -85,13 +85,13 @@ TEST(Translate, ALongLineIsTranslatedSentenceBySentence) {
 TEST(Translate, AFileIsNoText) {
   const Folder folder;
   const std::string file = folder.write("english.txt", "Where is the station?\n");
-  const Result r = run({"translate", kDemo, file});
+  const Result r = run({"translate", kTranslator, file});
   EXPECT_EQ(r.status, 2);
   EXPECT_NE(r.err.find("--input " + file), std::string::npos) << r.err;
-  EXPECT_EQ(run({"translate", kDemo, "--input", file}).out, "车站在哪里？\n");
-  EXPECT_EQ(run({"translate", kDemo, "x", "--input", file}).status, 2);
-  EXPECT_EQ(run({"translate", kDemo, "--input", "-"}, {.input = "Where is the station?\n"}).out, "车站在哪里？\n");
-  const Result missing = run({"translate", kDemo, "--input", "/no/such"});
+  EXPECT_EQ(run({"translate", kTranslator, "--input", file}).out, "车站在哪里？\n");
+  EXPECT_EQ(run({"translate", kTranslator, "x", "--input", file}).status, 2);
+  EXPECT_EQ(run({"translate", kTranslator, "--input", "-"}, {.input = "Where is the station?\n"}).out, "车站在哪里？\n");
+  const Result missing = run({"translate", kTranslator, "--input", "/no/such"});
   EXPECT_EQ(missing.err, "heed translate: '/no/such' cannot be read: No such file or directory\n");
 }
 
@@ -100,7 +100,7 @@ TEST(Translate, ATerminalIsToldWhatIsRead) {
   ASSERT_EQ(openpty(&terminal, &other_side, nullptr, nullptr, nullptr), 0);
   std::vector<char> name(256);
   ASSERT_EQ(ttyname_r(other_side, name.data(), name.size()), 0);
-  Conversation heed({"translate", kDemo}, name.data());
+  Conversation heed({"translate", kTranslator}, name.data());
   const std::string typed = "Where is the station?\n\x04";  // Ctrl-D
   ASSERT_GT(::write(terminal, typed.data(), typed.size()), 0);
   EXPECT_EQ(heed.hear(), "车站在哪里？");
@@ -115,11 +115,11 @@ TEST(Translate, AnInterruptIsAnsweredAndWhatIsDoneIsWritten) {
   const Folder folder;
   const std::string input = many_lines(200);  // 2,400 lines
   const std::string file = folder.write("input", input);
-  std::istringstream first(read(fs::path(kDemo).parent_path() / "chinese.txt"));
+  std::istringstream first(read(fs::path(kTranslator).parent_path() / "chinese.txt"));
   std::vector<std::string> chinese;
   for (std::string line; std::getline(first, line);) chinese.push_back(line);
   for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
-    Conversation heed({"translate", kDemo}, file);
+    Conversation heed({"translate", kTranslator}, file);
     EXPECT_EQ(heed.hear(), chinese[0]) << "long before the end";
     heed.signal(signal);
     std::istringstream rest(heed.hear_all());
@@ -136,11 +136,11 @@ TEST(Translate, AFileThatIsNotItsOwnStaysAsItWas) {
   const Folder folder;
   const std::string output = (folder / "output").string();
   const std::string input = many_lines(1);
-  const std::string whole = run({"translate", kDemo}, {.input = input}).out;
+  const std::string whole = run({"translate", kTranslator}, {.input = input}).out;
   const std::string first = whole.substr(0, whole.find('\n') + 1);
   const auto go_on = [&](const std::string& begun) {
     (void)folder.write("output", begun);
-    return run({"translate", kDemo, "--resume-output", output}, {.input = input});
+    return run({"translate", kTranslator, "--resume-output", output}, {.input = input});
   };
   for (const std::string& other : {std::string("one line\nand half of one"), first + "other\nhalf",
                                    std::string("no end of a line"), std::string(3000000, 'x')}) {
@@ -161,7 +161,7 @@ TEST(Translate, AFileThatIsNotItsOwnStaysAsItWas) {
 
 TEST(Translate, AClosedPipeEndsItQuietly) {
   const Folder folder;
-  Conversation heed({"translate", kDemo}, folder.write("input", many_lines(200)));
+  Conversation heed({"translate", kTranslator}, folder.write("input", many_lines(200)));
   EXPECT_NE(heed.hear(), "");
   heed.stop_listening();  // as `| head -1` does
   const Result r = heed.end();
@@ -174,7 +174,7 @@ TEST(Evaluate, TheReportStandsBesideTranslationsOnStandardOutput) {
   const std::string source = folder.write("en", "Where is the station?\n"),
                     target = folder.write("zh", "车站在哪里？\n");
   for (const char* quiet : {"", "--quiet"}) {
-    std::vector<std::string> arguments = {"evaluate", kDemo,      "--source", source,       "--target",
+    std::vector<std::string> arguments = {"evaluate", kTranslator,      "--source", source,       "--target",
                                           target,     "--output", "-",        "--tokenize", "zh"};
     if (*quiet != '\0') arguments.emplace_back(quiet);
     const Result r = run(arguments);
@@ -186,26 +186,26 @@ TEST(Evaluate, TheReportStandsBesideTranslationsOnStandardOutput) {
 
 TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
   const auto scores = [](const std::string& cache) {
-    const Result r = run({"translate", kDemo, "Where is the station?", "--json", "--cache", cache});
+    const Result r = run({"translate", kTranslator, "Where is the station?", "--json", "--cache", cache});
     EXPECT_EQ(r.status, 0) << r.err;
     return nlohmann::json::parse(r.out)["translations"][0];
   };
   const auto plain = scores("f32");
   EXPECT_EQ(plain,
-            nlohmann::json::parse(run({"translate", kDemo, "Where is the station?", "--json"}).out)["translations"][0]);
+            nlohmann::json::parse(run({"translate", kTranslator, "Where is the station?", "--json"}).out)["translations"][0]);
   for (const char* cache : {"f16", "bf16", "int8"}) {
     const auto found = scores(cache);
     EXPECT_EQ(found["text"], "车站在哪里？") << cache;
     EXPECT_NE(found["log_probs"], plain["log_probs"]) << cache;
     EXPECT_NEAR(found["score"].get<double>(), plain["score"].get<double>(), 0.05) << cache;
   }
-  const Result wrong = run({"translate", kDemo, "x", "--cache", "i4"});
+  const Result wrong = run({"translate", kTranslator, "x", "--cache", "i4"});
   EXPECT_EQ(wrong.status, 2);
   EXPECT_EQ(wrong.err, "heed translate: --cache takes f32, f16, bf16 or int8; found 'i4'\n");
 }
 
 TEST(Translate, WarnsOfTextThatTheModelDoesNotKnow) {
-  const Result r = run({"translate", kDemo}, {.input = "Where is the station?\n车站在哪里？\n火车来了。\n"});
+  const Result r = run({"translate", kTranslator}, {.input = "Where is the station?\n车站在哪里？\n火车来了。\n"});
   EXPECT_EQ(r.status, 0);
   EXPECT_EQ(std::count(r.out.begin(), r.out.end(), '\n'), 3);
   std::istringstream lines(r.err);

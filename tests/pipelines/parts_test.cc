@@ -19,7 +19,7 @@ using test::make_model;
 using testing::message_of;
 using Strings = std::vector<std::string>;
 
-const std::filesystem::path kDemo = std::filesystem::path(HEED_SOURCE_DIR) / "demo" / "en-zh";
+const std::filesystem::path kModel = std::filesystem::path(HEED_SOURCE_DIR) / "demo" / "en-zh";
 
 // Each byte is a token. Counts what it is asked.
 class Bytes : public text::Tokenizer {
@@ -63,7 +63,7 @@ TEST(Parts, AreSentencesAndWhatFitsOfLongOnes) {
 }
 
 TEST(Parts, NoWordIsLostAndEveryPartFits) {
-  const auto tokenizer = text::Tokenizer::load(kDemo, text::Side::source);
+  const auto tokenizer = text::Tokenizer::load(kModel, text::Side::source);
   const std::string texts[] = {"Where is the station, and when does the train leave",
                                "Donaudampfschifffahrtsgesellschaft", "a,b;c d。e 中文字 ... I. am. 3.14 !!! ", "x"};
   for (const int64_t longest : {2, 3, 5, 8, 13}) {
@@ -144,7 +144,7 @@ TEST(Parts, RanksAndScores) {
 
 // The parts are translated as they are alone, and neighbours as they are without them.
 TEST(Parts, AreTranslatedAsAlone) {
-  const Translator translator = Translator::load(kDemo);
+  const Translator translator = Translator::load(kModel);
   const Strings sentences = {"Where is the station?", "I am here.", "It is \"good\".", "We go, because it is late."};
   std::string text, expected;
   double score = 0;
