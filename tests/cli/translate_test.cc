@@ -90,7 +90,8 @@ TEST(Translate, AFileIsNoText) {
   EXPECT_NE(r.err.find("--input " + file), std::string::npos) << r.err;
   EXPECT_EQ(run({"translate", kTranslator, "--input", file}).out, "车站在哪里？\n");
   EXPECT_EQ(run({"translate", kTranslator, "x", "--input", file}).status, 2);
-  EXPECT_EQ(run({"translate", kTranslator, "--input", "-"}, {.input = "Where is the station?\n"}).out, "车站在哪里？\n");
+  EXPECT_EQ(run({"translate", kTranslator, "--input", "-"}, {.input = "Where is the station?\n"}).out,
+            "车站在哪里？\n");
   const Result missing = run({"translate", kTranslator, "--input", "/no/such"});
   EXPECT_EQ(missing.err, "heed translate: '/no/such' cannot be read: No such file or directory\n");
 }
@@ -174,8 +175,8 @@ TEST(Evaluate, TheReportStandsBesideTranslationsOnStandardOutput) {
   const std::string source = folder.write("en", "Where is the station?\n"),
                     target = folder.write("zh", "车站在哪里？\n");
   for (const char* quiet : {"", "--quiet"}) {
-    std::vector<std::string> arguments = {"evaluate", kTranslator,      "--source", source,       "--target",
-                                          target,     "--output", "-",        "--tokenize", "zh"};
+    std::vector<std::string> arguments = {"evaluate", kTranslator, "--source", source,       "--target",
+                                          target,     "--output",  "-",        "--tokenize", "zh"};
     if (*quiet != '\0') arguments.emplace_back(quiet);
     const Result r = run(arguments);
     EXPECT_EQ(r.status, 0) << r.err;
@@ -191,8 +192,8 @@ TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
     return nlohmann::json::parse(r.out)["translations"][0];
   };
   const auto plain = scores("f32");
-  EXPECT_EQ(plain,
-            nlohmann::json::parse(run({"translate", kTranslator, "Where is the station?", "--json"}).out)["translations"][0]);
+  EXPECT_EQ(plain, nlohmann::json::parse(
+                       run({"translate", kTranslator, "Where is the station?", "--json"}).out)["translations"][0]);
   for (const char* cache : {"f16", "bf16", "int8"}) {
     const auto found = scores(cache);
     EXPECT_EQ(found["text"], "车站在哪里？") << cache;
