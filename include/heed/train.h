@@ -92,7 +92,6 @@ struct Recipe {
   bool shared_vocabulary = false;
   int64_t vocabulary_lines = 2'000'000;   // sentencepiece: of a longer text the seed draws so many to train on
   int64_t max_tokens_per_sentence = 256;  // longer ones are left out of training; classified texts are cut
-  double concatenation = 0;  // translation: for each training pair so many new ones, two random pairs one behind the other
   double subword_sampling = 0;          // alpha: each epoch draws segmentations anew, see text::SubwordSampler; 0: off
   int64_t subword_sampling_epochs = 0;  // epochs that draw; later ones read the most probable segmentation; 0: all
   // model

@@ -8,7 +8,6 @@
 
 #include "base/threads.h"
 #include "heed/error.h"
-#include "train/concatenation.h"
 #include "train/defaults.h"
 #include "train/mapped_data.h"
 #include "train/recipe_fields.h"
@@ -216,7 +215,6 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     corpus.train = parallel_data(mapped_sentences(tokens->tokens, 2), frames.source, frames.target,
                                  limits(counts.longer_sides + counts.sentences, recipe.seed));
   } else {
-    add_concatenations(train.source, train.target, recipe.concatenation, recipe.seed, recipe.tokenizer == "pieces");
     corpus.train = encode_pairs(train, longest, "training pairs", recipe.seed, recipe.subword_sampling);
   }
   if (!valid.source.empty()) {

@@ -334,10 +334,6 @@ void validate(const Recipe& recipe) {
   check_scores(recipe);
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
-  require(recipe.concatenation == 0 || translation, "recipe", "concatenation: 0 for ", recipe.task, "; found ",
-          recipe.concatenation);
-  require(recipe.token_cache.empty() || recipe.concatenation == 0, "recipe",
-          "token_cache: empty where concatenation is more than 0, because the new pairs are made in memory; found both");
   require(
       recipe.subword_sampling == 0 || (translation && recipe.tokenizer == "sentencepiece" && !recipe.bpe), "recipe",
       "subword_sampling: 0, unless the task is translation and the tokenizer sentencepiece without bpe (only unigram "

@@ -64,9 +64,6 @@ constexpr FieldEntry kFields[] = {
     {HEED_FIELD(max_tokens_per_sentence), FieldUse::fixed, kPositive,
      "Longer sentences are left out of training. Texts that have a class or a vector are cut to so many "
      "tokens, with those around them."},
-    {HEED_FIELD(concatenation), FieldUse::fixed, between(0, 100),
-     "translation: new training pairs for each that is there. A new one is two random pairs, one behind the other. They "
-     "help where there are few pairs, and with long sentences most. 0: none."},
     {HEED_FIELD(subword_sampling), FieldUse::fixed, between(0, 100),
      "Subword regularisation: each epoch draws segmentations anew with p^alpha; this is alpha, and a smaller one cuts "
      "more freely. For translation with unigram models. 0: off."},
