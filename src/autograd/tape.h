@@ -120,8 +120,6 @@ template <class Backward>
 // The data of `x`, contiguous.
 [[nodiscard]] Tensor dense(const Value& x);
 
-// The rows of a table, for reading only: a packed weight beside them stays. Undefined: it has none.
-[[nodiscard]] Tensor rows_for_reading(const Value& table);
 // The rows of a weight that may be packed, which stays so.
 [[nodiscard]] Tensor unpacked(const Value& weight);
 

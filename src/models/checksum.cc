@@ -1,6 +1,8 @@
 // The checksum of weights, which files of weights carry.
+#include <algorithm>
 #include <cstring>
 
+#include "base/mapped_file.h"
 #include "models/weights.h"
 
 namespace heed::models {
@@ -12,12 +14,19 @@ uint64_t mix(uint64_t state, uint64_t word) {
   return state ^ (state >> 32);
 }
 
+// What is read of a mapped file is given back piece by piece.
 uint64_t mix_bytes(uint64_t state, const void* data, size_t size) {
+  constexpr size_t kPiece = size_t{1} << 22;
   const auto* bytes = static_cast<const unsigned char*>(data);
-  for (; size >= sizeof(uint64_t); size -= sizeof(uint64_t), bytes += sizeof(uint64_t)) {
-    uint64_t word;
-    std::memcpy(&word, bytes, sizeof word);
-    state = mix(state, word);
+  while (size >= sizeof(uint64_t)) {
+    const size_t piece = std::min(kPiece, size) / sizeof(uint64_t) * sizeof(uint64_t);
+    for (size_t at = 0; at < piece; at += sizeof(uint64_t)) {
+      uint64_t word;
+      std::memcpy(&word, bytes + at, sizeof word);
+      state = mix(state, word);
+    }
+    files::give_pages_back(bytes, static_cast<int64_t>(piece));
+    bytes += piece, size -= piece;
   }
   uint64_t rest = 0;
   if (size > 0) std::memcpy(&rest, bytes, size);

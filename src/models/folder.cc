@@ -54,14 +54,15 @@ bool is_family(const io::ParsedJson& config) {
   return config.problem.empty() && config.value.is_object() && config.value.contains("model_type");
 }
 
-std::unique_ptr<Model> load_own(const std::filesystem::path& folder, const std::string& config_json) {
+std::unique_ptr<Model> load_own(const std::filesystem::path& folder, const std::string& config_json,
+                                const LoadOptions& options) {
   require_file(folder, "model.safetensors", "load");
   const auto weights_file = folder / "model.safetensors";
   const Config config = config_from_json(config_json, (folder / "config.json").string());
   const io::SafetensorsFile weights = io::read_safetensors(weights_file);
   check_plausible(config, weights.tensors, weights_file.string());
   std::unique_ptr<Model> model = create(config);
-  take_weights(*model, weights, weights_file.string());
+  take_weights(*model, weights, weights_file.string(), Keep(*model, options));
   return model;
 }
 
@@ -87,10 +88,10 @@ std::unique_ptr<Model> load(const std::filesystem::path& folder, const LoadOptio
   {
     const nn::Initializer::Skipped no_initial_weights;
     const io::ParsedJson parsed = io::parse_json(config);
-    model = is_family(parsed) ? load_family(folder, parsed.value, config) : load_own(folder, config);
+    model = is_family(parsed) ? load_family(folder, parsed.value, config, options) : load_own(folder, config, options);
   }
   if (options.packed) {
-    model->pack(options.weights);
+    model->pack(options.weights);  // what was stored in int8 has no rows yet
   } else {
     for (const auto& [path, value] : model->named_parameters()) (void)value.data();  // what was stored in int8
   }

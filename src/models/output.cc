@@ -7,8 +7,7 @@
 
 namespace heed::models {
 
-Output::Output(const Config& config, const Value& embedding, nn::Initializer& init)
-    : scale_(config.output_scale), tied_(config.tie_output) {
+Output::Output(const Config& config, const Value& embedding, nn::Initializer& init) : scale_(config.output_scale) {
   const int64_t vocabulary = embedding.size(0);
   const float deviation = 1.0f / std::sqrt(static_cast<float>(config.width));
   weight_ = config.tie_output ? embedding : add_parameter("weight", init.normal({vocabulary, config.width}, deviation));

@@ -18,7 +18,7 @@ class Output : public nn::Module {
     return linear_cross_entropy(scaled(x), weight_, bias_, targets, options);
   }
   [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
-  void pack(WeightFormat format) const override { weight_.pack({.format = format, .rows = tied_}); }
+  void for_packed(const std::function<void(const Value& weight)>& f) const override { f(weight_); }
   [[nodiscard]] int64_t vocabulary() const { return weight_.size(0); }
 
  private:
@@ -27,7 +27,6 @@ class Output : public nn::Module {
   Value weight_;  // (V, E)
   Value bias_;    // (V) or undefined
   float scale_;
-  bool tied_;     // the embedding looks rows up in the weight
 };
 
 // The initial weights of GPT-2 and BERT in place of those the modules chose: matrices and tables normal(0, 0.02), the

@@ -7,14 +7,17 @@
 #include <cstring>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "base/mapped_file.h"
 #include "heed/error.h"
+#include "heed/memory.h"
 
 namespace heed::models {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 20;  // numbers of a file that are copied before their pages are given back
+constexpr int64_t kPiece = int64_t{1} << 20;      // numbers of a file that are copied before their pages are given back
+constexpr int64_t kLargeRows = int64_t{1} << 20;  // bytes that are given back at once when they are packed
 
 }  // namespace
 
@@ -124,7 +127,20 @@ io::Tensors tensors_of(const Model& model) {
   return tensors;
 }
 
-void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where) {
+Keep::Keep(const Model& model, const LoadOptions& options) : format_(options.weights) {
+  if (options.packed) model.for_packed([this](const Value& weight) { packed_.push_back(weight); });
+}
+
+void Keep::operator()(const Value& parameter, Tensor rows) const {
+  const bool large = rows.nbytes() > kLargeRows;
+  parameter.set_data(std::exchange(rows, {}));
+  const auto same = [&](const Value& weight) { return weight.same_leaf(parameter); };
+  if (std::none_of(packed_.begin(), packed_.end(), same)) return;
+  parameter.pack(format_);
+  if (large) release_cached_memory();
+}
+
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where, const Keep& keep) {
   std::set<std::string> known;
   struct Taken {
     Value parameter;
@@ -149,7 +165,6 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
   const auto written = file.metadata.find(kChecksumKey), format = file.metadata.find("format");
   if (written != file.metadata.end()) {
     const std::string computed = checksum(file.tensors);
-    for (const auto& [name, tensor] : file.tensors) files::give_pages_back(tensor.raw(), tensor.nbytes());
     require(written->second == computed, kLoader, where, ": weights with the checksum ", written->second,
             " that was written with them; found ", computed, " (the file has changed since)");
   } else {
@@ -164,12 +179,13 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
     // Each set of weights owns its memory: `file` may be used again.
     t.tensor = own_copy(t.tensor);
     check_finite(t.tensor, where, t.path);
+    if (keep.packs()) keep(t.parameter, std::exchange(t.tensor, {}));
   }
-  for (const Taken& t : taken) {
+  for (Taken& t : taken) {
     if (t.packed != nullptr) {
       t.parameter.set_packed(t.packed);
-    } else {
-      t.parameter.set_data(t.tensor);
+    } else if (t.tensor.defined()) {
+      keep(t.parameter, std::exchange(t.tensor, {}));
     }
   }
 }

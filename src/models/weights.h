@@ -15,8 +15,23 @@ void require_model_folder(const std::filesystem::path& folder, std::string_view 
 // The same unless the folder has that file.
 void require_file(const std::filesystem::path& folder, const char* file, std::string_view function);
 
-// Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path.
-void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where);
+// How a model that is loaded keeps its weights. Those that pack() packs are packed one by one, as they are read, so
+// that one of them at a time is in memory twice.
+class Keep {
+ public:
+  Keep() = default;  // as rows
+  Keep(const Model& model, const LoadOptions& options);
+  void operator()(const Value& parameter, Tensor rows) const;
+  [[nodiscard]] bool packs() const { return !packed_.empty(); }
+
+ private:
+  std::vector<Value> packed_;
+  WeightFormat format_ = WeightFormat::f32;
+};
+
+// Takes the tensors of `file` (named `where` in messages) as the weights of `model`, each under its own path. Where an
+// error is thrown, the model is as before; but with a `keep` that packs, some of its weights may be new.
+void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where, const Keep& keep = {});
 // The same under the names of another tool.
 void take_weights(const Model& model, const io::SafetensorsFile& file, const std::string& where,
                   const NameMapping& mapping);

@@ -10,6 +10,6 @@ Linear::Linear(int64_t in_size, int64_t out_size, bool with_bias, Initializer& i
 
 Value Linear::operator()(const Value& x, Activation activation) const { return linear(x, weight, bias, activation); }
 
-void Linear::pack(WeightFormat format) const { weight.pack({.format = format}); }
+void Linear::for_packed(const std::function<void(const Value& weight)>& f) const { f(weight); }
 
 }  // namespace heed::nn

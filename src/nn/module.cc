@@ -36,7 +36,11 @@ Value Module::add_parameter(std::string name, Tensor initial) {
 }
 
 void Module::pack(WeightFormat format) const {
-  for (const auto& [name, child] : children_) child->pack(format);
+  for_packed([format](const Value& weight) { weight.pack(format); });
+}
+
+void Module::for_packed(const std::function<void(const Value& weight)>& f) const {
+  for (const auto& [name, child] : children_) child->for_packed(f);
 }
 
 bool Module::packed_as(WeightFormat format) const {

@@ -1,4 +1,7 @@
 // Rows of a table by id, and their gradient.
+#include <algorithm>
+
+#include "base/threads.h"
 #include "heed/ops.h"
 #include "kernels/rows/copy.h"
 #include "ops/checks.h"
@@ -17,17 +20,41 @@ Tensor checked_ids(const Tensor& ids_tensor, int64_t vocabulary, std::string_vie
   return ids;
 }
 
+Tensor empty_rows(const Tensor& ids, int64_t columns) {
+  Shape shape = ids.shape();
+  shape.push_back(columns);
+  return Tensor::empty(shape);
+}
+
 }  // namespace
 
 Tensor embedding(const Tensor& ids_tensor, const Tensor& weight_tensor, const EmbeddingOptions& options) {
   const Tensor weight = dense(weight_tensor, "embedding", "weight");
   require(weight.rank() == 2, "embedding", "weight of shape (V, E); found ", weight.shape());
   const Tensor ids = checked_ids(ids_tensor, weight.size(0), "embedding");
-  Shape shape = ids.shape();
-  shape.push_back(weight.size(1));
-  Tensor out = Tensor::empty(shape);
+  Tensor out = empty_rows(ids, weight.size(1));
   kernels::gather_rows(weight.data<float>(), ids.data<int32_t>(), ids.numel(), weight.size(1), options.scale,
                        options.padding_id, out.data<float>());
+  return out;
+}
+
+Tensor embedding(const Tensor& ids_tensor, const PackedWeight& weight, const EmbeddingOptions& options) {
+  const int64_t columns = weight.shape()[1];
+  const Tensor ids = checked_ids(ids_tensor, weight.shape()[0], "embedding");
+  Tensor out = empty_rows(ids, columns);
+  const int32_t* const id = ids.data<int32_t>();
+  parallel_for(ids.numel(), std::max<int64_t>(1, 4096 / std::max<int64_t>(1, columns)),
+               [&](int64_t begin, int64_t end) {
+                 for (int64_t i = begin; i < end; ++i) {
+                   float* const row = out.data<float>() + i * columns;
+                   if (id[i] == options.padding_id) {
+                     std::fill_n(row, columns, 0.0f);
+                     continue;
+                   }
+                   weight.row(id[i], row);
+                   for (int64_t k = 0; k < columns; ++k) row[k] *= options.scale;
+                 }
+               });
   return out;
 }
 

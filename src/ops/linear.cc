@@ -100,12 +100,12 @@ PackedWeight::~PackedWeight() = default;
 
 Tensor PackedWeight::unpack() const {
   Tensor weight = Tensor::empty(shape_);
-  if (const auto* const int8 = std::get_if<kernels::PackedInt8>(&contents_->packed)) {
-    int8->unpack(weight.data<float>());
-  } else {
-    std::get<kernels::PackedB>(contents_->packed).unpack(weight.data<float>(), 1, shape_[1]);
-  }
+  std::visit([&](const auto& packed) { packed.unpack(weight.data<float>()); }, contents_->packed);
   return weight;
+}
+
+void PackedWeight::row(int64_t number, float* out) const {
+  std::visit([&](const auto& packed) { packed.column(number, out); }, contents_->packed);
 }
 
 Int8Numbers PackedWeight::int8_numbers() const {

@@ -6,7 +6,9 @@
 #include <random>
 #include <thread>
 
+#include "base/message.h"
 #include "heed/autograd.h"
+#include "heed/cpu.h"
 
 namespace heed {
 namespace {
@@ -36,7 +38,7 @@ struct Packed : ::testing::Test {
 
 TEST_F(Packed, LinearHasTheSameBits) {
   const Tensor before = product(Activation::gelu);
-  weight.pack({});
+  weight.pack();
   ASSERT_NE(weight.packed(), nullptr);
   EXPECT_TRUE(same_bits(product(Activation::gelu), before));
   EXPECT_NE(weight.packed(), nullptr);  // asking for its shape or using it leaves it packed
@@ -45,7 +47,7 @@ TEST_F(Packed, LinearHasTheSameBits) {
 }
 
 TEST_F(Packed, RowsComeBackAndThePackedWeightGoes) {
-  weight.pack({});
+  weight.pack();
   EXPECT_TRUE(same_bits(weight.data(), rows));
   EXPECT_EQ(weight.packed(), nullptr);
   const Tensor before = product();
@@ -54,7 +56,7 @@ TEST_F(Packed, RowsComeBackAndThePackedWeightGoes) {
 }
 
 TEST_F(Packed, NewNumbersTakeItsPlace) {
-  weight.pack({.rows = true});
+  weight.pack();
   const Tensor other = random_tensor({70, 30}, 9);
   weight.set_data(other);
   EXPECT_EQ(weight.packed(), nullptr);
@@ -63,23 +65,32 @@ TEST_F(Packed, NewNumbersTakeItsPlace) {
   EXPECT_TRUE(same_bits(product(), linear(x, plain, bias).data()));
 }
 
-TEST_F(Packed, ATableIsLookedUpInItsRows) {
-  const Tensor ids = Tensor::from(std::span<const int32_t>(std::array<int32_t, 2>{3, 69}), {1, 2});
+TEST_F(Packed, ATableIsLookedUpInWhatIsPacked) {
+  const Tensor ids = Tensor::from(std::span<const int32_t>(std::array<int32_t, 4>{69, 0, 3, 69}), {2, 2});
+  const EmbeddingOptions options{.padding_id = 3, .scale = 1.5f};
   const NoGradScope no_grad;
-  const Tensor before = embedding(ids, weight).data();
-  weight.pack({.rows = true});
-  EXPECT_TRUE(same_bits(embedding(ids, weight).data(), before));
-  EXPECT_NE(weight.packed(), nullptr);
-  weight.pack({});
-  EXPECT_TRUE(same_bits(embedding(ids, weight).data(), before));
-  weight.set_data(rows);
-  weight.pack({});  // without rows: unpacked where they are needed
-  EXPECT_TRUE(same_bits(embedding(ids, weight).data(), before));
+  std::vector<WeightFormat> formats = {WeightFormat::f32, WeightFormat::int8};
+  if (multiplies_bf16()) formats.push_back(WeightFormat::bf16);
+  for (const WeightFormat format : formats) {
+    weight.set_data(rows);
+    weight.pack(format);
+    const Tensor rounded = weight.packed()->unpack();
+    EXPECT_EQ(same_bits(rounded, rows), format == WeightFormat::f32);
+    const Tensor found = embedding(ids, weight, options).data();
+    EXPECT_TRUE(same_bits(found, ops::embedding(ids, rounded, options)));
+    EXPECT_EQ(found.at({1, 0, 0}), 0);
+    EXPECT_NE(found.at({1, 1, 0}), 0);
+    ASSERT_NE(weight.packed(), nullptr);  // it stays
+    EXPECT_EQ(weight.packed()->format(), format);
+    const Tensor wrong = Tensor::from(std::span<const int32_t>(std::array<int32_t, 1>{70}), {1, 1});
+    EXPECT_EQ(testing::message_of([&] { (void)embedding(wrong, weight); }),
+              "[embedding] ids in [0, 70); found 70 at position 0");
+  }
 }
 
 TEST_F(Packed, GradientsAreThoseOfTheRows) {
   const Value plain(rows.clone(), true);
-  weight.pack({});
+  weight.pack();
   for (const Value& w : {plain, weight}) {
     const Value y = linear(x, w, bias, Activation::silu);
     sum(y * y).backward();
@@ -89,7 +100,7 @@ TEST_F(Packed, GradientsAreThoseOfTheRows) {
 
 TEST_F(Packed, Int8KeepsItsNumbers) {
   const Tensor before = product();
-  weight.pack({.format = WeightFormat::int8});
+  weight.pack(WeightFormat::int8);
   const Tensor rounded = product();
   double dot = 0, a = 0, b = 0;
   for (int64_t i = 0; i < before.numel(); ++i) {
@@ -98,7 +109,7 @@ TEST_F(Packed, Int8KeepsItsNumbers) {
   }
   EXPECT_GT(dot / std::sqrt(a * b), 0.999);
   EXPECT_FALSE(same_bits(rounded, before));
-  weight.pack({});  // the numbers before are gone
+  weight.pack();  // the numbers before are gone
   EXPECT_EQ(weight.packed()->format(), WeightFormat::int8);
   EXPECT_TRUE(same_bits(product(), rounded));
 }
@@ -106,7 +117,7 @@ TEST_F(Packed, Int8KeepsItsNumbers) {
 TEST_F(Packed, ThreadsMayUseAndUnpackAtOnce) {
   const Tensor before = product();
   for (int round = 0; round < 20; ++round) {
-    weight.pack({});
+    weight.pack();
     std::vector<std::thread> threads;
     std::atomic<int> wrong = 0;
     for (int t = 0; t < 4; ++t) {

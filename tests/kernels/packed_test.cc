@@ -86,8 +86,25 @@ TEST(PackedB, UnpacksWhatWasPacked) {
     for (const int64_t n : {1, 48, 51, 130}) {
       const PackedCase o(1, n, 600);
       std::vector<float> weight(o.weight.size());
-      o.packed().unpack(weight.data(), 1, o.k);
+      o.packed().unpack(weight.data());
       EXPECT_EQ(weight, o.weight) << n;
+    }
+  });
+}
+
+TEST(PackedB, GivesEachColumn) {
+  testing::on_every_isa([] {
+    for (const int64_t n : {1, 15, 48, 51, 130, 1000}) {
+      for (const int64_t k : {1, 2, 255, 600}) {
+        const PackedCase o(1, n, k);
+        const PackedB b = o.packed();
+        std::vector<float> column(static_cast<size_t>(k) + 1, 77);
+        for (int64_t j = 0; j < n; ++j) {
+          b.column(j, column.data());
+          ASSERT_TRUE(std::equal(column.begin(), column.end() - 1, o.weight.begin() + j * k)) << n << " " << k;
+          ASSERT_EQ(column.back(), 77);  // nothing behind it
+        }
+      }
     }
   });
 }
@@ -143,7 +160,7 @@ TEST(PackedB, InBf16TakesHalfTheMemoryAndUnpacksWhatItRounded) {
         EXPECT_LE(b.nbytes(), o.packed().nbytes() * 11 / 20);
       }
       std::vector<float> weight(o.weight.size(), 99);
-      b.unpack(weight.data(), 1, o.k);
+      b.unpack(weight.data());
       for (size_t i = 0; i < weight.size(); ++i) {
         uint32_t bits;
         std::memcpy(&bits, &o.weight[i], sizeof bits);

@@ -85,30 +85,32 @@ PackedB::PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int
   HWY_DYNAMIC_DISPATCH(run_pack)(g, data_.data());
 }
 
-void PackedB::unpack(float* b, int64_t b_row, int64_t b_column) const {
+void PackedB::column(int64_t j, float* out) const {
   const Layout& l = layout_;
   const int64_t vectors = (l.n + l.lanes - 1) / l.lanes, panels = (vectors + l.panel - 1) / l.panel;
-  const float* from = data_.data();
-  const auto put = [&](int64_t p, int64_t j, float number) {
-    if (p < l.k) b[p * b_row + j * b_column] = number;  // beyond are the zeros that fill up a step
-  };
+  const auto first = [&](int64_t panel) { return vectors * panel / panels; };  // as Panels in pack-inl.h
+  int64_t panel = std::min(panels - 1, j / l.lanes / l.panel);
+  while (first(panel + 1) <= j / l.lanes) ++panel;
+  while (first(panel) > j / l.lanes) --panel;
+  const int64_t begin = first(panel) * l.lanes, width = first(panel + 1) * l.lanes - begin;
   for (int64_t p0 = 0; p0 < l.steps; p0 += l.depth) {
-    const int64_t end = std::min(l.steps, p0 + l.depth);
-    for (int64_t i = 0; i < panels; ++i) {
-      const int64_t begin = vectors * i / panels * l.lanes, width = vectors * (i + 1) / panels * l.lanes - begin;
-      for (int64_t p = p0; p < end; ++p, from += width) {
-        for (int64_t j = 0; j < std::min(width, l.n - begin); ++j) {
-          if (!l.bf16) {
-            put(p, begin + j, from[j]);
-            continue;
-          }
-          const auto pair = std::bit_cast<uint32_t>(from[j]);
-          put(2 * p, begin + j, std::bit_cast<float>(pair << 16));
-          put(2 * p + 1, begin + j, std::bit_cast<float>(pair & 0xffff0000u));
-        }
-      }
+    const int64_t depth = std::min(l.depth, l.steps - p0);
+    const float* const from = data_.data() + p0 * vectors * l.lanes + depth * begin + j - begin;
+    if (!l.bf16) {
+      for (int64_t p = 0; p < depth; ++p) out[p0 + p] = from[p * width];
+      continue;
+    }
+    for (int64_t p = 0; p < depth; ++p) {
+      const auto pair = std::bit_cast<uint32_t>(from[p * width]);
+      const int64_t k = 2 * (p0 + p);
+      out[k] = std::bit_cast<float>(pair << 16);
+      if (k + 1 < l.k) out[k + 1] = std::bit_cast<float>(pair & 0xffff0000u);  // behind it: a zero that fills the step
     }
   }
+}
+
+void PackedB::unpack(float* out) const {
+  for (int64_t j = 0; j < layout_.n; ++j) column(j, out + j * layout_.k);
 }
 
 void gemm(const Gemm& g) {
@@ -121,7 +123,7 @@ void gemm(const Gemm& g) {
     if ((g.bf16 && !layout.bf16) || !fits) {
       const Buffer<float> unpacked(g.k * g.n);
       Gemm plain = g;
-      g.packed->unpack(unpacked.data(), 1, g.k);
+      g.packed->unpack(unpacked.data());
       plain.packed = nullptr;
       plain.bf16 = g.bf16 || layout.bf16;
       plain.b = unpacked.data(), plain.b_row = 1, plain.b_column = g.k;

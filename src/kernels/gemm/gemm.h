@@ -20,7 +20,8 @@ class PackedB {
  public:
   // b[p * b_row + j * b_column], k x n, for the instruction set that is in use; bf16 needs one that multiplies it.
   PackedB(const float* b, int64_t b_row, int64_t b_column, int64_t k, int64_t n, bool bf16 = false);
-  void unpack(float* b, int64_t b_row, int64_t b_column) const;
+  void column(int64_t j, float* out) const;  // b[p * b_row + j * b_column] at out[p]; of bf16 the rounded numbers
+  void unpack(float* out) const;             // n x k: all columns
 
   struct Layout {
     int64_t k = 0, n = 0, lanes = 0, panel = 0, steps = 0, depth = 0;

@@ -141,12 +141,14 @@ void PackedInt8::numbers(int8_t* out) const {
   }
 }
 
-void PackedInt8::unpack(float* weight) const {
-  for (int64_t j = 0; j < n_; ++j) {
-    const float scale = scales_[static_cast<size_t>(j)];
-    for (int64_t p = 0; p < k_; ++p)
-      weight[j * k_ + p] = static_cast<float>(data_[place(p, j)]) * scale * balance_[static_cast<size_t>(p)];
-  }
+void PackedInt8::column(int64_t j, float* out) const {
+  const float scale = scales_[static_cast<size_t>(j)];
+  for (int64_t p = 0; p < k_; ++p)
+    out[p] = static_cast<float>(data_[place(p, j)]) * scale * balance_[static_cast<size_t>(p)];
+}
+
+void PackedInt8::unpack(float* out) const {
+  for (int64_t j = 0; j < n_; ++j) column(j, out + j * k_);
 }
 
 int64_t PackedInt8::nbytes() const {

@@ -30,8 +30,9 @@ class PackedInt8 {
   // numbers[j * k + p] times scales[j] times balance[p]; null: 1.
   PackedInt8(const int8_t* numbers, const float* scales, const float* balance, int64_t k, int64_t n);
 
-  void numbers(int8_t* out) const;   // n x k
-  void unpack(float* weight) const;  // n x k
+  void numbers(int8_t* out) const;           // n x k
+  void column(int64_t j, float* out) const;  // k numbers times their scale and balance
+  void unpack(float* out) const;             // n x k: all columns
 
   [[nodiscard]] int64_t k() const { return k_; }
   [[nodiscard]] int64_t n() const { return n_; }

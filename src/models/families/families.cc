@@ -86,7 +86,7 @@ Config read_family_config(const std::filesystem::path& folder, const io::Json& o
 }
 
 std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io::Json& object,
-                                   const std::string& config_json) {
+                                   const std::string& config_json, const LoadOptions& options) {
   const auto [design, weights] = read_folder(folder, object);
   auto origin = std::make_shared<Origin>();
   origin->config_json = config_json;
@@ -95,7 +95,7 @@ std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io
   const Config& config = origin->design.config;
   check_plausible(config, weights, folder.string());
   std::unique_ptr<Model> model = create(config);
-  take_weights(*model, origin->design, weights, folder.string());
+  take_weights(*model, origin->design, weights, folder.string(), Keep(*model, options));
   model->set_origin(std::move(origin));
   return model;
 }

@@ -103,9 +103,10 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
 
 }  // namespace
 
-void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {
+void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where,
+                  const Keep& keep) {
   for_weights(model, design, weights, where,
-              [](const std::string& /*path*/, const Value& value, Tensor own) { value.set_data(std::move(own)); });
+              [&keep](const std::string& /*path*/, const Value& value, Tensor own) { keep(value, std::move(own)); });
 }
 
 io::Tensors own_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {

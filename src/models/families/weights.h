@@ -6,6 +6,7 @@
 #include <string>
 
 #include "models/families/family.h"
+#include "models/weights.h"
 
 namespace heed::models {
 
@@ -29,7 +30,8 @@ struct Place {
 
 // Gives every parameter of `model` its tensor. Throws Error, naming the tensor, for one that is missing, has another
 // shape, holds NaN or an infinity, or is left over.
-void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where);
+void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where,
+                  const Keep& keep = {});
 
 // What take_weights() gives the parameters, by our paths. Throws Error as it does.
 [[nodiscard]] io::Tensors own_weights(const Model& model, const Design& design, const Weights& weights,
