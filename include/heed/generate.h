@@ -57,10 +57,13 @@ enum class StopWhen {
 struct BeamOptions {
   int64_t beam = 5;    // 1: greedy
   int64_t n_best = 1;  // how many hypotheses to return, best first; at most beam
-  // score = sum of log probabilities / length_norm, length |y| counting the end token.
+  // score = sum of log probabilities / length_norm + length_reward |y|, the length |y| counting the end token.
   double length_penalty = 1.0;  // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`
   bool gnmt = false;            // Wu et al. 2016, equation 14
-  int64_t max_length = 256;     // tokens, the end not counted
+  // Models of little data leave words out; a reward for each token brings them back (Murray and Chiang 2018, with
+  // length_penalty 0). Below 0: shorter outputs.
+  double length_reward = 0;
+  int64_t max_length = 256;  // tokens, the end not counted
   int64_t min_length = 0;
   // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
   double length_factor = 2.0;

@@ -31,7 +31,8 @@ Path = Union[str, "os.PathLike[str]"]
 
 class Translation(NamedTuple):
     text: str
-    score: float  # what translations are ranked by: log probabilities, divided by length ** length_penalty
+    # What translations are ranked by: log probabilities / length ** length_penalty + length_reward * length.
+    score: float
     finished: bool  # ended by itself, not by the limit of its length
     tokens: List[str]
     log_probs: List[float]  # of each token, and of the end where it was reached
@@ -141,14 +142,14 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[misc]  # a str is a sequence of str as well
-        self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: float = ..., max_length: int = ...,
-        min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
+        self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: float = ...,
+        length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
         source_language: str = ..., target_language: str = ...,
     ) -> List[Translation]: ...
     @overload
     def translate(
         self, text: Sequence[str], *, beam: int = ..., n_best: int = ..., length_penalty: float = ...,
-        max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
+        length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
         source_language: str = ..., target_language: str = ...,
     ) -> List[List[Translation]]: ...
 
@@ -159,6 +160,7 @@ class Translator:
         beam: int = 5,
         n_best: int = 1,
         length_penalty: float = 1.0,
+        length_reward: float = 0.0,
         max_length: int = 256,
         min_length: int = 0,
         batch_tokens: int = 0,
@@ -176,19 +178,35 @@ class Translator:
         """
         texts = [text] if isinstance(text, str) else list(text)
         found = self._model.translate(
-            texts, beam, n_best, length_penalty, max_length, min_length, batch_tokens, cache, too_long, source_language,
-            target_language,
+            texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
+            source_language, target_language,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
         return all_translations[0] if isinstance(text, str) else all_translations
 
-    def attention(self, text: str, target: Optional[str] = None, *, beam: int = 5) -> Attention:
-        """Who attends to whom while the model says `target`, or its own translation."""
-        return Attention(*self._model.attention(text, target, beam))
+    def attention(
+        self,
+        text: str,
+        target: Optional[str] = None,
+        *,
+        beam: int = 5,
+        source_language: str = "",
+        target_language: str = "",
+    ) -> Attention:
+        """Who attends to whom while the model says `target`, or its own translation. Languages: as in translate()."""
+        return Attention(*self._model.attention(text, target, beam, source_language, target_language))
 
-    def attention_page(self, text: str, target: Optional[str] = None, *, beam: int = 5) -> str:
+    def attention_page(
+        self,
+        text: str,
+        target: Optional[str] = None,
+        *,
+        beam: int = 5,
+        source_language: str = "",
+        target_language: str = "",
+    ) -> str:
         """An HTML page: who attends to whom while the model says `target`, or its own translation."""
-        return self._model.attention_page(text, target, beam)
+        return self._model.attention_page(text, target, beam, source_language, target_language)
 
 
 class Generator:

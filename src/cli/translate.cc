@@ -95,6 +95,8 @@ void add_translate_command(Options& options) {
       .range(1, 1000);
   options.flag("--scores", o->scores, "Write the score before the text, with a tab");
   options.add("--length-penalty", search.length_penalty, "Divide scores by length^NUMBER");
+  options.add("--length-reward", search.length_reward,
+              "Add NUMBER to scores for each token: above 0 for longer translations, below 0 for shorter ones");
   options.flag("--gnmt", search.gnmt, "Divide scores by ((5 + length) / 6)^NUMBER instead");
   options.add("--max-length", search.max_length, "Most tokens in a translation").range(1);
   options.add("--min-length", search.min_length, "Fewest tokens in a translation").range(0);

@@ -1,4 +1,5 @@
-// Beam search. Graves 2012; length penalties of Wu et al. 2016, section 7.
+// Beam search. Graves 2012; length penalties of Wu et al. 2016, section 7; a length reward as of Murray and Chiang
+// 2018.
 //
 // Each step extends every living hypothesis by every token and keeps the best 2 * beam extensions of a source, ordered
 // by their summed log probability, equal ones by beam row and then by token id. Of these, the ones among the first
@@ -116,12 +117,21 @@ class Beam {
     require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
             "; found ", options.n_best);
     require(std::isfinite(options.length_penalty), kName, "a finite length penalty");
+    require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
     return options;
   }
 
-  double score(double sum, int64_t length) const {
+  [[nodiscard]] double normalised(double sum, int64_t length) const {
     const double size = static_cast<double>(std::max<int64_t>(length, 1));
     return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, options_.length_penalty);
+  }
+  [[nodiscard]] double score(double sum, int64_t length) const {
+    return normalised(sum, length) + options_.length_reward * static_cast<double>(length);
+  }
+  // No extension of a hypothesis has a larger score.
+  [[nodiscard]] double most(double sum, int64_t length, int64_t limit) const {
+    return normalised(sum, options_.length_penalty > 0 ? limit : length) +
+           options_.length_reward * static_cast<double>(options_.length_reward > 0 ? limit : length);
   }
 
   // The tokens of a hypothesis, the begin id first.
@@ -141,7 +151,7 @@ class Beam {
     switch (options_.stop_when) {
       case StopWhen::best: return score(best, length) <= search.finished.front().score;
       case StopWhen::worst: return score(best, length) <= worst;
-      case StopWhen::possible: return score(best, options_.length_penalty > 0 ? search.limit : length) <= worst;
+      case StopWhen::possible: return most(best, length, search.limit) <= worst;
       case StopWhen::full: return true;
     }
     return true;

@@ -36,11 +36,12 @@ TextOptions text_options(const std::string& too_long) {
           }};
 }
 
-generate::BeamOptions search_options(int64_t beam, int64_t n_best, double length_penalty, int64_t max_length,
-                                     int64_t min_length) {
+generate::BeamOptions search_options(int64_t beam, int64_t n_best, double length_penalty, double length_reward,
+                                     int64_t max_length, int64_t min_length) {
   return {.beam = beam,
           .n_best = n_best,
           .length_penalty = length_penalty,
+          .length_reward = length_reward,
           .max_length = max_length,
           .min_length = min_length,
           .stop = [] {
@@ -57,15 +58,16 @@ py::list as_list(const std::vector<Translation>& translations) {
 }
 
 py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
-                   double length_penalty, int64_t max_length, int64_t min_length, int64_t batch_tokens,
-                   const std::string& cache, const std::string& too_long, const std::string& source_language,
-                   const std::string& target_language) {
-  const TranslatorOptions options{.search = search_options(beam, n_best, length_penalty, max_length, min_length),
-                                  .batch_tokens = batch_tokens,
-                                  .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
-                                  .source_language = source_language,
-                                  .target_language = target_language,
-                                  .text = text_options(too_long)};
+                   double length_penalty, double length_reward, int64_t max_length, int64_t min_length,
+                   int64_t batch_tokens, const std::string& cache, const std::string& too_long,
+                   const std::string& source_language, const std::string& target_language) {
+  const TranslatorOptions options{
+      .search = search_options(beam, n_best, length_penalty, length_reward, max_length, min_length),
+      .batch_tokens = batch_tokens,
+      .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
+      .source_language = source_language,
+      .target_language = target_language,
+      .text = text_options(too_long)};
   std::vector<std::vector<Translation>> all;
   {
     const py::gil_scoped_release release;
@@ -219,11 +221,16 @@ py::tuple attention(Record&& record) {
 }
 
 // Of an encoder-decoder, which translates where it is given no target.
-RecordOptions record_options(const std::optional<std::string>& target, int64_t beam) {
+inspect::Record record_translation(const Translator& translator, const std::string& text,
+                                   const std::optional<std::string>& target, int64_t beam,
+                                   const std::string& source_language, const std::string& target_language) {
   const generate::BeamOptions usual;
-  return {.target = target,
-          .search = search_options(beam, usual.n_best, usual.length_penalty, usual.max_length, usual.min_length),
-          .text = text_options("refuse")};
+  return translator.record(text, {.target = target,
+                                  .search = search_options(beam, usual.n_best, usual.length_penalty,
+                                                           usual.length_reward, usual.max_length, usual.min_length),
+                                  .source_language = source_language,
+                                  .target_language = target_language,
+                                  .text = text_options("refuse")});
 }
 
 // The page of a record, which `record` computes without the GIL.
@@ -252,13 +259,15 @@ void define_pipelines(py::module_& module) {
       .def("target_tokenizer",
            [](const Translator& t) { return tokenizer_of(t, std::mem_fn(&Translator::target_tokenizer)); })
       .def("attention",
-           [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
-             return attention([&] { return t.record(text, record_options(target, beam)); });
+           [](const Translator& translator, const std::string& text, const std::optional<std::string>& target,
+              int64_t beam, const std::string& from, const std::string& to) {
+             return attention([&] { return record_translation(translator, text, target, beam, from, to); });
            })
       .def("translate", &translate)
       .def("attention_page",
-           [](const Translator& t, const std::string& text, const std::optional<std::string>& target, int64_t beam) {
-             return page([&] { return t.record(text, record_options(target, beam)); });
+           [](const Translator& translator, const std::string& text, const std::optional<std::string>& target,
+              int64_t beam, const std::string& from, const std::string& to) {
+             return page([&] { return record_translation(translator, text, target, beam, from, to); });
            });
   py::class_<Generator>(module, "Generator")
       .def(py::init(&load<Generator>))

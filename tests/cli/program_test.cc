@@ -209,6 +209,7 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
   const std::vector<std::vector<std::string>> misuses = {
       {"translate", demo, "--max-length", "0"},
       {"translate", demo, "--length-penalty", "inf"},
+      {"translate", demo, "--length-reward", "nan"},
       {"generate", demo, "--top-p", "0"},
       {"generate", demo, "--count", "0"},
       {"evaluate", demo, "--source", two},

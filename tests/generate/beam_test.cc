@@ -22,9 +22,9 @@ struct Found {
   bool finished = false;
 };
 
-double norm(int64_t length, const BeamOptions& o) {
-  const double n = static_cast<double>(std::max<int64_t>(length, 1));
-  return o.gnmt ? std::pow((5 + n) / 6, o.length_penalty) : std::pow(n, o.length_penalty);
+double score_of(double sum, int64_t length, const BeamOptions& o) {
+  const double n = static_cast<double>(length);
+  return sum / std::pow(o.gnmt ? (5 + n) / 6 : n, o.length_penalty) + o.length_reward * n;
 }
 
 // Every hypothesis there is: ended ones of fewer than `limit` tokens, and all of `limit` tokens.
@@ -32,7 +32,7 @@ void enumerate(const ToyDecoder::Logits& logits, int64_t source, int64_t limit, 
                double sum, std::vector<Found>& out) {
   const int64_t length = static_cast<int64_t>(ids.size());
   if (length == limit) {
-    out.push_back({ids, sum, sum / norm(length, o), false});
+    out.push_back({ids, sum, score_of(sum, length, o), false});
     return;
   }
   Ids read = {kBegin};
@@ -43,7 +43,7 @@ void enumerate(const ToyDecoder::Logits& logits, int64_t source, int64_t limit, 
     if (std::find(o.suppressed.begin(), o.suppressed.end(), id) != o.suppressed.end()) continue;
     if (length < static_cast<int64_t>(o.prefix.size()) && o.prefix[static_cast<size_t>(length)] != id) continue;
     if (id == kEnd) {
-      if (length >= o.min_length) out.push_back({ids, sum + p[v], (sum + p[v]) / norm(length + 1, o), true});
+      if (length >= o.min_length) out.push_back({ids, sum + p[v], score_of(sum + p[v], length + 1, o), true});
       continue;
     }
     Ids longer = ids;
@@ -91,6 +91,11 @@ void expect_exhaustive(int64_t vocabulary, int64_t limit, BeamOptions options) {
 TEST(Beam, EqualsExhaustiveSearch) { expect_exhaustive(4, 4, {}); }
 TEST(Beam, EqualsExhaustiveSearchWithoutPenalty) { expect_exhaustive(4, 3, {.length_penalty = 0}); }
 TEST(Beam, EqualsExhaustiveSearchWithGnmtPenalty) { expect_exhaustive(4, 4, {.length_penalty = 0.6, .gnmt = true}); }
+TEST(Beam, EqualsExhaustiveSearchWithLengthReward) { expect_exhaustive(4, 4, {.length_reward = 0.3}); }
+TEST(Beam, EqualsExhaustiveSearchWithRewardAlone) {
+  expect_exhaustive(4, 4, {.length_penalty = 0, .length_reward = 0.8});
+  expect_exhaustive(4, 4, {.length_penalty = 0, .length_reward = -0.8});
+}
 TEST(Beam, EqualsExhaustiveSearchWithPrefix) { expect_exhaustive(4, 4, {.prefix = {3, 2}}); }
 TEST(Beam, EqualsExhaustiveSearchWithSuppressedIds) { expect_exhaustive(5, 3, {.suppressed = {0, 3}}); }
 TEST(Beam, EqualsExhaustiveSearchWithMinimumLength) { expect_exhaustive(4, 4, {.min_length = 3}); }
@@ -155,6 +160,26 @@ TEST(Beam, LengthPenaltyChoosesBetweenShortAndLong) {
   double sum = 0;
   for (const float p : gnmt.log_probs) sum += static_cast<double>(p);
   EXPECT_NEAR(gnmt.score, sum / ((5.0 + 4) / 6), 1e-6);
+  const auto rewarded = run(logits, 3, {9}, {.beam = 2, .length_penalty = 0, .length_reward = 0.5})[0][0];
+  EXPECT_EQ(rewarded.ids, (Ids{2, 2, 2}));
+  EXPECT_NEAR(rewarded.score, sum + 0.5 * 4, 1e-5);
+}
+
+TEST(Beam, SearchesOnWhileARewardMayMakeALongHypothesisTheBest) {
+  // Two hypotheses of one token have 0.3 each. What goes on has 0.2, and ends for certain behind six tokens.
+  const auto logits = [](const Ids& read, int64_t) {
+    const auto log_of = [](double p) { return static_cast<float>(std::log(p)); };
+    if (read.size() == 1) return std::vector<float>{-30, -30, log_of(0.5), log_of(0.499)};
+    if (read.size() == 2) return std::vector<float>{-30, log_of(0.6), log_of(0.4), -30};
+    return read.size() < 7 ? std::vector<float>{-30, -30, 0, -30} : std::vector<float>{-30, 0, -30, -30};
+  };
+  const BeamOptions best{.beam = 2, .length_penalty = 0, .length_reward = 0.2};
+  EXPECT_EQ(run(logits, 4, {9}, best)[0][0].ids, Ids{2});
+  BeamOptions possible = best;
+  possible.stop_when = StopWhen::possible;
+  EXPECT_EQ(run(logits, 4, {9}, possible)[0][0].ids, (Ids{2, 2, 2, 2, 2, 2}));
+  possible.length_reward = -0.2;
+  EXPECT_EQ(run(logits, 4, {9}, possible)[0][0].ids, Ids{2});
 }
 
 TEST(Beam, LimitsAreEachSourcesOwnAndFinishedSourcesLeave) {
@@ -212,6 +237,8 @@ TEST(Beam, RefusesWhatCannotBeMeant) {
   const auto logits = random_logits(4, 1);
   EXPECT_THROW(run(logits, 4, {3}, {.beam = 0}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.beam = 2, .n_best = 3}), Error);
+  EXPECT_THROW(run(logits, 4, {3}, {.length_penalty = std::nan("")}), Error);
+  EXPECT_THROW(run(logits, 4, {3}, {.length_reward = std::nan("")}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.suppressed = {4}}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.prefix = {-1}}), Error);
   const auto nan = [](const Ids&, int64_t) { return std::vector<float>{0, 0, std::nanf(""), 0}; };

@@ -43,6 +43,12 @@ class Translates(unittest.TestCase):
         self.assertEqual(several[0][0], best[0])
         self.assertEqual(self.translator.translate([]), [])
 
+    def test_a_length_reward_is_part_of_the_score(self):
+        long = self.translator.translate(ENGLISH[0], length_reward=2.0)[0]
+        self.assertGreater(len(long.tokens), len(self.translator.translate(ENGLISH[0])[0].tokens))
+        tokens = len(long.log_probs)
+        self.assertAlmostEqual(long.score, sum(long.log_probs) / tokens + 2.0 * tokens, places=4)
+
     def test_the_cache_has_the_type_that_is_asked_for(self):
         plain = self.translator.translate(ENGLISH[0])[0]
         half = self.translator.translate(ENGLISH[0], cache="bfloat16")[0]
@@ -140,6 +146,30 @@ def bert_folder(folder, name):
     return folder
 
 
+def nllb_folder(folder):
+    """A copy of a small NLLB of two languages, whose words are w0, w1, ..."""
+    shutil.copytree(ROOT / "tests" / "data" / "families" / "nllb", folder)
+    special = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3, "eng_Latn": 57, "fra_Latn": 58}
+    words = {f"w{id}": id for id in range(61) if id not in special.values()}
+    single = [{"SpecialToken": {"id": "eng_Latn", "type_id": 0}}, {"Sequence": {"id": "A", "type_id": 0}},
+              {"SpecialToken": {"id": "</s>", "type_id": 0}}]
+    tokenizer = {
+        "added_tokens": [{"id": id, "content": token, "single_word": False, "lstrip": False, "rstrip": False,
+                          "normalized": False, "special": True} for token, id in special.items()],
+        "normalizer": None,
+        "pre_tokenizer": {"type": "WhitespaceSplit"},
+        "post_processor": {
+            "type": "TemplateProcessing", "single": single, "pair": single,
+            "special_tokens": {token: {"id": token, "ids": [special[token]], "tokens": [token]}
+                               for token in ("eng_Latn", "</s>")},
+        },
+        "decoder": None,
+        "model": {"type": "WordLevel", "vocab": {**special, **words}, "unk_token": "<unk>"},
+    }
+    (folder / "tokenizer.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    return folder
+
+
 class Loads(unittest.TestCase):
     def setUp(self):
         self._scratch = tempfile.TemporaryDirectory()
@@ -167,6 +197,19 @@ class Loads(unittest.TestCase):
         np.testing.assert_allclose(layer.sum(axis=-1), 1, atol=1e-5)
         self.assertIn("<iframe", found._repr_html_())
         self.assertTrue(found.page.startswith("<!"))
+
+    def test_attention_in_a_language(self):
+        model = heed.load(nllb_folder(self.folder / "m"))
+        for source, target in (("eng_Latn", "fra_Latn"), ("fra_Latn", "eng_Latn")):
+            spoken = {"source_language": source, "target_language": target}
+            found = model.attention("w5 w6", **spoken)
+            self.assertEqual(found.source_tokens, [source, "w5", "w6", "</s>"])
+            self.assertEqual(found.target_tokens[1], target)
+            said = model.translate("w5 w6", **spoken)[0]
+            self.assertEqual(found.output_tokens[: len(said.tokens)], said.tokens)
+            self.assertEqual(model.attention_page("w5 w6", **spoken), found.page)
+        with self.assertRaisesRegex(ValueError, "deu_Latn"):
+            model.attention("w5", target_language="deu_Latn")
 
     def test_attention_is_drawn(self):
         found = heed.load(DEMO).attention(ENGLISH[0])
