@@ -105,11 +105,12 @@ struct Recipe {
   Schedule schedule{.warmup = -1};
   std::string loss = "cross_entropy";  // or "squared_error": of scores, see train()
   float label_smoothing = 0.1f;
-  float consistency = 0;         // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
-  int64_t consistency_from = 0;  // R-Drop begins after so many updates
-  float similarity_scale = 20;   // sentence_embedding: of cosines
-  double clip_norm = 0;          // 0: off
-  int64_t accumulate = 1;        // batches an update
+  float consistency = 0;          // R-Drop: every batch goes through the model twice, see CrossEntropyOptions; 0: off
+  int64_t consistency_from = 0;   // R-Drop begins after so many updates
+  int64_t consistency_until = 0;  // and ends after so many; 0: with the training
+  float similarity_scale = 20;    // sentence_embedding: of cosines
+  double clip_norm = 0;           // 0: off
+  int64_t accumulate = 1;         // batches an update
   int64_t shards = 1;  // parts of each batch whose gradients are computed alone, so by as many processes at most
   int64_t context_parallel = 1;   // language models: parts of each sequence, for as many ranks, see train()
   int64_t compare_every = 50;     // updates between comparisons of the weights and a gradient among processes; 0: never

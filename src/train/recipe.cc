@@ -355,6 +355,10 @@ void validate(const Recipe& recipe) {
   require(recipe.consistency == 0 || (recipe.task != "sentence_embedding" && !has_scores(recipe)), "recipe",
           "consistency: 0 for ", recipe.task, ", where it does not say how two answers differ; found ",
           recipe.consistency);
+  require(
+      recipe.consistency_until == 0 || (recipe.consistency > 0 && recipe.consistency_until > recipe.consistency_from),
+      "recipe", "consistency_until: 0, or, with consistency, more than consistency_from; found ",
+      recipe.consistency_until, ", with consistency ", recipe.consistency, " from ", recipe.consistency_from);
 }
 
 }  // namespace heed::train

@@ -102,6 +102,8 @@ constexpr FieldEntry kFields[] = {
      "R-Drop: each batch goes through the model twice, and this is the weight on how far the two answers differ. 0: "
      "off."},
     {HEED_FIELD(consistency_from), FieldUse::fixed, at_least(0), "Updates before consistency begins."},
+    {HEED_FIELD(consistency_until), FieldUse::fixed, at_least(0),
+     "The last update with consistency. Some updates without it at the end make translations longer. 0: all have it."},
     {HEED_FIELD(similarity_scale), FieldUse::fixed, kPositive,
      "sentence_embedding: cosines are multiplied by it before the softmax over the batch."},
     {HEED_FIELD(clip_norm), FieldUse::fixed, between(0, 1e30), "Largest norm of the gradient. 0: no limit."},

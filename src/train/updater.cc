@@ -25,7 +25,8 @@ void require_finite_loss(double loss, int64_t number) {
 }
 
 bool is_paired(const Recipe& recipe, int64_t number) {
-  return recipe.consistency > 0 && number > recipe.consistency_from;
+  const bool ended = recipe.consistency_until > 0 && number > recipe.consistency_until;
+  return recipe.consistency > 0 && number > recipe.consistency_from && !ended;
 }
 
 // The loss of a batch, or of a shard of it, that is not empty. `stream` numbers the dropouts: nothing else draws from

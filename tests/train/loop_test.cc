@@ -482,6 +482,36 @@ TEST_F(Training, ConsistencyComparesTwoDrawsOfDropout) {
   EXPECT_TRUE(same_bytes(folder / "parts/model.safetensors", folder / "dropped2/model.safetensors"));
 }
 
+TEST_F(Training, ConsistencyEndsAfterItsLastUpdate) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 3;
+  recipe.log_every = 1;
+  recipe.model.dropout = 0.3f;
+  const auto log_until = [&](int64_t until, const char* name) {
+    recipe.consistency_until = until;
+    recipe.consistency = 6;
+    EXPECT_EQ(run(recipe, folder / name), Outcome::finished);
+    return log_of(folder / name, "train");
+  };
+  const auto all = log_until(0, "all"), two = log_until(2, "two"), one = log_until(1, "one");
+  recipe.consistency_until = 0;
+  recipe.consistency = 0;
+  EXPECT_EQ(run(recipe, folder / "none"), Outcome::finished);
+  const auto none = log_of(folder / "none", "train");
+  const auto loss = [](const auto& log, size_t update) { return log.at(update)["loss"].template get<double>(); };
+  EXPECT_EQ(loss(two, 1), loss(all, 1));
+  EXPECT_LT(loss(two, 2), loss(all, 2) - 1e-3);
+  EXPECT_EQ(loss(one, 0), loss(all, 0));
+  EXPECT_LT(loss(one, 1), loss(all, 1) - 1e-3);
+  EXPECT_GT(loss(one, 0), loss(none, 0) + 1e-3);
+  // An interruption at the last such update changes no bit.
+  recipe.consistency = 6;
+  recipe.consistency_until = 2;
+  EXPECT_EQ(run_in_parts(recipe, folder / "parts", {2}), Outcome::finished);
+  EXPECT_TRUE(same_bytes(folder / "parts/model.safetensors", folder / "two/model.safetensors"));
+}
+
 TEST_F(Training, TrainsAMaskedLanguageModel) {
   const TemporaryFolder folder;
   std::string text;

@@ -94,6 +94,9 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
   EXPECT_CONTAINS(error("tokenizer = \"words\"\n"), "tokenizer");
   EXPECT_CONTAINS(error("[model]\nshare_embeddings = true\n"), "shared_vocabulary");
   EXPECT_CONTAINS(error("task = \"language_model\"\nvalid_beam = 4\n"), "valid_beam");
+  EXPECT_CONTAINS(error("consistency_until = 5\n"), "consistency_until: 0, or, with consistency");
+  EXPECT_CONTAINS(error("consistency = 5.0\nconsistency_from = 5\nconsistency_until = 5\n"),
+                  "more than consistency_from; found 5, with consistency 5 from 5");
   EXPECT_CONTAINS(error("task = \"language_model\"\ncontext = 5000\n"), "context");
 }
 
