@@ -127,10 +127,8 @@ class Translator {
   [[nodiscard]] inspect::Record record(std::string_view source, const RecordOptions& options = {}) const;
 
   // The ids that the encoder reads: the text's tokens and the end id, as in training, or what the tokenizer puts around
-  // a text. An empty text has no ids.
-  [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TextOptions& options = {}) const;
-  // The same with the languages of these options.
-  [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TranslatorOptions& options) const;
+  // a text. An empty text has no ids. Of the options, the languages and `text` count.
+  [[nodiscard]] std::vector<int32_t> encode(std::string_view text, const TranslatorOptions& options = {}) const;
   // The languages that TranslatorOptions may name, and what the folder says where they name none ("": nothing). Both
   // lists are empty where the vocabulary has no special tokens for languages.
   struct Languages {

@@ -170,10 +170,6 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
   return search;
 }
 
-std::vector<int32_t> Translator::encode(std::string_view text, const TextOptions& options) const {
-  return read(text, 0, options, around_, "Translator::encode");
-}
-
 std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorOptions& options) const {
   return read(text, 0, options.text, around(options), "Translator::encode");
 }

@@ -70,7 +70,7 @@ Spoken spoken_of(const Served& model, const Arguments& request) {
   Spoken spoken;
   spoken.source = language_of(model, request, "source_language", all.source,
                               [](const Translator& translator, const std::string& name) {
-                                (void)translator.encode("", TranslatorOptions{.source_language = name});
+                                (void)translator.encode("", {.source_language = name});
                               });
   spoken.target = language_of(model, request, "target_language", all.target,
                               [](const Translator& translator, const std::string& name) {

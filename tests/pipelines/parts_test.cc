@@ -185,7 +185,7 @@ TEST(Parts, OnlyTranslationSplits) {
   const TextOptions split{.too_long = TooLong::split};
   EXPECT_EQ(message_of([&] { (void)translator.record(text, {.text = split}); }),
             "[Translator::record] text 1: at most the 23 tokens that the model reads; found 30");
-  EXPECT_EQ(message_of([&] { (void)translator.encode(text, split); }),
+  EXPECT_EQ(message_of([&] { (void)translator.encode(text, {.text = split}); }),
             "[Translator::encode] text 1: at most the 23 tokens that the model reads; found 30");
   int64_t progress = 0;
   const TranslatorOptions options{
