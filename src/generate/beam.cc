@@ -116,7 +116,7 @@ class Beam {
     require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
     require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
             "; found ", options.n_best);
-    require(std::isfinite(options.length_penalty), kName, "a finite length penalty");
+    require(std::isfinite(options.length_penalty), kName, "a finite length penalty; found ", options.length_penalty);
     require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
     return options;
   }

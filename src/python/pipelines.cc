@@ -36,18 +36,13 @@ TextOptions text_options(const std::string& too_long) {
           }};
 }
 
-generate::BeamOptions search_options(int64_t beam, int64_t n_best, double length_penalty, double length_reward,
-                                     int64_t max_length, int64_t min_length) {
-  return {.beam = beam,
-          .n_best = n_best,
-          .length_penalty = length_penalty,
-          .length_reward = length_reward,
-          .max_length = max_length,
-          .min_length = min_length,
-          .stop = [] {
-            raise_if_interrupted();
-            return false;
-          }};
+// The same search, which Ctrl-C ends.
+generate::BeamOptions interruptible(generate::BeamOptions search) {
+  search.stop = [] {
+    raise_if_interrupted();
+    return false;
+  };
+  return search;
 }
 
 py::list as_list(const std::vector<Translation>& translations) {
@@ -61,13 +56,17 @@ py::list translate(const Translator& translator, const std::vector<std::string>&
                    double length_penalty, double length_reward, int64_t max_length, int64_t min_length,
                    int64_t batch_tokens, const std::string& cache, const std::string& too_long,
                    const std::string& source_language, const std::string& target_language) {
-  const TranslatorOptions options{
-      .search = search_options(beam, n_best, length_penalty, length_reward, max_length, min_length),
-      .batch_tokens = batch_tokens,
-      .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
-      .source_language = source_language,
-      .target_language = target_language,
-      .text = text_options(too_long)};
+  const TranslatorOptions options{.search = interruptible({.beam = beam,
+                                                           .n_best = n_best,
+                                                           .length_penalty = length_penalty,
+                                                           .length_reward = length_reward,
+                                                           .max_length = max_length,
+                                                           .min_length = min_length}),
+                                  .batch_tokens = batch_tokens,
+                                  .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
+                                  .source_language = source_language,
+                                  .target_language = target_language,
+                                  .text = text_options(too_long)};
   std::vector<std::vector<Translation>> all;
   {
     const py::gil_scoped_release release;
@@ -224,10 +223,8 @@ py::tuple attention(Record&& record) {
 inspect::Record record_translation(const Translator& translator, const std::string& text,
                                    const std::optional<std::string>& target, int64_t beam,
                                    const std::string& source_language, const std::string& target_language) {
-  const generate::BeamOptions usual;
   return translator.record(text, {.target = target,
-                                  .search = search_options(beam, usual.n_best, usual.length_penalty,
-                                                           usual.length_reward, usual.max_length, usual.min_length),
+                                  .search = interruptible({.beam = beam}),
                                   .source_language = source_language,
                                   .target_language = target_language,
                                   .text = text_options("refuse")});
