@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -58,8 +59,10 @@ struct BeamOptions {
   int64_t beam = 5;    // 1: greedy
   int64_t n_best = 1;  // how many hypotheses to return, best first; at most beam
   // score = sum of log probabilities / length_norm + length_reward |y|, the length |y| counting the end token.
-  double length_penalty = 1.0;  // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`
-  bool gnmt = false;            // Wu et al. 2016, equation 14
+  // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`. Not given: 1; Translator takes what the
+  // model's folder says.
+  std::optional<double> length_penalty = {};
+  bool gnmt = false;  // Wu et al. 2016, equation 14
   // Models of little data leave words out; a reward for each token brings them back (Murray and Chiang 2018, with
   // length_penalty 0). Below 0: shorter outputs.
   double length_reward = 0;
@@ -68,8 +71,8 @@ struct BeamOptions {
   // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
   double length_factor = 2.0;
   int64_t length_extra = 20;
-  StopWhen stop_when = StopWhen::best;
-  Ids prefix = {};           // forced first tokens
+  std::optional<StopWhen> stop_when = {};  // not given: best; Translator takes what the model's folder says
+  Ids prefix = {};                         // forced first tokens
   int32_t last_id = -1;      // the forced last token of an output that reaches its limit, the end as a rule; -1: none
   bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
   int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may

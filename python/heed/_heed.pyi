@@ -68,7 +68,7 @@ class Translator:
         self, text: str, target: Optional[str], beam: int, source_language: str, target_language: str
     ) -> _Attention: ...
     def translate(
-        self, texts: Sequence[str], beam: int, n_best: int, length_penalty: float, length_reward: float,
+        self, texts: Sequence[str], beam: int, n_best: int, length_penalty: Optional[float], length_reward: float,
         max_length: int, min_length: int, batch_tokens: int, cache: str, too_long: str, source_language: str, target_language: str,
     ) -> List[List[Tuple[str, float, bool, List[str], List[float]]]]: ...
     def attention_page(

@@ -142,13 +142,13 @@ class Translator:
 
     @overload
     def translate(  # type: ignore[misc]  # a str is a sequence of str as well
-        self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: float = ...,
+        self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
         source_language: str = ..., target_language: str = ...,
     ) -> List[Translation]: ...
     @overload
     def translate(
-        self, text: Sequence[str], *, beam: int = ..., n_best: int = ..., length_penalty: float = ...,
+        self, text: Sequence[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
         source_language: str = ..., target_language: str = ...,
     ) -> List[List[Translation]]: ...
@@ -159,7 +159,7 @@ class Translator:
         *,
         beam: int = 5,
         n_best: int = 1,
-        length_penalty: float = 1.0,
+        length_penalty: Optional[float] = None,
         length_reward: float = 0.0,
         max_length: int = 256,
         min_length: int = 0,
@@ -174,7 +174,8 @@ class Translator:
         Models of several languages are told by the names that their vocabularies have: "fra_Latn", "fr_XX", "fr".
 
         No translation depends on the others. beam=1 is greedy search. `cache` is the type of the keys and values that
-        are kept between tokens: float32, bfloat16, float16 or int8.
+        are kept between tokens: float32, bfloat16, float16 or int8. `length_penalty` is 1 where it is not given, or what
+        the model's folder says.
         """
         texts = [text] if isinstance(text, str) else list(text)
         found = self._model.translate(

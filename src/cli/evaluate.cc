@@ -259,7 +259,8 @@ void add_evaluate_command(Options& options) {
                "Join \"@@ \" in translations and references (always done for a model of pieces)");
   options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
   options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
-  options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER");
+  options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER")
+      .shows("1, or what the model's folder says");
   options.add("--length-reward", o->translate.search.length_reward, "Add NUMBER to scores for each token");
   options
       .add("--source-language", o->translate.source_language,

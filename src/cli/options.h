@@ -44,7 +44,7 @@ using Action = std::function<void(const std::string& value)>;
 // Where a value goes.
 using Variable = std::variant<bool*, int*, int64_t*, float*, double*, std::string*, std::vector<std::string>*,
                               std::optional<int64_t>*, std::optional<uint64_t>*, std::optional<float>*,
-                              std::optional<std::string>*, Choice, Action>;
+                              std::optional<double>*, std::optional<std::string>*, Choice, Action>;
 
 class Option {
  public:

@@ -94,7 +94,8 @@ void add_translate_command(Options& options) {
   options.add("--n-best", search.n_best, "Write this many translations of each line: rank, score and text, with tabs")
       .range(1, 1000);
   options.flag("--scores", o->scores, "Write the score before the text, with a tab");
-  options.add("--length-penalty", search.length_penalty, "Divide scores by length^NUMBER");
+  options.add("--length-penalty", search.length_penalty, "Divide scores by length^NUMBER")
+      .shows("1, or what the model's folder says");
   options.add("--length-reward", search.length_reward,
               "Add NUMBER to scores for each token: above 0 for longer translations, below 0 for shorter ones");
   options.flag("--gnmt", search.gnmt, "Divide scores by ((5 + length) / 6)^NUMBER instead");

@@ -63,6 +63,7 @@ class Beam {
         sources_(sources),
         end_id_(end_id),
         options_(checked(options)),
+        length_penalty_(options.length_penalty.value_or(1)),
         vocabulary_(decoder.vocabulary()),
         rules_(options, vocabulary_, end_id, kName) {
     candidates_ = std::min(2 * options.beam, vocabulary_);
@@ -116,21 +117,24 @@ class Beam {
     require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
     require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
             "; found ", options.n_best);
-    require(std::isfinite(options.length_penalty), kName, "a finite length penalty; found ", options.length_penalty);
+    if (options.length_penalty) {
+      require(std::isfinite(*options.length_penalty), kName, "a finite length penalty; found ",
+              *options.length_penalty);
+    }
     require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
     return options;
   }
 
   [[nodiscard]] double normalised(double sum, int64_t length) const {
     const double size = static_cast<double>(std::max<int64_t>(length, 1));
-    return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, options_.length_penalty);
+    return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, length_penalty_);
   }
   [[nodiscard]] double score(double sum, int64_t length) const {
     return normalised(sum, length) + options_.length_reward * static_cast<double>(length);
   }
   // No extension of a hypothesis has a larger score.
   [[nodiscard]] double most(double sum, int64_t length, int64_t limit) const {
-    return normalised(sum, options_.length_penalty > 0 ? limit : length) +
+    return normalised(sum, length_penalty_ > 0 ? limit : length) +
            options_.length_reward * static_cast<double>(options_.length_reward > 0 ? limit : length);
   }
 
@@ -148,7 +152,7 @@ class Beam {
   [[nodiscard]] bool settled(const Search& search, double best, int64_t length) const {
     if (static_cast<int64_t>(search.finished.size()) < options_.beam) return false;
     const double worst = search.finished.back().score;
-    switch (options_.stop_when) {
+    switch (options_.stop_when.value_or(StopWhen::best)) {
       case StopWhen::best: return score(best, length) <= search.finished.front().score;
       case StopWhen::worst: return score(best, length) <= worst;
       case StopWhen::possible: return most(best, length, search.limit) <= worst;
@@ -320,6 +324,7 @@ class Beam {
   int64_t sources_;
   int32_t begin_id_ = -1, end_id_;
   const BeamOptions& options_;
+  double length_penalty_;
   int64_t vocabulary_;
   TokenRules rules_;
   int64_t candidates_ = 0;    // a row

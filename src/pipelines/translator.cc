@@ -148,10 +148,12 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     search.suppressed.insert(search.suppressed.end(), own.suppressed.begin(), own.suppressed.end());
     if (search.no_repeat_ngram == 0) search.no_repeat_ngram = own.no_repeat_ngram;
     search.min_length = std::max(search.min_length, own.min_length);
-    if (search.length_penalty == 1.0) search.length_penalty = own.length_penalty;
-    if (search.stop_when == generate::StopWhen::best && own.beam > 1) search.stop_when = own.stop_when;
-    if (search.stop_when == generate::StopWhen::best) search.stop_when = generate::StopWhen::worst;
-    if (search.beam == 1) search.stop_when = generate::StopWhen::full;
+    if (!search.length_penalty) search.length_penalty = own.length_penalty;
+    if (!search.stop_when) {
+      if (own.beam > 1) search.stop_when = own.stop_when;
+      if (!search.stop_when) search.stop_when = generate::StopWhen::worst;
+      if (search.beam == 1) search.stop_when = generate::StopWhen::full;
+    }
   }
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
     const int32_t language = text::known_language(*target_, options.target_language, "translate");

@@ -53,7 +53,7 @@ py::list as_list(const std::vector<Translation>& translations) {
 }
 
 py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
-                   double length_penalty, double length_reward, int64_t max_length, int64_t min_length,
+                   std::optional<double> length_penalty, double length_reward, int64_t max_length, int64_t min_length,
                    int64_t batch_tokens, const std::string& cache, const std::string& too_long,
                    const std::string& source_language, const std::string& target_language) {
   const TranslatorOptions options{.search = interruptible({.beam = beam,

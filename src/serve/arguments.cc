@@ -62,14 +62,18 @@ int64_t Arguments::integer(std::string_view name, int64_t least, int64_t most, i
   return has(name) ? integer(name, least, most) : otherwise;
 }
 
-double Arguments::number(std::string_view name, double least, double most, double otherwise) const {
-  if (!has(name)) return otherwise;
+std::optional<double> Arguments::number(std::string_view name, double least, double most) const {
+  if (!has(name)) return {};
   const nlohmann::json& value = at(name);
   const std::string expected = "a number from " + nlohmann::json(least).dump() + " to " + nlohmann::json(most).dump();
   if (!value.is_number()) refuse(full_name(name), expected, value);
   const double found = value.get<double>();
   if (!std::isfinite(found) || found < least || found > most) refuse(full_name(name), expected, value);
   return found;
+}
+
+double Arguments::number(std::string_view name, double least, double most, double otherwise) const {
+  return number(name, least, most).value_or(otherwise);
 }
 
 bool Arguments::flag(std::string_view name, bool otherwise) const {

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <nlohmann/json.hpp>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -23,6 +24,7 @@ class Arguments {
   // From `least` to `most`, both included.
   [[nodiscard]] int64_t integer(std::string_view name, int64_t least, int64_t most) const;
   [[nodiscard]] int64_t integer(std::string_view name, int64_t least, int64_t most, int64_t otherwise) const;
+  [[nodiscard]] std::optional<double> number(std::string_view name, double least, double most) const;
   [[nodiscard]] double number(std::string_view name, double least, double most, double otherwise) const;
   [[nodiscard]] bool flag(std::string_view name, bool otherwise) const;
   [[nodiscard]] std::string text(std::string_view name) const;

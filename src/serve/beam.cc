@@ -23,7 +23,7 @@ json beam_tree(const Served& model, const Arguments& request) {
   const int64_t beam = request.integer("beam", 1, 32, 5);
   generate::BeamOptions options = model.search({.beam = beam,
                                                 .n_best = beam,
-                                                .length_penalty = request.number("length_penalty", 0, 10, 1),
+                                                .length_penalty = request.number("length_penalty", 0, 10),
                                                 .max_length = request.integer("max_tokens", 1, 256, 256)},
                                                spoken);
   options.stop = told_to_stop;
@@ -84,7 +84,11 @@ json beam_tree(const Served& model, const Arguments& request) {
                           {"finished", hypothesis.finished}});
   }
   const auto tokens = source_pieces(model, read);
-  return {{"source", read}, {"source_tokens", tokens}, {"nodes", nodes}, {"hypotheses", hypotheses}};
+  return {{"source", read},
+          {"source_tokens", tokens},
+          {"length_penalty", options.length_penalty.value_or(1)},
+          {"nodes", nodes},
+          {"hypotheses", hypotheses}};
 }
 
 }  // namespace heed::serve

@@ -66,7 +66,7 @@ class Writing : public Service::Stream {
     bool complete = false;  // nothing is written beyond the forced tokens
     int64_t most = 0;
     int64_t beam = 1;
-    double length_penalty = 1;
+    std::optional<double> length_penalty = {};
   };
   Writing(const Reading& reading, const std::vector<Change>& changes, Plan plan)
       : writer_(reading, changes), changes_(changes), plan_(std::move(plan)), prompt_(reading.target.size()) {}
@@ -191,7 +191,7 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
   plan.choice.ignore_end = request.flag("ignore_end", false);
   plan.most = most_tokens(reading, request.integer("max_tokens", 0, kMostWritten, 256));
   plan.beam = request.integer("beam", 1, 64, 1);
-  plan.length_penalty = request.number("length_penalty", 0, 10, 1);
+  plan.length_penalty = request.number("length_penalty", 0, 10);
   if (plan.beam > 1 && (!model->translates() || plan.choice.sampling.temperature > 0 || !changes.empty()))
     throw Error("beam: expected 1 for models that continue a text, with a temperature and with changes");
   if (request.has("target_text")) {

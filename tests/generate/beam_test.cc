@@ -24,7 +24,7 @@ struct Found {
 
 double score_of(double sum, int64_t length, const BeamOptions& o) {
   const double n = static_cast<double>(length);
-  return sum / std::pow(o.gnmt ? (5 + n) / 6 : n, o.length_penalty) + o.length_reward * n;
+  return sum / std::pow(o.gnmt ? (5 + n) / 6 : n, o.length_penalty.value_or(1)) + o.length_reward * n;
 }
 
 // Every hypothesis there is: ended ones of fewer than `limit` tokens, and all of `limit` tokens.

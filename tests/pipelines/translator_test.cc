@@ -3,6 +3,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <fstream>
+#include <numeric>
 #include <thread>
 
 #include "base/message.h"
@@ -70,6 +72,22 @@ TEST(Translator, TheIdsAreThoseOfTheSearch) {
   EXPECT_EQ(found.text, translator.target_tokenizer().decode(direct[0][0].ids));
   EXPECT_EQ(found.score, direct[0][0].score);
   EXPECT_EQ(found.log_probs, direct[0][0].log_probs);
+}
+
+// The penalty of the folder is for those who name none; 1 is a penalty like any other.
+TEST(Translator, TheLengthPenaltyIsTheFoldersUnlessOneIsGiven) {
+  const Folder folder;
+  const auto model = make_model(folder.path(), Architecture::encoder_decoder);
+  std::ofstream(model / "generation_config.json") << R"({"length_penalty": 2.0})";
+  const Translator translator = Translator::load(model);
+  const auto penalty_of = [](const Translation& found) {
+    const double sum = std::accumulate(found.log_probs.begin(), found.log_probs.end(), 0.0);
+    return std::log(sum / found.score) / std::log(static_cast<double>(found.log_probs.size()));
+  };
+  const std::string text = "where is the train";
+  EXPECT_NEAR(penalty_of(translator.translate(text).front()), 2, 1e-6);
+  for (const double given : {0.5, 1.0, 2.0})
+    EXPECT_NEAR(penalty_of(translator.translate(text, {.search = {.length_penalty = given}}).front()), given, 1e-6);
 }
 
 TEST(Translator, ManyTextsAreTranslatedAsEachAloneAndInOrder) {

@@ -1,6 +1,7 @@
 // The search that a folder asks for: the page writes what `heed translate` writes.
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <fstream>
 #include <set>
 
@@ -56,6 +57,22 @@ TEST_F(SettingsTest, AreThoseOfTheFolder) {
   EXPECT_EQ(unseen, "") << "each must show in what is written";
 }
 
+TEST_F(SettingsTest, TheLengthPenaltyIsTheFoldersUnlessTheRequestNamesOne) {
+  expect_as_translator(R"({"length_penalty": 4.0})");
+  const auto tree = [&](const json& more) {
+    return call("beam", with({{"model", 0}, {"text", kTexts[0]}, {"beam", 3}, {"max_tokens", 6}}, more));
+  };
+  const json own = tree(json::object()), plain = tree({{"length_penalty", 1}});
+  EXPECT_EQ(own["length_penalty"], 4);
+  EXPECT_EQ(plain["length_penalty"], 1);
+  for (const json& tried : {own, plain}) {
+    const json& best = tried["hypotheses"][0];
+    const double length = best["length"];
+    EXPECT_NEAR(best["score"], best["sum"].get<double>() / std::pow(length, tried["length_penalty"].get<double>()),
+                1e-6);
+  }
+}
+
 TEST_F(SettingsTest, HoldForExperimentsAndForTheTree) {
   expect_as_translator(R"({"forced_bos_token_id": 7, "no_repeat_ngram_size": 1, "forced_eos_token_id": 2})");
   const json done = run({{"model", 0}, {"text", kTexts[0]}, {"max_tokens", 6}});
@@ -70,6 +87,7 @@ TEST_F(SettingsTest, HoldForExperimentsAndForTheTree) {
   ASSERT_EQ(tree["hypotheses"].size(), expected.size());
   for (size_t k = 0; k < expected.size(); ++k) EXPECT_EQ(tree["hypotheses"][k]["text"], expected[k].text);
   EXPECT_EQ(tree["nodes"][0]["id"], 7);
+  EXPECT_EQ(tree["length_penalty"], 1);
   const json given = run({{"model", 0}, {"text", "abc"}, {"target_text", "hg"}});
   EXPECT_EQ(given["output"][0], 7);
 }

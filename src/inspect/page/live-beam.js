@@ -1,7 +1,7 @@
 // The tree of a beam search as a picture: time goes to the right, each hypothesis that lived on has its branch.
 
 const kFates = {lives: 'went on', ended: 'finished', dropped: 'dropped', limit: 'alive at the end'};
-let beamWidth = 4, lengthPenalty = 1;
+let beamWidth = 4, lengthPenalty;
 const beamPicture = (answer) => {
   const {nodes, hypotheses} = answer, best = new Set();
   for (let at = hypotheses[0]?.node ?? -1; at >= 0; at = nodes[at].parent) best.add(at);
@@ -39,7 +39,7 @@ const drawBeam = async (box) => {
     ...values.map((v) => el('option', {value: v, selected: v === value ? '' : null}, String(v)))));
   box.append(title('The search'),
     note('A beam search keeps the best few beginnings and extends each of them. Numbers are sums of log-probabilities; × was dropped; the bold branch won.'),
-    div('fields', choose('Beam', beamWidth, [1, 2, 3, 4, 5, 8], (v) => { beamWidth = v; }), choose('Length penalty', lengthPenalty, [0, 0.6, 1, 1.4], (v) => { lengthPenalty = v; })),
+    div('fields', choose('Beam', beamWidth, [1, 2, 3, 4, 5, 8], (v) => { beamWidth = v; }), choose('Length penalty', answer.length_penalty, [...new Set([0, 0.6, 1, 1.4, answer.length_penalty])], (v) => { lengthPenalty = v; })),
     scroller('Beam search', beamPicture(answer)),
     el('ol', {class: 'hypotheses'}, ...answer.hypotheses.map((h) => el('li', {}, el('bdi', {}, label(h.text, 200)), span('soft', ` score ${number(h.score, 3)} · sum ${number(h.sum, 2)} · ${h.length} tokens${h.finished ? '' : ' · not finished'}`)))),
     folded('Table', scroller('Table of the search', tableOf('Beam search', ['step', 'tokens so far', 'log-prob.', 'sum', 'fate'],
