@@ -51,8 +51,8 @@ class MappedFile {
 };
 
 // The pages of [data, data + bytes) no longer count as memory of this process, as far as they belong to a file that is
-// mapped for MapFor::memory: they are fetched again when they are read. Nobody may have written into them: that would be
-// lost. Other memory stays as it is.
+// mapped for MapFor::memory: they are fetched again when they are read. Nobody may have written into them: that would
+// be lost. Other memory stays as it is.
 void give_pages_back(const void* data, int64_t bytes);
 
 }  // namespace heed::files

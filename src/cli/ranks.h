@@ -17,8 +17,8 @@ namespace heed::cli {
 // Throws Error for a command that several processes would run side by side, each as if it were alone.
 void require_one_process();
 
-// Gives each process that mpirun or srun started, also one alone, its share of the cores it may use where --threads does
-// not say how many. Warns where a process is bound to fewer cores than it has threads, or cores are left idle.
+// Gives each process that mpirun or srun started, also one alone, its share of the cores it may use where --threads
+// does not say how many. Warns where a process is bound to fewer cores than it has threads, or cores are left idle.
 void share_cores(std::optional<int64_t> threads);
 
 // The command with which the user goes on after a rank was lost: "mpirun -n 4 heed train --output run --resume". Part

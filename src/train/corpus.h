@@ -56,7 +56,8 @@ void load_classification(const Recipe& recipe, const Start& start, const std::fu
 void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::function<void(std::string_view)>& message,
                          Corpus& corpus);
 
-// Examples as a data set for a classifier, or with scores for a model of one label. `cut`: how many texts were longer than `longest`.
+// Examples as a data set for a classifier, or with scores for a model of one label. `cut`: how many texts were longer
+// than `longest`.
 struct ClassifiedTexts {
   std::unique_ptr<DataSet> data;
   int64_t tokens = 0, cut = 0;

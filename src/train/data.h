@@ -26,7 +26,8 @@ struct Batch {
   Tensor types;           // (B, S) i32: those of the source's tokens; undefined: all 0
   Tensor input;           // (B, L) i32: what the decoder reads; undefined for encoder-only models
   Tensor output;          // (B, L) i32: what is to be predicted, padding_id where nothing is; or (B): classes of texts
-  // Pairs: (B, L) i32 and (B) i32, the positives of the source's texts. Of pairs and scores `output` numbers the rows from 0.
+  // Pairs: (B, L) i32 and (B) i32, the positives of the source's texts. Of pairs and scores `output` numbers the rows
+  // from 0.
   Tensor positives, positive_lengths;
   std::shared_ptr<const Contrast> contrast;
   // (B) f32: what is to be predicted of each text, or of each pair, in place of a class; undefined: there are classes.

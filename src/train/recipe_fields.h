@@ -62,7 +62,7 @@ struct ModelKey {
 
 [[nodiscard]] models::Architecture architecture_of(std::string_view task);
 [[nodiscard]] bool is_classification(const Recipe& recipe);
-[[nodiscard]] bool has_scores(const Recipe& recipe);  // its texts, or its pairs of texts, have scores
+[[nodiscard]] bool has_scores(const Recipe& recipe);           // its texts, or its pairs of texts, have scores
 [[nodiscard]] bool starts_from_encoder(const Recipe& recipe);  // its task needs an encoder as recipe.from
 [[nodiscard]] std::string_view to_string(ScheduleKind kind);
 [[nodiscard]] ScheduleKind schedule_kind(std::string_view word);  // throws Error for a word that is none

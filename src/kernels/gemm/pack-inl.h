@@ -35,9 +35,9 @@ constexpr int64_t kGrainNumbers = 65536;     // numbers of B below which another
 constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
 constexpr int kPrefetchSteps = 16;           // steps of k for which B is asked of L2 before it is needed
 constexpr int64_t kPrefetchRows = 12;
-constexpr int64_t kPackedGrain = 8192;       // numbers of B below which packing is not worth another thread
-constexpr int64_t kPackedDepth = 4096;       // most of k that is packed at once
-constexpr int64_t kPackedFloats = 1 << 23;   // most of B that is packed at once: 32 MB
+constexpr int64_t kPackedGrain = 8192;      // numbers of B below which packing is not worth another thread
+constexpr int64_t kPackedDepth = 4096;      // most of k that is packed at once
+constexpr int64_t kPackedFloats = 1 << 23;  // most of B that is packed at once: 32 MB
 
 // Columns of C cut into panels of at most so many vectors, as even as they go: 32 + 32 is faster than 48 + 16.
 struct Panels {

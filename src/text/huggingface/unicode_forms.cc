@@ -61,7 +61,8 @@ void put_in_order(std::vector<FormPart>& parts) {
   for (auto at = parts.begin(); at != parts.end();) {
     at = std::find_if(at, parts.end(), [](const FormPart& part) { return part.combining_class != 0; });
     const auto end = std::find_if(at, parts.end(), [](const FormPart& part) { return part.combining_class == 0; });
-    std::stable_sort(at, end, [](const FormPart& a, const FormPart& b) { return a.combining_class < b.combining_class; });
+    std::stable_sort(at, end,
+                     [](const FormPart& a, const FormPart& b) { return a.combining_class < b.combining_class; });
     at = end;
   }
 }

@@ -3,8 +3,8 @@
 // A head of 32 numbers and ten keys has 1,300 FLOPs, so finding out what a group needs takes longer than computing it,
 // and lanes that run over ten keys are mostly idle. With keys that lie as (S, D, Hkv), the same column of all heads is
 // one vector. Each number is the same chain of operations as in forward_tile(), so the bits are the same. Greedy
-// translation (8 heads of 32 numbers, ten keys) spent 15 % of its time in attention with the lanes over keys, and spends
-// 6 % here (Zen 4).
+// translation (8 heads of 32 numbers, ten keys) spent 15 % of its time in attention with the lanes over keys, and
+// spends 6 % here (Zen 4).
 #pragma once
 
 #include <cstdint>
