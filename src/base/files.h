@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -108,6 +109,11 @@ class AtomicFile {
 };
 
 void write_atomically(const Path& file, std::string_view contents, std::string_view function);
+// Writes several files of `folder` together. write() fills a new folder inside of it. Once all of it is there, each
+// file moves to its place by a rename, and `stale` files that were not written again are removed; names are relative to
+// `folder`. Where write() throws, for want of space too, `folder` is as it was, and the message names `folder`.
+void write_folder(const Path& folder, std::string_view function, std::span<const Path> stale,
+                  const std::function<void(const Path&)>& write);
 // fsync of a folder: renames and removals in it are durable.
 void sync_folder(const Path& folder, std::string_view function);
 

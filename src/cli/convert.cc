@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <filesystem>
 
+#include "base/files.h"
 #include "cli/command.h"
 #include "cli/convert_ctranslate2.h"
 #include "cli/float_types.h"
@@ -51,8 +52,10 @@ void convert_pipeline(const fs::path& from, const ConvertCommand& o) {
   if (o.layout != Layout::huggingface && lacks_tokenizers(from) && fs::exists(from / "config.json", error)) {
     const auto model = models::load(from, {.packed = o.weights == WeightFormat::int8, .weights = o.weights});
     if (model->origin() == nullptr) {
-      models::save(*model, o.output);
-      return train::copy_tokenizer(from, o.output);
+      return files::write_folder(o.output, "convert", {}, [&](const fs::path& folder) {
+        models::save(*model, folder);
+        train::copy_tokenizer(from, folder);
+      });
     }
   }
   const bool apart = !fs::exists(from / "config.json", error) && fs::exists(from / "modules.json", error);

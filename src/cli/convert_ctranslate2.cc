@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "base/files.h"
 #include "cli/command.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -42,14 +43,15 @@ void write_tokenizers(const fs::path& from, const fs::path& to, const models::Ct
 void convert_ctranslate2(const fs::path& from, const fs::path& tokenizers, const fs::path& to, bool huggingface,
                          WeightFormat weights) {
   models::Ctranslate2Model found = models::load_ctranslate2(from);
-  fs::create_directories(to);
-  write_tokenizers(tokenizers.empty() ? from : tokenizers, to, found);
   if (weights == WeightFormat::int8) found.model->pack(weights);
-  if (huggingface) {
-    models::save_huggingface(*found.model, to);
-  } else {
-    models::save(*found.model, to);
-  }
+  files::write_folder(to, "convert", {}, [&](const fs::path& folder) {
+    write_tokenizers(tokenizers.empty() ? from : tokenizers, folder, found);
+    if (huggingface) {
+      models::save_huggingface(*found.model, folder);
+    } else {
+      models::save(*found.model, folder);
+    }
+  });
 }
 
 }  // namespace heed::cli

@@ -5,6 +5,7 @@
 #include <span>
 #include <system_error>
 
+#include "base/files.h"
 #include "formats/json.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -81,11 +82,6 @@ bool becomes_own(const models::Model& model, Layout layout) {
   return layout == Layout::heed || model.packed_as(WeightFormat::int8) || (own && layout == Layout::same);
 }
 
-// Whether save_huggingface() writes it.
-bool exports(const models::Model& model, Layout layout) {
-  return model.origin() == nullptr && layout == Layout::huggingface;
-}
-
 void save_model(const models::Model& model, const fs::path& folder, Layout layout) {
   require(layout != Layout::huggingface || !model.packed_as(WeightFormat::int8), kSaver,
           "weights in f32 for the layout of Hugging Face; found weights in int8, which heed's own layout holds");
@@ -99,16 +95,18 @@ void save_model(const models::Model& model, const fs::path& folder, Layout layou
   }
 }
 
-// What a folder that is written over may hold beside the weights, and what would change the meaning of the new ones.
-// save_huggingface() has written settings of its own already.
-void remove_side_files(const fs::path& from, const fs::path& to, bool keep_settings) {
+// What a folder that is written over may hold beside the weights, and what would change the meaning of the new ones:
+// names in it, and in its sub-folder `inner`.
+std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const fs::path& inner = {}) {
+  std::vector<fs::path> names;
   std::error_code ignored;
-  if (fs::equivalent(from, to, ignored)) return;
-  for (const char* const name : text::tokenizer_files()) fs::remove(to / name, ignored);
-  for (const char* const name : kSideFiles) {
-    if (!keep_settings || name != kSearchSettings) fs::remove(to / name, ignored);
+  if (fs::equivalent(from, to, ignored)) return names;
+  for (const fs::path& place : {fs::path(), inner}) {
+    for (const char* const name : text::tokenizer_files()) names.push_back((place / name).lexically_normal());
+    for (const char* const name : kSideFiles) names.push_back((place / name).lexically_normal());
+    for (const char* const name : kSentenceSettings) names.push_back((place / name).lexically_normal());
   }
-  for (const char* const name : kSentenceSettings) fs::remove(to / name, ignored);
+  return names;
 }
 
 // Those of these files that are there.
@@ -155,26 +153,28 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
     require_sentencepiece(source);
     require_sentencepiece(target);
   }
-  save_model(model, to, layout);
-  remove_side_files(from, to, exports(model, layout));
-  if (own && !will_be_own) return save_marian_tokenizers(source, target, model.config(), to);
-  source.save(to, text::Side::source);
-  target.save(to, text::Side::target);
-  copy_files(from, to, kSideFiles);
+  files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
+    save_model(model, folder, layout);
+    if (own && !will_be_own) return save_marian_tokenizers(source, target, model.config(), folder);
+    source.save(folder, text::Side::source);
+    target.save(folder, text::Side::target);
+    copy_files(from, folder, kSideFiles);
+  });
 }
 
 void save(const Generator& generator, const fs::path& from, const fs::path& to, Layout layout) {
-  save_model(generator.model(), to, layout);
-  remove_side_files(from, to, exports(generator.model(), layout));
-  generator.tokenizer().save(to, text::Side::target);
-  copy_files(from, to, kSideFiles);
+  files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
+    save_model(generator.model(), folder, layout);
+    generator.tokenizer().save(folder, text::Side::target);
+    copy_files(from, folder, kSideFiles);
+  });
 }
 
 void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layout layout) {
   const models::Model& model = encoder.model();
   const text::Tokenizer& tokenizer = encoder.tokenizer();
   const std::vector<fs::path> folders = SentenceModules::folders(from);  // the encoder's first
-  const auto place = [&](const fs::path& folder) { return (to / folder.lexically_relative(from)).lexically_normal(); };
+  const fs::path inner = folders.front().lexically_relative(from).lexically_normal();
   if (model.origin() != nullptr && becomes_own(model, layout)) {
     const text::Ids one = tokenizer.tokens("a").ids;
     const text::SpecialIds special = tokenizer.special();
@@ -188,19 +188,23 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     require(!classes || read_scores(folders.front(), model.config()) == Scores::probabilities, kSaver,
             "probabilities of classes, for heed's own layout; found a model with scores of another kind");
   }
-  save_model(model, place(folders.front()), layout);
-  remove_side_files(from, to, exports(model, layout));
-  remove_side_files(folders.front(), place(folders.front()), exports(model, layout));
-  tokenizer.save(place(folders.front()), text::Side::source);
-  copy_files(folders.front(), place(folders.front()), kSentenceSettings);
-  copy_files(from, to, kSideFiles);
-  if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, place(folders.front()));
-  constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
-  for (size_t i = 1; i < folders.size(); ++i) {
-    if (place(folders[i]) == place(folders.front())) continue;  // a module without files of its own
-    make_folder(place(folders[i]));
-    copy_files(folders[i], place(folders[i]), kModuleFiles);
-  }
+  files::write_folder(to, kSaver, side_files(from, to, inner), [&](const fs::path& top) {
+    const auto place = [&](const fs::path& folder) {
+      return (top / folder.lexically_relative(from)).lexically_normal();
+    };
+    const fs::path folder = place(folders.front());
+    save_model(model, folder, layout);
+    tokenizer.save(folder, text::Side::source);
+    copy_files(folders.front(), folder, kSentenceSettings);
+    copy_files(from, top, kSideFiles);
+    if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, folder);
+    constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
+    for (size_t i = 1; i < folders.size(); ++i) {
+      if (place(folders[i]) == folder) continue;  // a module without files of its own
+      make_folder(place(folders[i]));
+      copy_files(folders[i], place(folders[i]), kModuleFiles);
+    }
+  });
 }
 
 }  // namespace heed::pipelines

@@ -13,7 +13,7 @@ enum class Layout { same, heed, huggingface };
 // Writes a folder `to` that gives what the pipeline gives: weights, configuration, tokenizers, and the small files that
 // `from`, the folder that it was loaded from, has beside them. Weights in int8 are always in heed's own layout, whose
 // translators never write their padding and begin tokens. Files of another model that `to` has are removed. Throws
-// Error, before anything is written, where the layout cannot hold the model.
+// Error where the layout cannot hold the model, or there is no space; then `to` is as it was.
 void save(const Translator& translator, const std::filesystem::path& from, const std::filesystem::path& to,
           Layout layout);
 void save(const Generator& generator, const std::filesystem::path& from, const std::filesystem::path& to,

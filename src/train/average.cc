@@ -6,6 +6,8 @@
 #include "base/files.h"
 #include "formats/json.h"
 #include "heed/error.h"
+#include "heed/models.h"
+#include "heed/text.h"
 #include "heed/train.h"
 #include "models/weights.h"
 #include "train/run_folder.h"
@@ -51,9 +53,26 @@ io::Tensors mean_of(std::span<const fs::path> files) {
 
 namespace {
 
-bool is_tokenizer_file(const fs::directory_entry& entry) {
-  const std::string name = entry.path().filename().string();
-  return entry.is_regular_file() && std::ranges::find(tokenizer_files(), name) != tokenizer_files().end();
+// The tokenizer's files of a model folder; of a checkpoint, those of its run, two folders above it.
+std::vector<fs::path> tokenizer_of(const fs::path& model) {
+  std::vector<fs::path> found;
+  for (const fs::path& place : {model, model / ".." / ".."}) {
+    std::error_code ignored;
+    for (const char* const name : tokenizer_files())
+      if (fs::is_regular_file(place / name, ignored)) found.push_back(place / name);
+    if (!found.empty()) break;
+  }
+  return found;
+}
+
+// Throws Error for a tokenizer that cannot be read, if there is one.
+void require_tokenizer(const fs::path& model, models::Architecture architecture) {
+  const std::vector<fs::path> found = tokenizer_of(model);
+  if (found.empty()) return;
+  const fs::path folder = found.front().parent_path();
+  using models::Architecture;
+  if (architecture != Architecture::decoder_only) (void)text::Tokenizer::load(folder, text::Side::source);
+  if (architecture != Architecture::encoder_only) (void)text::Tokenizer::load(folder, text::Side::target);
 }
 
 // The metadata "format" of weights beside this config.json: transformers reads no file without its own.
@@ -65,17 +84,10 @@ std::string format_beside(const std::string& config) {
 }  // namespace
 
 void copy_tokenizer(const fs::path& model, const fs::path& output) {
-  for (const fs::path& place : {model, model / ".." / ".."}) {  // a checkpoint lies two below its run
-    bool found = false;
+  for (const fs::path& file : tokenizer_of(model)) {
+    const fs::path copy = output / file.filename();
     std::error_code ignored;
-    for (const auto& entry : fs::directory_iterator(place, ignored)) {
-      if (!is_tokenizer_file(entry)) continue;
-      found = true;
-      const fs::path copy = output / entry.path().filename();
-      if (fs::exists(copy) && fs::equivalent(entry.path(), copy)) continue;
-      io::write_file_atomically(copy, io::read_file(entry.path()));
-    }
-    if (found) return;
+    if (!fs::equivalent(file, copy, ignored)) io::write_file_atomically(copy, io::read_file(file));
   }
 }
 
@@ -93,22 +105,23 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
           ": a new or empty folder; found files in it (--force writes over them)");
   std::vector<fs::path> files;
   for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
+  require_tokenizer(folders[0], models::read_config(folders[0]).architecture);
   const std::string config = io::read_file(folders[0] / "config.json", int64_t{1} << 20);
   require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, "average",
           "weights in f32, f16 or bf16; found ", dtype);
   io::Tensors mean = mean_of(files);
   for (auto& [name, tensor] : mean) tensor = tensor.to(dtype);
-  error.clear();
-  fs::create_directories(output, error);
-  require(!error, "average", files::quoted(output), ": a folder that can be made; ", error.message());
-  copy_tokenizer(folders[0], output);
   const bool is_checkpoint = fs::exists(folders[0] / "state.json", error);  // and lies two below its run
-  (void)copy_modules(is_checkpoint ? folders[0] / ".." / ".." : folders[0], output);
-  const auto [encoder, dense] = parts_of_model(mean);
-  write_dense_tensors(dense, output);
-  io::write_file_atomically(output / "config.json", config);
-  io::write_safetensors(output / "model.safetensors", encoder,
-                        {{"format", format_beside(config)}, {models::kChecksumKey, models::checksum(encoder)}});
+  const std::vector<fs::path> stale(tokenizer_files().begin(), tokenizer_files().end());
+  files::write_folder(output, "average", stale, [&](const fs::path& to) {
+    copy_tokenizer(folders[0], to);
+    (void)copy_modules(is_checkpoint ? folders[0] / ".." / ".." : folders[0], to);
+    const auto [encoder, dense] = parts_of_model(mean);
+    write_dense_tensors(dense, to);
+    io::write_file_atomically(to / "config.json", config);
+    io::write_safetensors(to / "model.safetensors", encoder,
+                          {{"format", format_beside(config)}, {models::kChecksumKey, models::checksum(encoder)}});
+  });
 }
 
 }  // namespace heed::train

@@ -1,4 +1,10 @@
 // Where a training may begin or go on. One that fails leaves only what was there before.
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <csignal>
+
 #include "toy.h"
 
 namespace heed::train {
@@ -91,6 +97,52 @@ TEST(RunFolder, OfAnAverageIsNotWrittenOverUnasked) {
   write_text(folder / "file", "not a folder");
   EXPECT_NE(message_of([&] { average_models(b, folder / "file"); }), "");
   EXPECT_EQ(read_text(folder / "file"), "not a folder");
+}
+
+// A child process may write files of 50 KB and no more: room for all but the weights.
+TEST(RunFolder, OfAnAverageKeepsItsModelWhereThereIsNoSpace) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 1;
+  EXPECT_EQ(train(recipe, folder / "a", false, {}), Outcome::finished);
+  ASSERT_GT(fs::file_size(folder / "a/model.safetensors"), 50000u);
+  fs::create_directory(folder / "mean");
+  for (const char* const name : {"config.json", "model.safetensors", "source.vocab", "notes"})
+    write_text(folder / "mean" / name, name);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::signal(SIGXFSZ, SIG_IGN);
+    const rlimit limit{50000, 50000};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const fs::path a[] = {folder / "a"};
+    const std::string message = message_of([&] { average_models(a, folder / "mean", {.overwrite = true}); });
+    ::_exit(message.find("mean/model.safetensors") != std::string::npos ? 0 : 1);
+  }
+  int status = -1;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  for (const char* const name : {"config.json", "model.safetensors", "source.vocab", "notes"})
+    EXPECT_EQ(read_text(folder / "mean" / name), name);
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder / "mean"), {}), 4);
+}
+
+TEST(RunFolder, OfAnAverageIsNotMadeOfABrokenModel) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 1;
+  EXPECT_EQ(train(recipe, folder / "a", false, {}), Outcome::finished);
+  const auto message_with = [&](const char* file, const std::string& contents) {
+    const std::string before = read_text(folder / "a" / file);
+    write_text(folder / "a" / file, contents);
+    const fs::path a[] = {folder / "a"};
+    const std::string message = message_of([&] { average_models(a, folder / "mean"); });
+    write_text(folder / "a" / file, before);
+    EXPECT_FALSE(fs::exists(folder / "mean")) << file;
+    return message;
+  };
+  EXPECT_CONTAINS(message_with("config.json", read_text(folder / "a/config.json").substr(0, 100)), "config.json");
+  EXPECT_CONTAINS(message_with("source.vocab", "\xff"), "source.vocab");
 }
 
 }  // namespace
