@@ -107,6 +107,8 @@ struct SamplingOptions {
   int64_t max_tokens = 256;
   std::vector<int32_t> stop_ids = {};  // end the text; not part of it
   KeyValueCache::Options cache = {};   // how keys and values are kept between steps
+  // Asked before each step, and every 1,024 tokens of a prompt. Once it says true the text ends.
+  std::function<bool()> stop = {};
 };
 
 // The filtered, renormalised distribution of one step, sorted as the ids are: probabilities (V), zero where excluded.

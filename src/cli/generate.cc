@@ -65,7 +65,7 @@ int run_prompts(const GenerateCommand& o, Context& context) {
                             if (batch.text.on_warning) batch.text.on_warning(warning);
                           },
                       .name = [&](int64_t) { return batch.text.name(place); }};
-      options.on_text = [&](std::string_view) { return !batch.stop(); };
+      options.sampling.stop = batch.stop;
       std::string lines;
       for (int64_t n = 0; n < o.count; ++n) {
         options.sampling.seed = context.seed.value_or(0) + static_cast<uint64_t>((batch.first + place) * o.count + n);
@@ -91,18 +91,21 @@ int run_generate(const GenerateCommand& o, Context& context) {
   TextWarnings warnings([](int64_t) { return std::string("the prompt"); });
   GeneratorOptions options = o.generate;
   options.text = warnings.options(TooLong::refuse);
+  options.sampling.stop = [] { return stop_requested().load(); };
   const auto goes_on = [] { return !stop_requested().load(); };
   for (int64_t n = 0; n < o.count && goes_on(); ++n) {
     options.sampling.seed = context.seed.value_or(0) + static_cast<uint64_t>(n);
-    options.on_text = [&](std::string_view piece) {
-      if (!context.json) {
-        print(piece);
-        flush_output();
-      }
-      return goes_on();
+    bool began = false;
+    const auto write = [&](std::string_view piece) {  // after the prompt, once it has proved to be a text
+      if (!began) print(prompt);
+      began = true;
+      print(piece);
+      flush_output();
+      return true;
     };
-    if (!context.json) print(prompt);
+    if (!context.json) options.on_text = write;
     const Generation made = generator.generate(prompt, options);
+    if (!context.json) (void)write("");
     if (context.json) print(as_json(prompt, made, options.sampling.seed));
     print("\n");
     flush_output();

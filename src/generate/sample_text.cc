@@ -7,6 +7,11 @@
 #include "heed/generate.h"
 
 namespace heed::generate {
+namespace {
+
+constexpr size_t kPromptPart = 1024;  // tokens of a prompt between two looks at options.stop(): some tenths of a second
+
+}  // namespace
 
 Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const SamplingOptions& options,
                        const std::function<bool(int32_t)>& on_token) {
@@ -17,18 +22,24 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
   const NoGradScope no_grad;
 
   Ids context = prompt;  // what the model has read or is about to read
+  const auto stopped = [&] { return options.stop && options.stop(); };
   const auto start = [&](int64_t keep) {
     if (static_cast<int64_t>(context.size()) > keep) context.erase(context.begin(), context.end() - keep);
     auto decoder = model.start(options.cache);
-    Tensor logits = decoder->step(
-        Tensor::from(std::span<const int32_t>(context), {int64_t{1}, static_cast<int64_t>(context.size())}));
+    Tensor logits;  // undefined once options.stop() has said so
+    for (std::span<const int32_t> rest = context; !rest.empty();) {
+      if (stopped()) return std::pair(std::move(decoder), Tensor());
+      const auto part = rest.first(std::min(rest.size(), kPromptPart));
+      logits = decoder->step(Tensor::from(part, {int64_t{1}, std::ssize(part)}));
+      rest = rest.subspan(part.size());
+    }
     return std::pair(std::move(decoder), std::move(logits));
   };
 
   Hypothesis result;
   if (options.max_tokens <= 0) return result;
   auto [decoder, logits] = start(room);
-  for (int64_t n = 0; n < options.max_tokens; ++n) {
+  for (int64_t n = 0; n < options.max_tokens && logits.defined(); ++n) {
     const Tensor row = logits.contiguous();  // (1, V)
     const std::span<const float> x(row.data<float>(), static_cast<size_t>(row.numel()));
     const std::vector<double> distribution = sampling_distribution(x, options);
@@ -48,6 +59,8 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
     if (static_cast<int64_t>(context.size()) > room) {
       // The window is full: read its newer half again and go on from there. Two passes a token at most, on average.
       std::tie(decoder, logits) = start(std::max<int64_t>(1, room / 2));
+    } else if (stopped()) {
+      break;
     } else {
       logits = decoder->step(Tensor::from(std::span<const int32_t>(&id, 1), {int64_t{1}, int64_t{1}}));
     }

@@ -37,11 +37,14 @@ TextOptions text_options(const std::string& too_long) {
 }
 
 // The same search, which Ctrl-C ends.
+// For the searches' stop().
+bool interrupted() {
+  raise_if_interrupted();
+  return false;
+}
+
 generate::BeamOptions interruptible(generate::BeamOptions search) {
-  search.stop = [] {
-    raise_if_interrupted();
-    return false;
-  };
+  search.stop = interrupted;
   return search;
 }
 
@@ -86,11 +89,11 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
                                               .min_p = min_p,
                                               .seed = seed,
                                               .max_tokens = max_tokens,
-                                              .cache = {.dtype = cache_dtype(cache, "[generate] cache")}},
+                                              .cache = {.dtype = cache_dtype(cache, "[generate] cache")},
+                                              .stop = interrupted},
                                  .ignore_end = ignore_end,
                                  .text = text_options("refuse"),
                                  .on_text = [&](std::string_view piece) {
-                                   raise_if_interrupted();
                                    if (!on_text) return true;
                                    const py::gil_scoped_acquire acquire;
                                    on_text(std::string(piece));

@@ -413,8 +413,44 @@ TEST(SampleText, StopsWhenToldTo) {
   EXPECT_EQ(seen, Ids(all.ids.begin(), all.ids.begin() + 4));
   EXPECT_EQ(told.ids, seen);
   EXPECT_FALSE(told.finished);
+  // Asked before each of the four tokens and once more.
+  int asked = 0;
+  const auto ended = sample_text(model, prompt, {.seed = 5, .max_tokens = 30, .stop = [&] { return ++asked > 4; }});
+  EXPECT_EQ(ended.ids, told.ids);
+  EXPECT_EQ(asked, 5);
   EXPECT_TRUE(sample_text(model, prompt, {.max_tokens = 0}).ids.empty());
   EXPECT_THROW((void)sample_text(model, {}, {}), Error);
+}
+
+TEST(SampleText, ReadsALongPromptInPartsWithTheBitsOfTheWhole) {
+  models::Config config = gpt_config();
+  config.max_length = 4000;
+  const models::Gpt model(config, 4);
+  Ids prompt;
+  for (int32_t i = 0; i < 2500; ++i) prompt.push_back(3 + i * 7 % 17);
+  int asked = 0;
+  const auto parts = sample_text(model, prompt, {.seed = 5, .max_tokens = 3, .stop = [&] { return ++asked < 0; }});
+  EXPECT_EQ(asked, 5) << "three parts, and two tokens behind the first";
+  const auto decoder = model.start({});
+  const Tensor whole =
+      decoder->step(Tensor::from(std::span<const int32_t>(prompt), {1, std::ssize(prompt)})).contiguous();
+  const float* const x = whole.data<float>();
+  double sum = 0;
+  for (int64_t v = 0; v < 20; ++v) sum += std::exp(static_cast<double>(x[v]));
+  EXPECT_NEAR(parts.log_probs[0], static_cast<double>(x[parts.ids[0]]) - std::log(sum), 1e-5);
+  // The same logits to the bit, read as 1,024 + 1,024 + 452 tokens.
+  const auto again = model.start({});
+  Tensor last;
+  for (std::span<const int32_t> rest = prompt; !rest.empty(); rest = rest.subspan(std::min<size_t>(rest.size(), 1024)))
+    last = again->step(Tensor::from(rest.first(std::min<size_t>(rest.size(), 1024)),
+                                    {1, static_cast<int64_t>(std::min<size_t>(rest.size(), 1024))}));
+  EXPECT_EQ(std::memcmp(last.contiguous().data<float>(), x, 20 * sizeof(float)), 0);
+  // Stopped in the middle of the prompt.
+  asked = 0;
+  const auto ended = sample_text(model, prompt, {.max_tokens = 3, .stop = [&] { return ++asked == 2; }});
+  EXPECT_TRUE(ended.ids.empty());
+  EXPECT_FALSE(ended.finished);
+  EXPECT_EQ(asked, 2);
 }
 
 }  // namespace
