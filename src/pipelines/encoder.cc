@@ -151,7 +151,10 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
 inspect::Record Encoder::record(std::string_view text, const RecordOptions& options) const {
   constexpr const char* kName = "Encoder::record";
   require(!options.target, kName, "no target for an encoder-only model; found one");
-  const text::Tokens tokens = parts_->read(text, {}, 0, options.text, kName);
+  const std::string& mask = parts_->mask_token;
+  const bool masked = !mask.empty() && text.find(mask) != std::string_view::npos;
+  const text::Tokens tokens =
+      masked ? parts_->read_with_masks(text, options.text, kName) : parts_->read(text, {}, 0, options.text, kName);
   require(std::find(tokens.special.begin(), tokens.special.end(), 0) != tokens.special.end(), kName,
           "a text of at least one token; found an empty one");
   const Sequence sequence = parts_->sequence_of(tokens);
@@ -159,7 +162,8 @@ inspect::Record Encoder::record(std::string_view text, const RecordOptions& opti
   const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   inspect::Record record;
   record.source = text;
-  record.source_tokens = pipelines::pieces_of(*tokenizer_, sequence.ids);
+  for (const int32_t id : sequence.ids)
+    record.source_tokens.push_back(id == parts_->mask_id ? mask : tokenizer_->piece(id));
   record.source_words = pipelines::words_of(*tokenizer_, text, tokens);
   pipelines::announce_size(model_->config(), static_cast<int64_t>(sequence.ids.size()), 0, options);
   pipelines::observe(record, [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });

@@ -123,23 +123,6 @@ const std::string& Encoder::mask_token() const { return parts_->mask_token; }
 
 namespace {
 
-// A text of heed's own models: their tokenizers have no token for the mask, which training adds behind them.
-text::Tokens read_around_masks(const Encoder& encoder, std::string_view text, int32_t mask_id,
-                               const std::function<text::Tokens(std::string_view)>& read) {
-  text::Tokens result = read("");
-  const pipelines::Ids around = result.ids;
-  result.ids.assign(1, around.front());
-  for (bool first = true; !text.empty() || first; first = false) {
-    const size_t at = std::min(text.find(encoder.mask_token()), text.size());
-    const text::Tokens piece = read(text.substr(0, at));
-    result.ids.insert(result.ids.end(), piece.ids.begin() + 1, piece.ids.end() - 1);
-    if (at < text.size()) result.ids.push_back(mask_id);
-    text.remove_prefix(std::min(text.size(), at + encoder.mask_token().size()));
-  }
-  result.ids.push_back(around.back());
-  return result;
-}
-
 std::vector<Filling> best_tokens(std::span<const float> logits, int64_t count, const text::Tokenizer& tokenizer) {
   const std::vector<double> shares = softmax_of(logits);
   // Rows without a token, which fill up a table, are never told; their shares are the model's own mistake.
@@ -163,21 +146,51 @@ std::vector<Filling> best_tokens(std::span<const float> logits, int64_t count, c
 
 }  // namespace
 
+text::Tokens Encoder::Parts::read_with_masks(std::string_view text, const TextOptions& options,
+                                             const char* function) const {
+  if (model->origin() != nullptr) return read(text, {.parse_special = true}, 0, options, function);
+  // The tokenizers of heed's own models have no token for the mask, which training adds behind theirs: what stands
+  // between two masks is read by itself.
+  const text::Tokens around = read("", {}, 0, options, function);  // a begin and an end
+  text::Tokens result;
+  const auto take = [&](const text::Tokens& from, size_t i, int64_t shift) {
+    result.ids.push_back(from.ids[i]);
+    result.segments.push_back(from.segments[i]);
+    result.spans.push_back({from.spans[i].begin + shift, from.spans[i].end + shift});
+    result.words.push_back(from.words[i]);
+    result.special.push_back(from.special[i]);
+  };
+  take(around, 0, 0);
+  int32_t words = 0;  // so far
+  for (size_t begin = 0;;) {
+    const size_t mask = std::min(text.find(mask_token, begin), text.size());
+    const text::Tokens piece = read(text.substr(begin, mask - begin), {}, 0, options, function);
+    for (size_t i = 1; i + 1 < piece.ids.size(); ++i) {
+      take(piece, i, static_cast<int64_t>(begin));
+      if (piece.words[i] >= 0) result.words.back() += words;
+    }
+    words = std::max(words, result.words.back() + 1);
+    if (mask == text.size()) break;
+    begin = mask + mask_token.size();
+    result.ids.push_back(mask_id);
+    result.segments.push_back(0);
+    result.spans.push_back({static_cast<int64_t>(mask), static_cast<int64_t>(begin)});
+    result.words.push_back(words++);
+    result.special.push_back(0);
+  }
+  take(around, around.ids.size() - 1, static_cast<int64_t>(text.size()));
+  require(std::ssize(result.ids) <= longest, function, pipelines::name_of_text(options, 0), ": at most the ", longest,
+          " tokens that the model reads; found ", result.ids.size());
+  return result;
+}
+
 std::vector<std::vector<Filling>> Encoder::fill(std::string_view text, const FillOptions& options) const {
   constexpr const char* kName = "Encoder::fill";
   parts_->require_head(models::Head::masked_token, kName);
   const int32_t mask = parts_->mask_id;
   require(mask >= 0, kName, parts_->folder.string(), ": a tokenizer with [MASK] or <mask>; found neither");
   require(options.count >= 1, kName, "1 or more tokens for each place; found ", options.count);
-  text::Tokens tokens;
-  if (model_->origin() != nullptr) {
-    tokens = parts_->read(text, {.parse_special = true}, 0, options.text, kName);
-  } else {
-    tokens = read_around_masks(*this, text, mask,
-                               [&](std::string_view part) { return parts_->read(part, {}, 0, options.text, kName); });
-    require(std::ssize(tokens.ids) <= parts_->longest, kName, pipelines::name_of_text(options.text, 0),
-            ": at most the ", parts_->longest, " tokens that the model reads; found ", tokens.ids.size());
-  }
+  const text::Tokens tokens = parts_->read_with_masks(text, options.text, kName);
   std::vector<int64_t> places;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     if (tokens.ids[i] == mask) places.push_back(static_cast<int64_t>(i));

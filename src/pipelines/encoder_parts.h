@@ -26,6 +26,9 @@ struct Encoder::Parts {
   // of others the tokenizer knows what stands around.
   [[nodiscard]] text::Tokens read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
                                   const TextOptions& options, const char* function) const;
+  // The same, where the mask token in the text is the mask, of a model that guesses masked tokens.
+  [[nodiscard]] text::Tokens read_with_masks(std::string_view text, const TextOptions& options,
+                                             const char* function) const;
   [[nodiscard]] pipelines::Sequence sequence_of(const text::Tokens& tokens) const;
   // Throws Error unless the model has this head.
   // `wanted`: a model with that head, where the head alone does not say it.

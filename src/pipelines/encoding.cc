@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
@@ -68,12 +69,7 @@ Coverage coverage_by_spans(const text::Tokenizer& tokenizer, std::string_view te
 }  // namespace
 
 void require_utf8(std::string_view text, int64_t index, const TextOptions& options, const char* function) {
-  const size_t valid = text::valid_utf8_prefix(text);
-  if (valid == text.size()) return;
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  const auto byte = static_cast<unsigned char>(text[valid]);
-  fail(function, name_of_text(options, index), ": valid UTF-8; found byte 0x", kDigits.substr(byte >> 4, 1),
-       kDigits.substr(byte & 15, 1), " at position ", valid + 1);
+  if (text::valid_utf8_prefix(text) != text.size()) text::require_utf8(text, function, name_of_text(options, index));
 }
 
 std::string name_of_text(const TextOptions& options, int64_t index) {

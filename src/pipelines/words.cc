@@ -66,7 +66,9 @@ inspect::Words words_of(const text::Tokenizer& tokenizer, std::string_view text,
     const std::string_view bytes =
         inside ? text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)) : std::string_view();
     pieces.push_back({.bytes = text::trimmed(bytes), .special = tokens.special[i] != 0});
-    spelt.push_back(tokenizer.piece(tokens.ids[i]));
+    // The mask of heed's own models is no token of the tokenizer.
+    const bool known = tokens.ids[i] < tokenizer.vocabulary();
+    spelt.push_back(known ? tokenizer.piece(tokens.ids[i]) : std::string(bytes));
   }
   return words_of_pieces(pieces, spelt);
 }

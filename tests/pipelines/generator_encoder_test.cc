@@ -142,6 +142,11 @@ TEST(Encoder, RecordsItsAttention) {
   EXPECT_EQ(announced, 2 * 2 * 4 * 4);
   EXPECT_THROW((void)encoder.record(""), Error);
   EXPECT_THROW((void)encoder.record("the", {.target = "x"}), Error);
+  // The mask is read as fill() reads it.
+  const inspect::Record masked = encoder.record("the [MASK] leave [MASK]");
+  EXPECT_EQ(masked.source_tokens, (std::vector<std::string>{"<s>", "the", "[MASK]", "leave", "[MASK]", "</s>"}));
+  EXPECT_EQ(masked.source_words.texts, masked.source_tokens);
+  EXPECT_EQ(encoder.record("[MASK]").source_tokens, (std::vector<std::string>{"<s>", "[MASK]", "</s>"}));
 }
 
 }  // namespace
