@@ -93,6 +93,8 @@ struct Place {
 // What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
 // Empty for smaller pages.
 [[nodiscard]] std::string large_page_warning(std::string_view page);
+// The most weights of a page, and of a record as JSON.
+inline constexpr int64_t kMostWeights = 60'000'000;
 // The record as JSON, with "words" (1 where a token is a word) and "telling" (telling_scores() of each part).
 [[nodiscard]] std::string to_json(const Record& record);
 

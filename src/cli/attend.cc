@@ -146,6 +146,7 @@ Inputs read_inputs(const AttendCommand& o, Context& context) {
   taps.column_sums = o.column_sums;
   taps.top_k = o.top_keys;
   if (o.map > 0) taps.map = {.rows = std::min(o.map, in.query.size(2)), .columns = std::min(o.map, in.key.size(2))};
+  if (o.mask.empty() && arrays.contains("mask")) message(context, "the array mask is not used; --mask mask uses it");
   if (!o.mask.empty()) {
     Tensor mask = find(o, arrays, o.mask, "--mask", {""});
     if (in.rank == 3 && mask.rank() == 3) mask = with_four_axes(mask);
@@ -297,7 +298,7 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
   const int64_t rows = o.map > 0 ? map.rows : in.query.size(2), columns = o.map > 0 ? map.columns : in.key.size(2);
   if (!o.html.empty() && !o.force)
     check_page_size(in.query.size(0) * in.query.size(1) * rows * columns,
-                    "use --map 256, which pools the weights, or --svg or --png, which draw one head");
+                    "use --map 256, which pools the weights, or --png, which draws one head");
 }
 
 // "q0", "q1", ...: counted from 0, as in the arrays. A cell that pools several queries has the name of the first.
@@ -317,7 +318,10 @@ void draw(const AttendCommand& o, const Tensor& weights, const Inputs& in, const
   if (!o.svg.empty())
     write_result(o.svg,
                  inspect::to_svg(one, rows, columns, fmt::format("{}: batch row {}, head {}", name, batch, head)));
-  if (!o.png.empty()) write_result(o.png, inspect::to_png(one, o.map > 0 ? 4 : 16));
+  if (!o.png.empty()) {
+    const int64_t pixels = pixels_of_a_weight(one.size(0), one.size(1));
+    write_result(o.png, inspect::to_png(one, o.map > 0 ? std::min<int64_t>(pixels, 4) : pixels));
+  }
   if (o.html.empty()) return;
   inspect::Record record;
   record.title = name;
@@ -383,7 +387,7 @@ void add_attend_command(Options& options) {
   options.add("--svg", o->svg, "Draw one head").takes("FILE");
   options.add("--png", o->png, "Draw one head's cells").takes("FILE");
   options.add("--html", o->html, "A page with all heads").takes("FILE");
-  options.flag("--force", o->force, "Write a page of more than 20 MB too");
+  options.flag("--force", o->force, "Write a page of more than 20 MB too").needs("--html");
   options.add("--batch", o->batch, "Which batch row to draw, counted from 1").range(1).shows("1");
   options.add("--head", o->head, "Which head to draw, counted from 1").range(1).shows("1");
   options.footer(

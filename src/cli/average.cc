@@ -29,7 +29,10 @@ std::vector<fs::path> last_checkpoints(const fs::path& run, int64_t count) {
   for (const auto& entry : fs::directory_iterator(run / "checkpoints", error))
     if (entry.path().filename().string().starts_with("step-")) found.push_back(entry.path());
   const std::string name = escaped((run / "checkpoints").string());
-  if (error) throw Error(fmt::format("'{}' cannot be read: {}", name, error.message()));
+  if (error)
+    throw Error(
+        fmt::format("--last: expected the folder of a training, with checkpoints in it; '{}' cannot be read: {}", name,
+                    error.message()));
   if (static_cast<int64_t>(found.size()) < count)
     throw Error(
         fmt::format("{}: expected {}; found {}", name, counted(count, "checkpoint", "checkpoints"), found.size()));

@@ -27,6 +27,20 @@ bool looks_like_option(const std::string& word) {
   return letter && word.find(' ') == std::string::npos;
 }
 
+// Of "--width": "--model.width or --schedule.width", the shortest first. Empty where there are none.
+std::string longer_names(std::string_view name, std::vector<std::string_view> names) {
+  const std::string_view word = name.substr(std::min(name.find_first_not_of('-'), name.size()));
+  std::erase_if(names, [&](std::string_view longer) {
+    if (word.empty() || longer.size() <= word.size() || !longer.ends_with(word)) return true;
+    const char before = longer[longer.size() - word.size() - 1];
+    return before != '.' && before != '-';
+  });
+  std::ranges::stable_sort(names, {}, &std::string_view::size);
+  std::string out;
+  for (const std::string_view longer : names) out += (out.empty() ? "" : " or ") + std::string(longer);
+  return out;
+}
+
 // Writes the heading and, from column kIndent on, the words of `text` on as many lines as they need.
 void append_entry(std::string& out, const std::string& heading, std::string_view text) {
   std::string line = "  " + heading;
@@ -89,7 +103,10 @@ Option* Options::next_positional(const std::string& word) {
     if (!option->given() || option->repeats()) return option.get();
     last = option.get();
   }
-  if (last == nullptr) throw UsageError(fmt::format("only options can follow; found {}", in_quotes(word)));
+  const bool recipe = find("--config") != nullptr && (word.ends_with(".toml") || word.ends_with(".json"));
+  if (last == nullptr)
+    throw UsageError(fmt::format("only options can follow; found {}{}", in_quotes(word),
+                                 recipe ? " (--config reads a recipe)" : ""));
   throw UsageError(fmt::format("only options can follow {}; found {}{}", last->name(), in_quotes(word),
                                last->name() == "TEXT" ? " (put a text of several words in quotes)" : ""));
 }
@@ -117,15 +134,19 @@ void Options::refuse_unknown(const std::string& name, std::span<const std::strin
       if (!option->positional()) names.push_back(option->name());
   }
   if (parent_ == nullptr) names.emplace_back("--version");
-  const std::string_view nearest = nearest_word(with_dashes(name), names);
+  std::string meant(nearest_word(with_dashes(name), names));
+  if (meant.empty()) meant = longer_names(with_dashes(name), names);
   throw UsageError(fmt::format(
       "there is no option {}; {}", escaped(name),
-      nearest.empty() ? fmt::format("{} --help lists them", full_name()) : fmt::format("did you mean {}?", nearest)));
+      meant.empty() ? fmt::format("{} --help lists them", full_name()) : fmt::format("did you mean {}?", meant)));
 }
 
 void Options::check_complete() const {
+  const auto is_given = [&](std::string_view name) {
+    return std::ranges::any_of(options_, [&](const auto& option) { return option->name() == name && option->given(); });
+  };
   for (const Options* at = this; at != nullptr; at = at->parent_)
-    for (const auto& option : at->options_) option->check_given();
+    for (const auto& option : at->options_) option->check_given(is_given);
 }
 
 Options::Parsed Options::parse(std::span<const std::string> words,

@@ -182,10 +182,12 @@ void add_embed_command(Options& options) {
                  {{"npy", VectorFormat::npy}, {"json", VectorFormat::json}, {"text", VectorFormat::text}},
                  "One array, an object a line, or numbers with spaces; without it, by the ending of --output");
   options.add("--similar", o->similar, "Write the lines of this file that are nearest to each text").takes("FILE");
-  options.add("--top", o->top, "So many of them").range(1);
+  options.add("--top", o->top, "So many of them").range(1).needs("--similar");
   options.add("--prompt", o->embed.prompt, "Name of the model's prompt that stands in front of each text")
       .takes("NAME");
-  options.add("--similar-prompt", o->similar_prompt, "The same for the lines of --similar").takes("NAME");
+  options.add("--similar-prompt", o->similar_prompt, "The same for the lines of --similar")
+      .takes("NAME")
+      .needs("--similar");
   options.add("--batch-tokens", o->embed.batch_tokens, "Tokens in a batch at most, padding included").range(1);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);

@@ -81,8 +81,9 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
   if (says("o space left") && !text.starts_with("standard output"))
     return command == "heed train" ? "free some space; --resume goes on from the last checkpoint" : "free some space";
   if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
-    return "name another folder with --output";
-  if (says("a folder without a model or a training")) return "go on with --resume, or name another folder";
+    return says("token_cache") ? "name another folder with --token-cache" : "name another folder with --output";
+  if (says("a folder without a training")) return "go on with --resume, or name another folder";
+  if (says("a folder without a model")) return "name another folder; --from trains that model further";
   if (says("tokens that the model reads") && command == "heed translate")
     return "--too-long split translates it sentence by sentence";
   if (says("tokens that the model reads") &&

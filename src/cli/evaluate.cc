@@ -12,6 +12,8 @@
 #include "heed/error.h"
 #include "heed/pipelines.h"
 #include "heed/train.h"
+#include "text/huggingface/characters.h"
+#include "text/sentences.h"
 
 namespace heed::cli {
 namespace {
@@ -51,8 +53,9 @@ TestSet read_test_set(const EvaluateCommand& o) {
     const std::string& first = o.source.empty() ? o.targets[0] : o.source;
     const size_t expected = o.source.empty() ? set.references[0].size() : set.sources.size();
     if (set.references.back().size() != expected)
-      throw Error(fmt::format("{}: expected {} lines, as many as {} has; found {}", escaped(file), expected,
-                              escaped(first), set.references.back().size()));
+      throw Error(fmt::format("{}: expected {}, as many as {} has; found {}", escaped(file),
+                              counted(static_cast<int64_t>(expected), "line", "lines"), escaped(first),
+                              set.references.back().size()));
   }
   return set;
 }
@@ -115,8 +118,27 @@ class Report {
   std::string text_;
 };
 
+// Whether most characters belong to a script without spaces between words: "13a" takes a whole sentence for a word
+// then.
+bool mostly_without_spaces(const std::vector<std::string>& lines) {
+  int64_t all = 0, without = 0;
+  for (const std::string& line : lines) {
+    for (size_t at = 0; at < line.size();) {
+      const auto character = text::huggingface::character_at(line, at);
+      at += character.size;
+      ++all;
+      without += text::is_written_without_spaces(character.code_point) ? 1 : 0;
+    }
+  }
+  return 2 * without > all;
+}
+
 train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
-                  std::vector<std::vector<std::string>> references, bool undo) {
+                  std::vector<std::vector<std::string>> references, bool undo, const Context& context) {
+  if (o.bleu.tokenize == "13a" && mostly_without_spaces(references[0]))
+    message(context,
+            "warning: the references have no spaces between words; --tokenize zh cuts Chinese for BLEU, and "
+            "char any text");
   if (undo) {
     for (std::string& line : system) line = undo_pieces(line);
     for (auto& set : references)
@@ -177,7 +199,7 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
       for (const std::string& line : system) lines += line + "\n";
       write_result(o.output, lines);
     }
-    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces"));
+    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces", context));
   }
   if (!leads()) return;
   if (o.output == "-") {
@@ -192,10 +214,10 @@ void evaluate_hypotheses(const EvaluateCommand& o, Context& context) {
   if (set.references.empty()) throw UsageError("--hypotheses needs --target or --pairs");
   std::vector<std::string> system = text::read_lines(o.hypotheses);
   if (system.size() != set.references[0].size())
-    throw Error(fmt::format("{}: expected {} lines, as many as references; found {}", escaped(o.hypotheses),
-                            set.references[0].size(), system.size()));
+    throw Error(fmt::format("{}: expected {}, as many as references; found {}", escaped(o.hypotheses),
+                            counted(std::ssize(set.references[0]), "line", "lines"), system.size()));
   Report report;
-  report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces));
+  report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces, context));
   report.write(context);
 }
 
@@ -258,10 +280,14 @@ void add_evaluate_command(Options& options) {
   options.flag("--undo-pieces", o->undo_pieces,
                "Join \"@@ \" in translations and references (always done for a model of pieces)");
   options.flag("--no-bleu", o->no_bleu, "Loss and perplexity only");
-  options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU").range(1, 1000);
+  options.add("--beam", o->translate.search.beam, "Hypotheses to keep while translating for BLEU")
+      .range(1, 1000)
+      .excludes({"--text", "--hypotheses", "--no-bleu"});
   options.add("--length-penalty", o->translate.search.length_penalty, "Divide scores by length^NUMBER")
-      .shows("1, or what the model's folder says");
-  options.add("--length-reward", o->translate.search.length_reward, "Add NUMBER to scores for each token");
+      .shows("1, or what the model's folder says")
+      .excludes({"--text", "--hypotheses", "--no-bleu"});
+  options.add("--length-reward", o->translate.search.length_reward, "Add NUMBER to scores for each token")
+      .excludes({"--text", "--hypotheses", "--no-bleu"});
   options
       .add("--source-language", o->translate.source_language,
            "Of models of several languages: that of the source, as the vocabulary spells it")
@@ -269,7 +295,9 @@ void add_evaluate_command(Options& options) {
   options.add("--target-language", o->translate.target_language, "That of the translations").takes("CODE");
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
-  options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has").range(0);
+  options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has")
+      .range(0)
+      .needs("--text");
   add_peer_timeout(options, o->lines);
   options.footer(
       "Examples:\n"

@@ -229,10 +229,10 @@ void add_info_command(Options& options) {
   options.add(
       "MODEL", o->model,
       "Folder of a model or its name in Hugging Face's cache, a config.json, or a preset: tiny, small, base, big");
-  options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1);
-  options.add("--source-length", o->source_length, "Source tokens of each").range(1);
-  options.add("--target-length", o->target_length, "Target tokens of each").range(1);
-  options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary").range(1);
+  options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1).needs("MODEL");
+  options.add("--source-length", o->source_length, "Source tokens of each").range(1).needs("MODEL");
+  options.add("--target-length", o->target_length, "Target tokens of each").range(1).needs("MODEL");
+  options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary").range(1).needs("MODEL");
   options.footer(
       "A multiply-add counts as two operations.\n"
       "Examples:\n"

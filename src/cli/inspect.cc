@@ -17,6 +17,8 @@ namespace {
 
 enum class Part { automatic, encoder, decoder, cross };
 
+constexpr int64_t kUsualBeam = 5;
+
 struct InspectCommand {
   std::string model, output, svg, png, head_json;
   std::optional<std::string> text, source, target;
@@ -25,7 +27,7 @@ struct InspectCommand {
   Part part = Part::automatic;
   std::optional<int64_t> layer;
   std::optional<std::string> head;  // a number or "mean"
-  int64_t beam = 5;
+  std::optional<int64_t> beam;
   std::string source_language, target_language;
 
   [[nodiscard]] bool wants_head() const { return strongest || !svg.empty() || !png.empty() || !head_json.empty(); }
@@ -65,16 +67,18 @@ void check_options(const InspectCommand& o, const Context& context) {
 }
 
 inspect::Record record_of(const InspectCommand& o, Context& context) {
-  if (o.target && architecture_of(o.model) != models::Architecture::encoder_decoder)
-    throw UsageError("--target is for models that translate; this one only reads");
-  if (!(o.source_language + o.target_language).empty() &&
-      architecture_of(o.model) != models::Architecture::encoder_decoder)
-    throw UsageError("--source-language and --target-language are for models that translate; this one only reads");
+  const char* const translating = o.target                     ? "--target is"
+                                  : o.beam                     ? "--beam is"
+                                  : !o.source_language.empty() ? "--source-language is"
+                                  : !o.target_language.empty() ? "--target-language is"
+                                                               : nullptr;
+  if (translating != nullptr && architecture_of(o.model) != models::Architecture::encoder_decoder)
+    throw UsageError(fmt::format("{} for models that translate; this one only reads", translating));
   TextWarnings warnings([&o](int64_t place) {
     return std::string(place == 1 ? "--target" : o.source ? "--source" : "TEXT");
   });
   RecordOptions options{.target = o.target,
-                        .search = {.beam = o.beam},
+                        .search = {.beam = o.beam.value_or(kUsualBeam)},
                         .source_language = o.source_language,
                         .target_language = o.target_language,
                         .text = warnings.options(o.too_long)};
@@ -183,7 +187,9 @@ void write_head(const InspectCommand& o, const ChosenHead& head, Context& contex
   message(context, head.title + (found ? " (the most telling; --layer and --head choose another)" : ""));
   if (o.strongest) print(inspect::to_text(head.weights, head.labels, head.columns));
   if (!o.svg.empty()) write(o.svg, inspect::to_svg(head.weights, head.labels, head.columns, head.title));
-  if (!o.png.empty()) write(o.png, inspect::to_png(head.weights));
+  if (!o.png.empty()) {
+    write(o.png, inspect::to_png(head.weights, pixels_of_a_weight(head.weights.size(0), head.weights.size(1))));
+  }
   if (!o.head_json.empty()) write(o.head_json, inspect::to_json(head.weights, head.rows, head.columns, head.title));
 }
 
@@ -219,7 +225,10 @@ void add_inspect_command(Options& options) {
       "--words", o->words,
       "Words in place of tokens: what attends to the pieces of a word is added, and their own attention averaged");
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
-  options.add("--beam", o->beam, "Hypotheses to keep while translating").range(1, 1000);
+  options.add("--beam", o->beam, "Hypotheses to keep while translating")
+      .range(1, 1000)
+      .shows(std::to_string(kUsualBeam))
+      .excludes({"--target"});
   options
       .add("--source-language", o->source_language,
            "Of models of several languages: that of the text, as the vocabulary spells it")

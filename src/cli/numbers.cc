@@ -6,17 +6,6 @@
 
 namespace heed::cli {
 
-std::string with_commas(int64_t number) {
-  const std::string digits = std::to_string(number);
-  const size_t first = digits[0] == '-' ? 1 : 0;
-  std::string out;
-  for (size_t i = 0; i < digits.size(); ++i) {
-    if (i > first && (digits.size() - i) % 3 == 0) out += ',';
-    out += digits[i];
-  }
-  return out;
-}
-
 std::string bytes_text(int64_t bytes) {
   const double b = static_cast<double>(bytes);
   if (bytes >= 1'000'000'000) return fmt::format("{:.2f} GB", b / 1e9);

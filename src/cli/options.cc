@@ -148,11 +148,11 @@ void Option::set(const std::string& text) {
     throw UsageError(fmt::format("{} is given once; found it again, with {}", name_, found));
   given_ = true;
   if (text.empty() && (takes_ == "FILE" || takes_ == "DIR")) refuse(found);
-  if (text == "-" && takes_ == "DIR" && name_ == "--output") refuse(found + " (standard output holds no folder)");
+  const bool writes_folder = takes_ == "DIR" && (name_ == "--output" || name_ == "OUTPUT");
+  if (text == "-" && writes_folder) refuse(found + " (standard output holds no folder)");
   std::error_code ignored;
-  if (takes_ == "DIR" && name_ == "--output" && std::filesystem::exists(text, ignored) &&
-      !std::filesystem::is_directory(text, ignored))
-    throw UsageError(fmt::format("--output {}: a file has that name; give a folder", escaped(text)));
+  if (writes_folder && std::filesystem::exists(text, ignored) && !std::filesystem::is_directory(text, ignored))
+    throw UsageError(fmt::format("{} {}: a file has that name; give a folder", name_, escaped(text)));
   if (!words_.empty() && std::find(words_.begin(), words_.end(), text) == words_.end()) refuse(found);
   std::visit(
       [&](auto& target) {
@@ -183,7 +183,21 @@ void Option::set(const std::string& text) {
       variable_);
 }
 
-void Option::check_given() const {
+Option& Option::needs(std::string other) {
+  needs_ = std::move(other);
+  return *this;
+}
+
+Option& Option::excludes(std::vector<std::string> others) {
+  excludes_ = std::move(others);
+  return *this;
+}
+
+void Option::check_given(const std::function<bool(std::string_view)>& is_given) const {
+  if (given_ && !needs_.empty() && !is_given(needs_))
+    throw UsageError(fmt::format("{} does nothing without {}", name_, needs_));
+  for (const std::string& other : excludes_)
+    if (given_ && is_given(other)) throw UsageError(fmt::format("{} does nothing with {}", name_, other));
   if (!required_ || given_) return;
   std::string what = help_;
   if (what[0] >= 'A' && what[0] <= 'Z') what[0] = static_cast<char>(what[0] - 'A' + 'a');

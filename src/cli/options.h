@@ -56,10 +56,14 @@ class Option {
   Option& one_of(std::vector<std::string> words);    // of a text
   Option& allows(std::string values);                // says in the help what another part of heed checks
   Option& shows(std::string default_text);           // as the default, instead of the variable's value
+  // By their names: this option does nothing without that one, or with one of those, and is refused then.
+  Option& needs(std::string other);
+  Option& excludes(std::vector<std::string> others);
 
   // Throws UsageError unless `text` is a value of this option.
   void set(const std::string& text);
-  void check_given() const;  // throws UsageError where it is required and was not given
+  // Throws UsageError where it is required and was not given, or was given and would do nothing.
+  void check_given(const std::function<bool(std::string_view other)>& is_given) const;
 
   [[nodiscard]] const std::string& name() const { return name_; }
   [[nodiscard]] const std::string& group() const { return group_; }
@@ -75,7 +79,8 @@ class Option {
   [[noreturn]] void refuse(std::string_view found) const;
 
  private:
-  std::string name_, help_, group_, takes_, allowed_, default_;
+  std::string name_, help_, group_, takes_, allowed_, default_, needs_;
+  std::vector<std::string> excludes_;
   Variable variable_;
   std::vector<std::string> words_;
   double least_, most_;

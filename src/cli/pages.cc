@@ -2,6 +2,8 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
+
 #include "cli/console.h"
 #include "cli/numbers.h"
 #include "heed/error.h"
@@ -18,8 +20,14 @@ constexpr int64_t kBytesOfAWeight = 8;  // "0.01234," on pages of sentences of 1
 void check_page_size(int64_t weights, std::string_view instead) {
   const int64_t bytes = weights * kBytesOfAWeight;
   if (bytes <= kLargestPage) return;
-  throw Error(fmt::format("the page would hold {} weights and take about {}, more than {}; {}, or --force",
-                          with_commas(weights), bytes_text(bytes), bytes_text(kLargestPage), instead));
+  const bool possible = weights <= inspect::kMostWeights;  // with --force
+  throw Error(fmt::format("the page would hold {} weights and take about {}, more than {}; {}{}", with_commas(weights),
+                          bytes_text(bytes), bytes_text(kLargestPage), instead, possible ? ", or --force" : ""));
+}
+
+int64_t pixels_of_a_weight(int64_t rows, int64_t columns) {
+  constexpr int64_t kMost = 16, kSide = 4096;
+  return std::clamp<int64_t>(kSide / std::max<int64_t>({rows, columns, 1}), 1, kMost);
 }
 
 void write_page(const std::string& file, const std::string& page, const Context& context) {

@@ -13,18 +13,25 @@
 namespace heed::cli {
 namespace {
 
+enum class Side { automatic, source, target };
+
 struct TokenizeCommand {
   std::string tokenizer, input;
   std::optional<std::string> text;
-  text::Side side = text::Side::source;
+  Side side = Side::automatic;
   bool pieces = false, plain = false, parse_special = false, pair_by_tab = false, json_input = false;
   int64_t limit = 0;
 };
 
 std::shared_ptr<const text::Tokenizer> load(const TokenizeCommand& o) {
   std::error_code ignored;
-  if (std::filesystem::is_directory(o.tokenizer, ignored)) return text::Tokenizer::load(o.tokenizer, o.side);
-  return text::load_tokenizer_json(o.tokenizer);
+  const std::filesystem::path folder = o.tokenizer;
+  if (!std::filesystem::is_directory(folder, ignored)) return text::load_tokenizer_json(folder);
+  const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
+  const bool target_alone =
+      !has("source.model") && !has("source.vocab") && (has("target.model") || has("target.vocab"));
+  const bool target = o.side == Side::target || (o.side == Side::automatic && target_alone);
+  return text::Tokenizer::load(folder, target ? text::Side::target : text::Side::source);
 }
 
 // A line that is a JSON text: "a\nb".
@@ -99,13 +106,16 @@ void add_tokenize_command(Options& options) {
   options.add("TOKENIZER", o->tokenizer, "Folder with a tokenizer, or a tokenizer.json").takes("PATH").required();
   options.add("TEXT", o->text, "The text to cut; without it, the lines of standard input");
   options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
-  options.choose("--side", o->side, {{"source", text::Side::source}, {"target", text::Side::target}},
-                 "Which tokenizer of a folder that has two");
+  options
+      .choose("--side", o->side, {{"source", Side::source}, {"target", Side::target}},
+              "Which tokenizer of a folder that has two")
+      .shows("source; target where it is the only one");
   options.flag("--pieces", o->pieces, "Write the tokens instead of their ids");
   options.flag("--plain", o->plain, "Without the special tokens around the text");
   options.flag("--parse-special", o->parse_special, "Special tokens that are written in the text are special");
   options.flag("--pair-by-tab", o->pair_by_tab, "What stands behind a tab is a second text");
-  options.flag("--json-input", o->json_input, "Each line is a text in JSON, which may have line ends in it");
+  options.flag("--json-input", o->json_input, "Each line is a text in JSON, which may have line ends in it")
+      .excludes({"TEXT"});
   options.add("--limit", o->limit, "Most tokens for a line, special ones included; 0 is no limit").range(0);
   options.footer(
       "With --json, each line is an object with ids, tokens, the bytes of the text that\n"

@@ -247,9 +247,9 @@ int run_train(const TrainCommand& o, Context& context) {
     object.add("outcome", name_of(outcome)).add("folder", o.output).add("updates", last.update);
     print_line(object.add("epochs", last.epoch).add("seconds", last.seconds).text());
   } else {
-    message(context, fmt::format("{} after {} updates, {}: {}",
-                                 outcome == train::Outcome::finished ? "finished" : "stopped early",
-                                 with_commas(last.update), duration_text(last.seconds), o.output));
+    message(context,
+            fmt::format("{} after {}, {}: {}", outcome == train::Outcome::finished ? "finished" : "stopped early",
+                        counted(last.update, "update", "updates"), duration_text(last.seconds), o.output));
   }
   return kSuccess;
 }

@@ -18,6 +18,22 @@ struct Refused {
 
 }  // namespace
 
+std::string plain_json_problem(std::string_view what) {
+  const auto between = [&](std::string_view begin, std::string_view end) {
+    const size_t from = what.find(begin);
+    if (from == std::string_view::npos) return std::string();
+    const std::string_view rest = what.substr(from + begin.size());
+    return std::string(rest.substr(0, rest.find(end)));
+  };
+  const std::string place = between("parse error at ", ": ");
+  if (place.empty()) return std::string(what.substr(what.find("] ") + 2));
+  if (what.find("ill-formed UTF-8") != std::string_view::npos) return "bytes that are no UTF-8 at " + place;
+  const auto named = [](std::string token) { return token == "end of input" ? "the end of the text" : token; };
+  const std::string found = between("unexpected ", "; "), expected = named(between("; expected ", "\n"));
+  const std::string where = expected.empty() ? "" : ", where " + expected + " should be";
+  return (found.empty() ? "something else" : named(found)) + " at " + place + where;
+}
+
 ParsedJson parse_json(std::string_view text) {
   std::vector<std::set<std::string>> keys(kMostLevels + 1);  // [level]: those of the object that is open there
   const auto check = [&](int level, Json::parse_event_t event, Json& value) {
@@ -34,8 +50,7 @@ ParsedJson parse_json(std::string_view text) {
   try {
     return {.value = Json::parse(text, check), .problem = {}};
   } catch (const Json::exception& error) {
-    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
-    return {.value = nullptr, .problem = "JSON; found " + std::string(what.substr(what.find("] ") + 2))};
+    return {.value = nullptr, .problem = "JSON; found " + plain_json_problem(error.what())};
   } catch (Refused& refused) {
     return {.value = nullptr, .problem = std::move(refused.problem)};
   }

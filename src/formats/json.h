@@ -15,6 +15,11 @@ struct ParsedJson {
   std::string problem;  // empty, or what was expected and what was found
 };
 
+// What nlohmann's exception says, in plain words: "[json.exception.parse_error.101] parse error at line 14, column 19:
+// syntax error while parsing object - unexpected end of input; expected ':'" is "the end of the text at line 14, column
+// 19, where ':' should be", to stand behind "found ".
+[[nodiscard]] std::string plain_json_problem(std::string_view what);
+
 // At most 8 levels deep, each key of an object once.
 [[nodiscard]] ParsedJson parse_json(std::string_view text);
 

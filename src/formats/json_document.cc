@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "formats/json.h"
 #include "heed/error.h"
 
 namespace heed::io {
@@ -20,7 +21,6 @@ const JsonValue* JsonValue::find(std::string_view key) const {
   }
   return nullptr;
 }
-
 
 namespace {
 
@@ -90,8 +90,7 @@ class DocumentBuilder {
     return true;
   }
   bool parse_error(size_t /*position*/, const std::string& /*token*/, const nlohmann::detail::exception& error) {
-    const std::string_view what = error.what();  // "[json.exception.parse_error.101] parse error at line 1, ..."
-    problem = "JSON; found " + std::string(what.substr(what.find("] ") + 2));
+    problem = "JSON; found " + plain_json_problem(error.what());
     return false;
   }
 

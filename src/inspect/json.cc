@@ -11,7 +11,6 @@ namespace heed::inspect {
 namespace {
 
 // A page larger than this opens in no browser.
-constexpr int64_t kMostWeights = 60'000'000;
 
 struct Side {
   const std::vector<std::string>& rows;
@@ -76,8 +75,8 @@ std::string to_json(const Record& record) {
   for (const auto* maps : {&record.encoder, &record.decoder, &record.cross, &record.arrays})
     for (const Map& map : *maps) weights += map.weights.defined() ? map.weights.numel() : 0;
   require(weights > 0, "inspect::to_json", "a record with attention weights in it; found none");
-  require(weights <= kMostWeights, "inspect::to_json", "at most ", kMostWeights, " weights in one page; found ",
-          weights, ": a shorter text, or one head");
+  require(weights <= kMostWeights, "inspect::to_json", "at most ", kMostWeights,
+          " weights in one page or in JSON; found ", weights, ": a shorter text, or one head");
   const auto source =
       tokens_or_numbers(record.source_tokens, {{&record.encoder, 1}, {&record.cross, 2}, {&record.arrays, 2}});
   const auto target =

@@ -38,7 +38,7 @@ std::string to_svg(const Tensor& weights, const std::vector<std::string>& rows, 
   const Head head = check_head("inspect::to_svg", weights, rows, columns);
   const int64_t cells = head.row_count() * head.column_count();
   require(cells <= kMostCells, "inspect::to_svg", "at most ", kMostCells, " cells in one drawing; found ", cells,
-          ": a PNG has room for more");
+          " (a PNG holds more)");
   const int64_t longest = std::max(head.row_count(), head.column_count());
   const double cell = longest <= 40 ? 26 : longest <= 100 ? 14 : longest <= 300 ? 6 : 3;
   const int64_t every = cell >= 13 ? 1 : cell >= 6 ? 3 : 5;  // labels 13 pixels high must not overlap

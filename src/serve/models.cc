@@ -5,6 +5,7 @@
 #include <fstream>
 #include <set>
 
+#include "base/numbers.h"
 #include "heed/error.h"
 #include "pipelines/folder.h"
 
@@ -234,7 +235,7 @@ std::vector<std::string> Models::lines() {
   for (int64_t id = 0; id < count_; ++id) {
     const auto served = at(id);
     out.push_back(served->name + ": " + std::string(pipelines::words_for(served->config().architecture)) + ", " +
-                  std::to_string(served->model->parameter_count()) + " parameters");
+                  with_commas(served->model->parameter_count()) + " parameters");
   }
   return out;
 }

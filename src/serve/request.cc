@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 
+#include "formats/json.h"
 #include "serve/service.h"
 
 namespace heed::serve {
@@ -168,10 +169,7 @@ nlohmann::json parse_body(std::string_view body) {
   try {
     object = Json::parse(body, limit_depth);
   } catch (const Json::exception& error) {
-    // "[json.exception.parse_error.101] parse error at line 1, column 3: ...": what stands before is nlohmann's own.
-    const std::string_view text = error.what();
-    const size_t close = std::min(text.find("] "), text.size());
-    throw Refused(400, "expected JSON; " + std::string(text.substr(std::min(close + 2, text.size()))));
+    throw Refused(400, "expected JSON; found " + io::plain_json_problem(error.what()));
   }
   if (!object.is_object()) throw Refused(400, "expected a JSON object");
   return object;

@@ -5,6 +5,7 @@
 
 #include "heed/error.h"
 #include "heed/text.h"
+#include "text/utf8.h"
 
 namespace heed::text {
 namespace {
@@ -53,10 +54,8 @@ bool LineReader::next(std::string_view& line) {
   if (line.ends_with('\r')) line.remove_suffix(1);
   require(static_cast<int64_t>(line.size()) <= longest_, function_, name_, ", line ", lines_ + 1, ": lines of at most ",
           longest_, " bytes; found one of ", line.size());
-  const size_t valid = valid_utf8_prefix(line);
-  require(valid == line.size(), function_, name_, ", line ", lines_ + 1, ": UTF-8; byte ", valid + 1,
-          " of the line is not");
   ++lines_;
+  if (valid_utf8_prefix(line) != line.size()) require_utf8(line, function_, name_ + ", line " + std::to_string(lines_));
   return true;
 }
 

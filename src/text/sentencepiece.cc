@@ -223,8 +223,8 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
   require(options.character_coverage > 0.9 && options.character_coverage <= 1, kFunction,
           "a character coverage above 0.9 and at most 1; found ", options.character_coverage);
   for (size_t i = 0; i < lines.size(); ++i) {
-    const size_t valid = valid_utf8_prefix(lines[i]);
-    require(valid == lines[i].size(), kFunction, "text in UTF-8; byte ", valid, " of line ", i + 1, " is not");
+    if (valid_utf8_prefix(lines[i]) != lines[i].size())
+      require_utf8(lines[i], kFunction, "line " + std::to_string(i + 1));
   }
   const bool any = std::any_of(lines.begin(), lines.end(), [](const std::string& line) {
     return line.find_first_not_of(" \t\r\n") != std::string::npos;

@@ -36,9 +36,13 @@ size_t valid_utf8_prefix(std::string_view text) {
   return at;
 }
 
-void require_utf8(std::string_view text, std::string_view function) {
+void require_utf8(std::string_view text, std::string_view function, std::string_view name) {
   const size_t valid = valid_utf8_prefix(text);
-  require(valid == text.size(), function, "text in UTF-8; byte ", valid, " of ", text.size(), " is not");
+  if (valid == text.size()) return;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  const auto byte = static_cast<uint8_t>(text[valid]);
+  fail(function, name, name.empty() ? "" : ": ", "valid UTF-8; found byte 0x", kDigits[byte >> 4], kDigits[byte & 15],
+       " at position ", valid + 1);
 }
 
 }  // namespace heed::text

@@ -303,13 +303,14 @@ void FolderLock::write(const std::string& text) const {
 
 FolderLock::~FolderLock() { ::close(descriptor_); }
 
-void require_space(const fs::path& folder, int64_t bytes) {
+void require_space(const fs::path& folder, int64_t count, int64_t bytes_each) {
+  const int64_t bytes = count * bytes_each;
   std::error_code error;
   const fs::space_info space = fs::space(folder, error);
   if (error) return;  // this file system does not say how much is free
   constexpr double kMegabyte = 1e6;
   require(space.available >= static_cast<uintmax_t>(bytes), "train", files::quoted(folder), ": ",
-          std::ceil(static_cast<double>(bytes) / kMegabyte), " MB for checkpoints (fewer with keep_last); ",
+          std::ceil(static_cast<double>(bytes) / kMegabyte), " MB for ", count, " checkpoints; ",
           std::floor(static_cast<double>(space.available) / kMegabyte), " MB are free");
 }
 

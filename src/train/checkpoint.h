@@ -87,7 +87,7 @@ class FolderLock {
   int descriptor_ = -1;
 };
 
-// Throws Error unless the file system of `folder` has room for `bytes`.
-void require_space(const std::filesystem::path& folder, int64_t bytes);
+// Throws Error unless the file system of `folder` has room for so many checkpoints.
+void require_space(const std::filesystem::path& folder, int64_t count, int64_t bytes_each);
 
 }  // namespace heed::train

@@ -131,7 +131,7 @@ void report_sentences(int64_t kept, int64_t all, std::string_view what, int64_t 
   const int64_t left_out = all - kept;
   if (left_out > 0) {
     message(std::to_string(left_out) + " " + std::string(what) + " left out: empty, or longer than " +
-            std::to_string(longest));
+            std::to_string(longest) + (longest == 1 ? " token" : " tokens"));
   }
   require(kept > 0, "train", what, " that are neither empty nor longer than ", longest, "; found none of ", all);
 }

@@ -3,6 +3,7 @@
 
 #include "base/clock.h"
 #include "base/files.h"
+#include "base/numbers.h"
 #include "distributed/agreement.h"
 #include "heed/error.h"
 #include "heed/train.h"
@@ -28,12 +29,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using io::Json;
-
-std::string with_commas(int64_t number) {
-  std::string digits = std::to_string(number);
-  for (size_t at = digits.size(); at > 3; at -= 3) digits.insert(at - 3, 1, ',');
-  return digits;
-}
 
 std::string counted(int64_t count, const std::string& one, const std::string& many) {
   return with_commas(count) + " " + (count == 1 ? one : many);
@@ -201,7 +196,7 @@ void Trainer::write_beginning(bool continued) {
 
   // Room for the last n checkpoints, the best one, the one being written and the model, minus those on disk already.
   const auto there = static_cast<int64_t>(store_.updates().size());
-  require_space(folder_, checkpoint_bytes() * std::max<int64_t>(2, kept() + 3 - there));
+  require_space(folder_, std::max<int64_t>(2, kept() + 3 - there), checkpoint_bytes());
   log({{"type", "start"},
        {"update", state_.update},
        {"task", recipe_.task},
@@ -219,6 +214,9 @@ void Trainer::announce() {
   message(counted(model_->parameter_count(), "parameter", "parameters") + ", " +
           counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch, checkpoints of " +
           with_commas((checkpoint_bytes() + kMegabyte - 1) / kMegabyte) + " MB");
+  require(corpus_.valid || recipe_.patience == 0, "train",
+          "patience: 0 where no text is held back for validation (valid_fraction or valid_source); found ",
+          recipe_.patience);
   if (!corpus_.valid) message("no validation: no text is held back (valid_fraction or valid_source)");
 }
 
@@ -257,7 +255,7 @@ void Trainer::update() {
   // Gradients are those of the sum of the losses. The update uses the mean over all its target tokens.
   gradient_norm_ = result.gradient_norm;
   require(std::isfinite(gradient_norm_), "train", "a finite gradient; its norm is ", gradient_norm_, " in update ",
-          number, " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)");
+          number, advice_for_infinities(recipe_));
   double scale = 1.0 / static_cast<double>(result.tokens);
   if (recipe_.clip_norm > 0 && gradient_norm_ > recipe_.clip_norm) scale *= recipe_.clip_norm / gradient_norm_;
   learning_rate_ = recipe_.schedule.at(number);
@@ -337,7 +335,8 @@ void Trainer::boundary() {
       valid = validate_model(*model_, corpus_, recipe_, ranks_);
     }
     const double value = valid.by(recipe_.best_by);
-    require(std::isfinite(value), "train", "a finite validation ", recipe_.best_by, "; found ", value, " after update ", state_.update);
+    require(std::isfinite(value), "train", "a finite validation ", recipe_.best_by, "; found ", value, " after update ",
+            state_.update);
     best = is_better(value);
     state_.without_better = best ? 0 : state_.without_better + 1;
     if (best) state_.best = value;

@@ -69,8 +69,10 @@ void require_begun(const fs::path& folder) {
 }
 
 void require_unused(const fs::path& folder, bool has_checkpoints) {
-  const bool used = has_checkpoints || fs::exists(folder / "model.safetensors") || fs::exists(folder / "log.jsonl");
-  require(!used, "train", files::quoted(folder), ": a folder without a model or a training; found one");
+  require(!has_checkpoints && !fs::exists(folder / "log.jsonl"), "train", files::quoted(folder),
+          ": a folder without a training; found one");
+  require(!fs::exists(folder / "model.safetensors"), "train", files::quoted(folder),
+          ": a folder without a model; found one");
 }
 
 void require_only_begun(const fs::path& folder, const std::function<void(std::string_view)>& message) {

@@ -17,11 +17,9 @@ namespace heed::train {
 
 namespace {
 
-constexpr const char* kAdvice =
-    " (the weights are unchanged since the last update; a lower schedule.peak or clip_norm may help)";
-
-void require_finite_loss(double loss, int64_t number) {
-  require(std::isfinite(loss), "train", "a finite loss; found ", loss, " in update ", number, kAdvice);
+void require_finite_loss(double loss, const Recipe& recipe, int64_t number) {
+  require(std::isfinite(loss), "train", "a finite loss; found ", loss, " in update ", number,
+          advice_for_infinities(recipe));
 }
 
 bool is_paired(const Recipe& recipe, int64_t number) {
@@ -58,7 +56,7 @@ class WholeUpdater : public Updater {
     for (size_t k = 0; k < batches.size(); ++k) {
       const Value loss = loss_of(model_, recipe_, batches[k], number, stream_of_batch(recipe_, number, k));
       result.loss_sum += static_cast<double>(loss.item());
-      require_finite_loss(result.loss_sum, number);
+      require_finite_loss(result.loss_sum, recipe_, number);
       loss.backward();
     }
     result.gradient_norm = adam_.gradient_norm() / static_cast<double>(result.tokens);
@@ -176,7 +174,7 @@ class ShardedUpdater : public Updater {
                              first_square + static_cast<std::ptrdiff_t>(adam_.most_squares()));
     }
     result.loss_sum = tree_sum(loss_of_leaf);
-    require_finite_loss(result.loss_sum, number);
+    require_finite_loss(result.loss_sum, recipe_, number);
     result.gradient_norm = adam_.norm(square_of_block) / static_cast<double>(result.tokens);
     return result;
   }
@@ -223,6 +221,11 @@ class ShardedUpdater : public Updater {
 };
 
 }  // namespace
+
+std::string advice_for_infinities(const Recipe& recipe) {
+  return recipe.clip_norm > 0 ? " (a lower schedule.peak or clip_norm may help)"
+                              : " (a lower schedule.peak may help, or clip_norm = 1)";
+}
 
 std::unique_ptr<Updater> make_updater(const Recipe& recipe, const models::Model& model,
                                       distributed::Communicator& ranks, const Grid& grid) {

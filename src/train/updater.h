@@ -35,6 +35,9 @@ class Updater {
   virtual void restore(const std::vector<std::pair<std::string, Tensor>>& state, int64_t steps) = 0;
 };
 
+// What may help where a loss or a gradient is not finite, in brackets.
+[[nodiscard]] std::string advice_for_infinities(const Recipe& recipe);
+
 // Where the recipe has one shard and whole sequences the first way, otherwise the second one.
 [[nodiscard]] std::unique_ptr<Updater> make_updater(const Recipe& recipe, const models::Model& model,
                                                     distributed::Communicator& ranks, const Grid& grid);

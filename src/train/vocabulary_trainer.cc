@@ -73,7 +73,7 @@ std::shared_ptr<const text::Tokenizer> VocabularyTrainer::tokenizer_of(Side& sid
   if (const int64_t found = tokenizer->vocabulary(); found != recipe_.vocabulary) {
     message_(who + " a vocabulary of " + std::to_string(found) + ", " +
              (found < recipe_.vocabulary ? "the most that this text allows" : "the fewest that its characters need") +
-             "; " + std::to_string(recipe_.vocabulary) + " was asked for");
+             " (vocabulary = " + std::to_string(recipe_.vocabulary) + ")");
   }
   return tokenizer;
 }

@@ -139,10 +139,21 @@ TEST(Attend, RefusesAPageThatIsTooLarge) {
   io::write_npy(file, Tensor::full({1, 1, 1600, 4}, 0.5f));
   const Result r = run({"attend", file, "--html", page, "--output", folder / "o.npz"});
   EXPECT_EQ(r.status, 1);
-  EXPECT_NE(r.err.find("more than 20.0 MB; use --map 256, which pools the weights, or --svg or --png"),
-            std::string::npos)
+  EXPECT_NE(
+      r.err.find(
+          "more than 20.0 MB; use --map 256, which pools the weights, or --png, which draws one head, or --force"),
+      std::string::npos)
       << r.err;
   EXPECT_FALSE(fs::exists(page));
+  // Where no page can hold them all, --force is not advised. A PNG of so many weights has fewer pixels for each.
+  const std::string large = folder / "large.npy", picture = folder / "large.png";
+  io::write_npy(large, Tensor::full({1, 1, 8000, 1}, 0.5f));
+  const Result none = run({"attend", large, "--html", page, "--output", folder / "o.npz"});
+  EXPECT_NE(none.err.find("or --png, which draws one head\n"), std::string::npos) << none.err;
+  EXPECT_EQ(run({"attend", file, "--png", picture, "--output", folder / "o.npz"}).status, 0);
+  const std::string head = read(picture).substr(16, 4);  // the width
+  EXPECT_EQ(head, std::string("\0\0\x0c\x80", 4)) << "1,600 weights of 2 pixels";
+  fs::remove(folder / "o.npz");
   EXPECT_FALSE(fs::exists(folder / "o.npz"));
   EXPECT_EQ(run({"attend", file, "--html", page, "--map", "40", "--output", folder / "o.npz"}).status, 0);
   EXPECT_NE(read(page).find("\"q1560\""), std::string::npos) << "the first query of the last cell";

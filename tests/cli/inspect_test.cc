@@ -337,6 +337,9 @@ TEST(Generate, WarnsOfAPromptThatTheModelDoesNotKnow) {
   EXPECT_EQ(known.err, "");
   EXPECT_EQ(known.out, run({"generate", model, "--prompt", "车站", "--max-tokens", "2"}).out);
   EXPECT_EQ(run({"generate", model, "车", "--prompt", "站"}).status, 2);
+  const Result bad = run({"generate", model, "\xff"});
+  EXPECT_EQ(bad.status, 1);
+  EXPECT_EQ(bad.out, "") << "nothing is written before the prompt has proved to be a text";
 }
 
 TEST(Generate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
@@ -434,7 +437,8 @@ TEST(Inspect, AModelOfSeveralLanguages) {
   const Result reads =
       run({"inspect", make_model(other, models::Architecture::encoder_only), "abc", "--source-language", "eng_Latn"});
   EXPECT_EQ(reads.status, 2);
-  EXPECT_NE(reads.err.find("are for models that translate; this one only reads"), std::string::npos) << reads.err;
+  EXPECT_NE(reads.err.find("--source-language is for models that translate; this one only reads"), std::string::npos)
+      << reads.err;
 }
 
 }  // namespace

@@ -218,6 +218,15 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"evaluate", demo, "--source", two, "--target", two, "--tokenize", "zhh"},
       {"evaluate", demo, "--hypotheses", two, "--target", two},
       {"attend"},
+      {"evaluate", demo, "--text", two, "--beam", "3"},
+      {"evaluate", demo, "--pairs", two, "--context", "5"},
+      {"inspect", demo, "x", "--target", "y", "--beam", "3"},
+      {"tokenize", demo, "x", "--json-input"},
+      {"embed", demo, "x", "--top", "3"},
+      {"info", "--batch", "3"},
+      {"attend", two, "--force"},
+      {"convert", demo, two},
+      {"convert", demo, "-"},
       {"inspect", demo},
       {"inspect", demo, "x", "--svg", ""},
       {"inspect", demo, "x", "--output", out},
@@ -246,6 +255,37 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
   }
 }
 
+TEST(Program, AdvisesWhatHelps) {
+  const Folder folder;
+  const std::string model = folder / "model";
+  fs::create_directory(model);
+  (void)folder.write("model/model.safetensors", "");
+  const auto error = [](const std::vector<std::string>& arguments) { return run(arguments).err; };
+  EXPECT_EQ(error({"train", "--width", "3"}),
+            "heed train: there is no option --width; did you mean --model.width or --schedule.width?\n");
+  EXPECT_EQ(error({"train", "--epochs", "3"}),
+            "heed train: there is no option --epochs; did you mean --max-epochs or --subword-sampling-epochs?\n");
+  EXPECT_EQ(error({"train", "recipes/first.toml"}),
+            "heed train: only options can follow; found 'recipes/first.toml' (--config reads a recipe)\n");
+  EXPECT_EQ(error({"info", "--batch", "3"}), "heed info: --batch does nothing without MODEL\n");
+  EXPECT_EQ(error({"inspect", model, "x", "--target", "y", "--beam", "3"}),
+            "heed inspect: --beam does nothing with --target\n");
+  // A model without a training cannot be continued, only trained further.
+  const std::string pairs = folder.write("pairs.tsv", "a b\tc\nb\td\n");
+  const std::string used = error({"train", "--pairs", pairs, "--output", model});
+  EXPECT_NE(used.find("expected a folder without a model; found one (name another folder; --from trains that model "
+                      "further)"),
+            std::string::npos)
+      << used;
+  const std::string chinese = folder.write("zh", "火车准时到了。\n我喜欢 Tom。\n");
+  const std::string hint = "--tokenize zh cuts Chinese for BLEU";
+  EXPECT_NE(error({"evaluate", "--hypotheses", chinese, "--target", chinese}).find(hint), std::string::npos);
+  EXPECT_EQ(error({"evaluate", "--hypotheses", chinese, "--target", chinese, "--tokenize", "zh"}), "");
+  EXPECT_EQ(error({"evaluate", "--hypotheses", pairs, "--target", pairs}), "");
+  const std::string none = error({"average", model, "--last", "2", "--output", folder / "mean"});
+  EXPECT_NE(none.find("--last: expected the folder of a training, with checkpoints in it"), std::string::npos) << none;
+}
+
 TEST(Program, TheLibrarysMessagesAreSentences) {
   const Folder folder;
   const std::string toml = folder.write("recipe.toml", "task = \"translation\"\n[schedule]\npeak = \"much\"\n");
@@ -261,11 +301,13 @@ TEST(Program, AWrongConfigurationIsNamed) {
   const Folder folder;
   const std::string file = folder.write("config.json", "{");
   const Result json = run({"info", file});
-  EXPECT_TRUE(json.err.starts_with("heed info: " + file + ": expected JSON; found parse error at line 1, column 2"))
+  EXPECT_TRUE(
+      json.err.starts_with("heed info: " + file + ": expected JSON; found the end of the text at line 1, column 2"))
       << json.err;
   const std::string recipe = folder.write("recipe.json", "{");
   const Result broken = run({"train", "--config", recipe, "--output", folder / "run"});
-  EXPECT_TRUE(broken.err.starts_with("heed train: " + recipe + ": expected JSON; found parse error")) << broken.err;
+  EXPECT_TRUE(broken.err.starts_with("heed train: " + recipe + ": expected JSON; found the end of the text at line 1"))
+      << broken.err;
   (void)folder.write("config.json", "{\"heads\": \"eight\"}");
   (void)folder.write("model.safetensors", "");
   const std::string path = fs::path(file).parent_path();

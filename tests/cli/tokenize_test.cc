@@ -33,6 +33,14 @@ TEST(Tokenize, LinesOfTheInput) {
             "[CLS] the [SEP]\n");
 }
 
+TEST(Tokenize, TheOnlyTokenizerOfAFolder) {
+  const std::string writer = HEED_SOURCE_DIR "/demo/shakespeare";  // continues a text: a target alone
+  const Result r = run({"tokenize", writer, "To be", "--pieces"});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(r.out, run({"tokenize", writer, "To be", "--pieces", "--side", "target"}).out);
+  EXPECT_EQ(run({"tokenize", writer, "To be", "--side", "source"}).status, 1);
+}
+
 TEST(Tokenize, SaysWhatIsWrong) {
   EXPECT_EQ(run({"tokenize", kTokenizer, "--json-input"}, {.input = "the\n"}).status, 1);
   EXPECT_EQ(run({"tokenize", kTokenizer, "a", "--input", "b"}).status, 2);

@@ -35,11 +35,11 @@ TEST(JsonDocument, RefusesWhatIsNoDocument) {
     test::expect_error([&] { (void)parsed(text); }, message);
     test::expect_error([&] { (void)parsed(text); }, "x.json");
   };
-  refuses("", "JSON; found parse error");
-  refuses("{} {}", "JSON; found parse error");
+  refuses("", " at line 1, column ");
+  refuses("{} {}", " at line 1, column ");
   refuses("{\"a\": 1, \"b\": 2, \"a\": 3}", "found \"a\" twice");
-  refuses("{\"a\xff\": 1}", "JSON; found parse error");
-  refuses("[\"\\ud800\"]", "JSON; found parse error");
+  refuses("{\"a\xff\": 1}", " at line 1, column ");
+  refuses("[\"\\ud800\"]", " at line 1, column ");
   refuses("[1e999]", "JSON; found");
   refuses(std::string(33, '[') + std::string(33, ']'), "32 levels");
   refuses(std::string(1 << 20, '['), "32 levels");

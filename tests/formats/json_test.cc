@@ -20,9 +20,15 @@ TEST(Json, KeepsTheOrderOfKeys) {
 
 TEST(Json, RefusesWhatIsNone) {
   for (const char* text : {"", "{", "{\"a\": }", "nul", "1 2", "\"\xff\"", "{\"a\": 1,}"}) {
-    EXPECT_TRUE(problem(text).starts_with("JSON; found parse error at line ")) << text << ": " << problem(text);
+    EXPECT_TRUE(problem(text).starts_with("JSON; found ")) << text << ": " << problem(text);
+    EXPECT_NE(problem(text).find(" at line 1, column "), std::string::npos) << text << ": " << problem(text);
     EXPECT_TRUE(parse_json(text).value.is_null()) << text;
   }
+  EXPECT_EQ(problem("{\n\"a\""), "JSON; found the end of the text at line 2, column 4, where ':' should be");
+  EXPECT_EQ(problem("{\"a\": 1,}"), "JSON; found '}' at line 1, column 9, where string literal should be");
+  EXPECT_EQ(problem("1 2"), "JSON; found number literal at line 1, column 3, where the end of the text should be");
+  EXPECT_EQ(problem("nul"), "JSON; found something else at line 1, column 4");
+  EXPECT_EQ(problem("\"\xff\""), "JSON; found bytes that are no UTF-8 at line 1, column 2");
 }
 
 TEST(Json, HasEachKeyOfAnObjectOnce) {

@@ -154,7 +154,7 @@ TEST(HuggingFace, FindsSpecialIds) {
   EXPECT_EQ(bert->piece(103), "[MASK]");
   EXPECT_EQ(bert->kind(), "wordpiece");
   expect_error([&] { (void)bert->decode(Ids{30522}); }, "ids from 0 to 30521");
-  expect_error([&] { (void)bert->tokens("a\xff"); }, "byte 1 of 2");
+  expect_error([&] { (void)bert->tokens("a\xff"); }, "found byte 0xff at position 2");
 }
 
 TEST(HuggingFace, KeepsALimit) {

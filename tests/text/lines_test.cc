@@ -58,15 +58,15 @@ TEST(ReadLines, SaysWhichLineIsNotUtf8) {
                                       "good\nalso good\nb\xff"
                                       "ad\n"));
       },
-      "f\", line 3: UTF-8; byte 2");
-  expect_error([&] { (void)read_lines(scratch.file("f", "caf\xe9")); }, "line 1: UTF-8; byte 4");
+      "f\", line 3: valid UTF-8; found byte ");
+  expect_error([&] { (void)read_lines(scratch.file("f", "caf\xe9")); }, "line 1: valid UTF-8; found byte 0xe9 at position 4");
   expect_error(
       [&] {
         (void)read_lines(scratch.file("f",
                                       "\xff\xfe"
                                       "a\n"));
       },
-      "line 1: UTF-8; byte 1");
+      "line 1: valid UTF-8; found byte ");
 }
 
 TEST(ReadLines, RefusesWhatIsNoText) {

@@ -144,7 +144,7 @@ TEST(SentencePiece, SaysWhyItCannotTrain) {
   expect_error([&] { (void)train_sentencepiece(lines, {.vocabulary = 0}); }, "found 0");
   expect_error([&] { (void)train_sentencepiece({}, {.vocabulary = 55}); }, "found none");
   expect_error([&] { (void)train_sentencepiece(Strings{"", " "}, {.vocabulary = 55}); }, "found none");
-  expect_error([&] { (void)train_sentencepiece(Strings{"a", "\xff"}, {.vocabulary = 55}); }, "byte 0 of line 2");
+  expect_error([&] { (void)train_sentencepiece(Strings{"a", "\xff"}, {.vocabulary = 55}); }, "line 2: valid UTF-8; found byte 0xff at position 1");
   EXPECT_EQ(testing::internal::GetCapturedStderr(), "");
 }
 
@@ -176,7 +176,7 @@ TEST(SentencePiece, TakesTheNearestVocabulary) {
 
 TEST(SentencePiece, EncodesOnlyUtf8AndDecodesOnlyItsIds) {
   const auto tokenizer = train_sentencepiece(sample_lines(), {.vocabulary = 55});
-  expect_error([&] { (void)tokenizer->encode("ab\xc3"); }, "byte 2 of 3");
+  expect_error([&] { (void)tokenizer->encode("ab\xc3"); }, "found byte 0xc3 at position 3");
   expect_error([&] { (void)tokenizer->decode(Ids{55}); }, "ids from 0 to 54; found 55");
   expect_error([&] { (void)tokenizer->decode(Ids{-1}); }, "found -1");
   expect_error([&] { (void)tokenizer->piece(55); }, "found 55");

@@ -31,7 +31,7 @@ TEST(Characters, AreEncodedAndDecodedWhole) {
   EXPECT_EQ(tokenizer->decode(Ids{1, 8, 3, 9, 2, 0, 0}), "hl");  // special ids are left out
   expect_error([&] { (void)tokenizer->decode(Ids{16}); }, "ids from 0 to 15; found 16");
   expect_error([&] { (void)tokenizer->decode(Ids{-1}); }, "found -1");
-  expect_error([&] { (void)tokenizer->encode("a\xff"); }, "byte 1 of 2");
+  expect_error([&] { (void)tokenizer->encode("a\xff"); }, "found byte 0xff at position 2");
   expect_error([&] { (void)tokenizer->piece(99); }, "found 99");
   expect_error([] { (void)train_characters(Strings{"", ""}); }, "found none");
 }

@@ -129,8 +129,8 @@ TEST_F(Store, AFullDiskLeavesThePreviousOneWhole) {
 }
 
 TEST_F(Store, AsksForSpaceBeforeItIsNeeded) {
-  require_space(folder_.path(), 1);
-  EXPECT_CONTAINS(message_of([&] { require_space(folder_.path(), int64_t{1} << 60); }), "MB are free");
+  require_space(folder_.path(), 2, 1);
+  EXPECT_CONTAINS(message_of([&] { require_space(folder_.path(), 3, int64_t{1} << 60); }), "MB for 3 checkpoints; ");
 }
 
 TEST_F(Store, OneTrainerAFolder) {

@@ -241,6 +241,10 @@ TEST_F(Training, StopsEarlyAndKeepsTheBest) {
   recipe.valid_target = (folder / "noise.txt").string();  // cannot be learnt, so the loss rises soon
   recipe.max_updates = 1000;
   recipe.validate_every = 5;
+  Recipe blind = copy_recipe(folder.path());
+  blind.valid_source = blind.valid_target = "";
+  blind.patience = 2;
+  EXPECT_CONTAINS(message_of([&] { (void)train(blind, folder / "blind", false, {}); }), "patience: 0 where no text");
   recipe.patience = 2;
   recipe.keep_last = 1;
   EXPECT_EQ(run(recipe, folder / "m"), Outcome::stopped_early);
@@ -348,7 +352,7 @@ TEST_F(Training, RefusesAFolderInUseAndAnotherRecipeOrText) {
   Recipe recipe = copy_recipe(folder.path());
   recipe.max_updates = 2;
   EXPECT_EQ(run(recipe, folder / "m"), Outcome::finished);
-  EXPECT_CONTAINS(message_of([&] { static_cast<void>(run(recipe, folder / "m")); }), "without a model or a training");
+  EXPECT_CONTAINS(message_of([&] { static_cast<void>(run(recipe, folder / "m")); }), "without a training");
   recipe.max_updates = 4;  // may change
   EXPECT_EQ(run(recipe, folder / "m", true), Outcome::finished);
   Recipe other = recipe;

@@ -179,7 +179,7 @@ TEST_F(TokenCache, SaysWhatIsWrongWithTexts) {
   write_text(recipe.train_target, "one line\n");
   EXPECT_CONTAINS(message(), "target.txt: as many lines as " + recipe.train_source + ", 400; found 1");
   write_text(recipe.train_target, "caf\xe9\n");
-  EXPECT_CONTAINS(message(), "target.txt\", line 1: UTF-8; byte 4");
+  EXPECT_CONTAINS(message(), "target.txt\", line 1: valid UTF-8; found byte ");
   write_text(recipe.train_target, "");
   EXPECT_CONTAINS(message(), "the file is empty");
   write_text(recipe.train_target, std::string((16 << 20) + 1, 'x'));
