@@ -5,7 +5,7 @@
 //
 // Prints:
 //   Where is the station?  ->  车站在哪里？
-//   I have to go home.  ->  我必须回家。
+//   I have to go home.  ->  我得回家了。
 //   What are you doing now?  ->  你现在在做什么？
 //   the first ended by itself: yes
 //   to say 车站 it read ▁station

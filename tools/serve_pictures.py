@@ -68,7 +68,7 @@ class Views:
     def translation(self, height=860):
         self.serve(TRANSLATOR)
         self.open(1360, height, TEXT)
-        self.page.run("(openTab('cross'), lock(2, 3), 1)")
+        self.page.run("(openTab('cross'), lock(3, 3), 1)")
         self.page.settle(0.6)
 
     def panel(self, name, seconds=0.8):
