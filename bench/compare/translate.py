@@ -171,7 +171,9 @@ class Peer:
         pieces = self.source.encode(lines, out_type=str)
         results = self.loaded[key].translate_batch(pieces, beam_size=beam, max_batch_size=self.batch_tokens[weights, beam],
                                                    batch_type="tokens", max_decoding_length=127)
-        texts = self.target.decode([result.hypotheses[0] for result in results])
+        # SentencePiece writes " ⁇ " for the unknown token, heed nothing.
+        known = [[piece for piece in result.hypotheses[0] if piece != "<unk>"] for result in results]
+        texts = self.target.decode(known)
         return texts, watch.seconds()
 
 
