@@ -94,10 +94,10 @@ struct TranslatorOptions {
 class Translator {
  public:
   // A folder that `heed train` or models::save() and Tokenizer::save() have written, or one of Hugging Face, whose
-  // generation_config.json then holds: tokens that may not or must occur, and, where options.search leaves them at
-  // their defaults, the length penalty and when a search stops. Its weights are packed in that format. Throws Error
+  // generation_config.json then holds: tokens that may not or must occur, and, where options.search does not
+  // name them, the length penalty and when a search stops. Its weights are packed in that format. Throws Error
   // where it holds another kind of model, or tokenizers that do not fit.
-  [[nodiscard]] static Translator load(const std::filesystem::path& folder, WeightFormat weights = WeightFormat::f32);
+  [[nodiscard]] static Translator load(const std::filesystem::path& name, WeightFormat weights = WeightFormat::f32);
 
   // One text: its n_best translations, the best first. An empty text has one empty translation.
   [[nodiscard]] std::vector<Translation> translate(std::string_view text, const TranslatorOptions& options = {}) const;
@@ -278,7 +278,7 @@ class Encoder {
  public:
   // A folder that heed or Hugging Face's tools have written, or "ORG/NAME" for one that those have downloaded; errors
   // as of Translator.
-  [[nodiscard]] static Encoder load(const std::filesystem::path& folder, WeightFormat weights = WeightFormat::f32);
+  [[nodiscard]] static Encoder load(const std::filesystem::path& name, WeightFormat weights = WeightFormat::f32);
 
   [[nodiscard]] Encoding encode(std::string_view text, const EncoderOptions& options = {}) const;
 

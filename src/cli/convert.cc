@@ -33,7 +33,7 @@ double megabytes(const fs::path& folder) {
   double bytes = 0;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path file = entry.path();
+    const fs::path& file = entry.path();
     const bool weights = file.extension() == ".safetensors" || file.filename() == "model.bin";
     if (weights && entry.is_regular_file(ignored)) bytes += static_cast<double>(entry.file_size(ignored));
   }

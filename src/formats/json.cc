@@ -28,7 +28,7 @@ std::string plain_json_problem(std::string_view what) {
   const std::string place = between("parse error at ", ": ");
   if (place.empty()) return std::string(what.substr(what.find("] ") + 2));
   if (what.find("ill-formed UTF-8") != std::string_view::npos) return "bytes that are no UTF-8 at " + place;
-  const auto named = [](std::string token) { return token == "end of input" ? "the end of the text" : token; };
+  const auto named = [](const std::string& token) { return token == "end of input" ? "the end of the text" : token; };
   const std::string found = between("unexpected ", "; "), expected = named(between("; expected ", "\n"));
   const std::string where = expected.empty() ? "" : ", where " + expected + " should be";
   return (found.empty() ? "something else" : named(found)) + " at " + place + where;

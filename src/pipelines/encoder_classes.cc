@@ -85,7 +85,8 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
   for (int64_t i = 0; i < logits.size(0); ++i) {
     std::vector<float> scores = scores_of(row_of(logits, i), parts_->scores);
     const size_t best = likeliest(scores);
-    result.push_back({.label = labels()[best], .score = scores[best], .scores = std::move(scores)});
+    const float score = scores[best];
+    result.push_back({.label = labels()[best], .score = score, .scores = std::move(scores)});
   }
   return result;
 }

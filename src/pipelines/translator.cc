@@ -290,8 +290,9 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   record.output_tokens = pipelines::pieces_of(*target_, said);
   const size_t special = around.before.size() + around.after.size();
   record.source_words = pipelines::words_of_first(*source_, source, heard.size() - special);
-  for (auto token = around.before.rbegin(); token != around.before.rend(); ++token)
-    pipelines::add_special_word(record.source_words, source_->piece(*token), true);
+  const text::Ids inwards(around.before.rbegin(), around.before.rend());  // the one beside the text first
+  for (const int32_t token : inwards)
+    pipelines::add_special_word(record.source_words, source_->piece(token), true);
   for (const int32_t token : around.after)
     pipelines::add_special_word(record.source_words, source_->piece(token), false);
   record.target_words = pipelines::words_of(*target_, std::span(seen).subspan(1));

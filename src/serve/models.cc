@@ -217,7 +217,7 @@ json Models::training(int64_t id, int64_t after) {
   std::sort(found.begin(), found.end());
   json checkpoints = json::array();
   for (const auto& [update, path] : found) {
-    const auto known = std::find_if(places_.begin(), places_.end(), [&](const Place& p) { return p.folder == path; });
+    const auto known = std::ranges::find(places_, path, &Place::folder);
     const auto number = static_cast<int64_t>(known - places_.begin());
     if (known == places_.end())
       places_.push_back({.folder = path,

@@ -60,6 +60,7 @@ std::string state_text(const TrainingState& state, const fs::path& folder) {
   return io::json_text({{"crc32", files::crc32(inner)}, {"state", json}}, 1) + "\n";
 }
 
+// NOLINTNEXTLINE(bugprone-exception-escape): moving nlohmann's ordered JSON throws nothing but does not say so
 struct ParsedState {
   TrainingState state;
   Json files;
@@ -145,8 +146,8 @@ void rename_folder(const fs::path& from, const fs::path& to) {
 
 }  // namespace
 
-CheckpointStore::CheckpointStore(fs::path run_folder, Message message)
-    : folder_(std::move(run_folder) / "checkpoints"), message_(std::move(message)) {
+CheckpointStore::CheckpointStore(const fs::path& run_folder, Message message)
+    : folder_(run_folder / "checkpoints"), message_(std::move(message)) {
   std::error_code error;
   fs::create_directories(folder_, error);
   require(!error, "train", files::quoted(folder_), ": a folder that can be made; ", error.message());

@@ -45,7 +45,7 @@ class CheckpointStore {
  public:
   using Message = std::function<void(std::string_view)>;
   // Removes what an interrupted run left half written or half removed.
-  CheckpointStore(std::filesystem::path run_folder, Message message);
+  CheckpointStore(const std::filesystem::path& run_folder, Message message);
   // The store of another process, to load from.
   [[nodiscard]] static CheckpointStore of_other_process(const std::filesystem::path& run_folder);
 
