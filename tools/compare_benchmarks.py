@@ -134,6 +134,9 @@ def build(base, jobs):
     if not source.exists():  # (it stands where an earlier build was interrupted)
         call(*git, "worktree", "prune")
         call(*git, "worktree", "add", "--detach", str(source), commit)
+    packages = source / "tools" / "install_packages.sh"  # what that commit is built with may not be what this one needs
+    if packages.exists():
+        call(str(packages), "build")
     call("cmake", "-S", str(source), "-B", str(tree), "-G", "Ninja", "--no-warn-unused-cli", "-DHEED_BUILD_TESTS=OFF",
          "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_BENCH=ON")
     call("cmake", "--build", str(tree), "-j", str(jobs), "--target", "heed_program")

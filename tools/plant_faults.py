@@ -2,16 +2,22 @@
 """Plants faults (faults.py) in attention, the matrix product, training by several processes and the live page, one at a
 time, and counts how many the tests catch.
 
-    tools/plant_faults.py [--only TEXT ...] [--begin N] [--jobs N] [--folder build/faults]
+    tools/plant_faults.py [--only TEXT ...] [--begin N] [--end N] [--workers N] [--folder build/faults]
     tools/plant_faults.py --check       only whether each fault still finds its place in the source; run by the tests
 
 Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (other tests
 for other folders, see SUITES) run until one fails. A fault that does not compile counts as caught by the compiler and is
-listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught. Takes one to four
-minutes a fault.
+listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught.
+
+Compiling takes most of the time, so there are two stages. In the first, --workers copies of the tree are built without
+special instruction sets (HEED_PORTABLE_ONLY), which is several times as quick, and plant faults side by side. In the
+second, the faults that no test caught are planted again in a copy with all instruction sets.
 """
 import argparse
+import concurrent.futures
+import os
 import pathlib
+import queue
 import resource
 import shutil
 import signal
@@ -20,8 +26,10 @@ import sys
 
 from faults import FAULTS, SUITES
 
+ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMED_OUT = 124
 SOURCE = "src/"
+BUILD_SECONDS, WHOLE_SECONDS, FAULT_SECONDS = 7200, 1800, 600
 
 
 def suite_of(name):
@@ -29,12 +37,13 @@ def suite_of(name):
 
 
 def run(command, folder, seconds):
-    """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, an hour."""
+    """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, two hours."""
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
 
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3600, check=False, preexec_fn=limit)
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=7200, check=False, preexec_fn=limit,
+                              env=os.environ | {"OMP_WAIT_POLICY": "passive"})  # threads of several workers share the cores
     except subprocess.TimeoutExpired:
         return TIMED_OUT, "timed out"
     over = done.returncode == -signal.SIGXCPU
@@ -48,72 +57,114 @@ def first_failure(output):
     return "died"
 
 
+class Tree:
+    """A copy of the sources with a build of its own, in which one fault stands at a time."""
+
+    def __init__(self, folder, faults, options, jobs):
+        self.source, self.build = folder / "tree", folder / "build"
+        shutil.rmtree(self.source, ignore_errors=True)
+        self.source.mkdir(parents=True)
+        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                               check=True).stdout.split("\n")
+        for name in filter(None, files):
+            if (ROOT / name).is_file():
+                (self.source / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(ROOT / name, self.source / name)
+        needed = {tuple(command) for fault in faults for command in suite_of(fault[0])}
+        targets = sorted({command[0].removeprefix("tests/") for command in needed})
+        program = "ON" if "serve_test" in targets else "OFF"  # the server belongs to the program
+        configure = ["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja", f"-DHEED_BUILD_PROGRAM={program}",
+                     "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF", "-DHEED_UNITY_BUILD=OFF",
+                     *options]
+        self.compile_all = ["cmake", "--build", str(self.build), "-j", str(jobs), "--target", *targets]
+        for command in (configure, self.compile_all):
+            code, output = run(command, self.source, BUILD_SECONDS)
+            if code != 0:
+                sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
+        for command in needed:
+            code, output = run([str(self.build / command[0]), *command[1:]], self.build, WHOLE_SECONDS)
+            if code != 0:
+                sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
+
+    def plant(self, fault):
+        """What catches it, or "" where nothing does."""
+        name, old, new, _ = fault
+        path = self.source / SOURCE / name
+        text = path.read_text(encoding="utf-8")
+        path.write_text(text.replace(old, new), encoding="utf-8")
+        try:
+            code, _ = run(self.compile_all, self.source, BUILD_SECONDS)
+            if code != 0:
+                return "the compiler"
+            for command in suite_of(name):
+                code, output = run([str(self.build / command[0]), *command[1:]], self.build, FAULT_SECONDS)
+                if code != 0:
+                    return "a timeout" if code == TIMED_OUT else first_failure(output)
+            return ""
+        finally:
+            path.write_text(text, encoding="utf-8")
+
+
+def check_places():
+    for name, old, _, what in FAULTS:
+        path = ROOT / SOURCE / name
+        count = path.read_text(encoding="utf-8").count(old) if path.is_file() else 0
+        if count != 1:
+            sys.exit(f"plant_faults: {path} should hold this once for the fault \"{what}\"; found it {count} times:\n{old}")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", nargs="+", default=[""], help="faults whose file or description holds one of these texts")
     parser.add_argument("--begin", type=int, default=1, help="the first of them to plant, counted from 1")
-    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--end", type=int, default=len(FAULTS), help="the last of them")
+    parser.add_argument("--workers", type=int, default=os.cpu_count(), help="copies of the tree in the first stage (one a core)")
     parser.add_argument("--folder", default="build/faults")
     parser.add_argument("--check", action="store_true", help="build nothing: check that each fault finds its place")
     arguments = parser.parse_args()
-    root = pathlib.Path(__file__).resolve().parent.parent
-    for name, old, _, what in FAULTS:
-        path = root / SOURCE / name
-        count = path.read_text(encoding="utf-8").count(old) if path.is_file() else 0
-        if count != 1:
-            sys.exit(f"plant_faults: {path} should hold this once for the fault \"{what}\"; found it {count} times:\n{old}")
+    check_places()
     if arguments.check:
         print(f"{len(FAULTS)} faults find their places")
         return 0
     folder = pathlib.Path(arguments.folder).resolve()
-    tree = folder / "tree"
-    shutil.rmtree(tree, ignore_errors=True)
-    tree.mkdir(parents=True)
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=root, capture_output=True, text=True,
-                           check=True).stdout.split("\n")
-    for name in filter(None, files):
-        if (root / name).is_file():
-            (tree / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(root / name, tree / name)
-    build = folder / "build"
-    faults = [f for f in FAULTS if any(text in f[0] + f[3] for text in arguments.only)]
-    needed = {tuple(command) for fault in faults for command in suite_of(fault[0])}
-    targets = sorted({command[0].removeprefix("tests/") for command in needed})
-    program = "ON" if "serve_test" in targets else "OFF"  # the server belongs to the program
-    configure = ["cmake", "-S", str(tree), "-B", str(build), "-G", "Ninja", f"-DHEED_BUILD_PROGRAM={program}",
-                 "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF"]
-    compile_all = ["cmake", "--build", str(build), "-j", str(arguments.jobs), "--target", *targets]
-    for command in (configure, compile_all):
-        code, output = run(command, folder, 7200)
-        if code != 0:
-            sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
-    for command in needed:
-        code, output = run([str(build / command[0]), *command[1:]], build, 1800)
-        if code != 0:
-            sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
+    chosen = [f for f in FAULTS if any(text in f[0] + f[3] for text in arguments.only)]
+    chosen.sort(key=lambda fault: fault[0])  # the next fault in the same file costs no compilation to mend the last one
+    faults = list(enumerate(chosen, 1))[arguments.begin - 1:arguments.end]
+    if not faults:
+        sys.exit("plant_faults: no fault is chosen")
 
-    caught, missed = 0, []
-    for number, (name, old, new, what) in list(enumerate(faults, 1))[arguments.begin - 1:]:
-        path = tree / SOURCE / name
-        text = path.read_text(encoding="utf-8")
-        path.write_text(text.replace(old, new), encoding="utf-8")
-        code, output = run(compile_all, folder, 7200)
-        verdict = ""
-        if code != 0:
-            verdict = "the compiler"
-        for command in suite_of(name):
+    def report(number, fault, verdict):
+        print(f"{number:3}/{len(chosen)}  {'caught' if verdict else 'MISSED'}  {fault[3]:48} {verdict}", flush=True)
+
+    only_chosen = [fault for _, fault in faults]
+    trees = queue.SimpleQueue()
+    with concurrent.futures.ThreadPoolExecutor(arguments.workers) as workers:
+        portable = ["-DHEED_PORTABLE_ONLY=ON"]
+        for tree in workers.map(lambda n: Tree(folder / f"portable{n}", only_chosen, portable, 1), range(arguments.workers)):
+            trees.put(tree)
+
+        def first_stage(numbered):
+            tree = trees.get()
+            verdict = tree.plant(numbered[1])
+            trees.put(tree)
             if verdict:
-                break
-            code, output = run([str(build / command[0])] + command[1:], build, 600)
-            if code != 0:
-                verdict = "a timeout" if code == TIMED_OUT else first_failure(output)
-        path.write_text(text, encoding="utf-8")
-        caught += bool(verdict)
+                report(*numbered, verdict)
+            return verdict
+
+        verdicts = list(workers.map(first_stage, faults))
+
+    left = [numbered for numbered, verdict in zip(faults, verdicts) if not verdict]
+    missed = []
+    if left:
+        print(f"{len(left)} are not caught without special instruction sets; now with them", flush=True)
+        tree = Tree(folder / "all", [fault for _, fault in left], [], os.cpu_count())
+    for number, fault in left:
+        verdict = tree.plant(fault)
+        report(number, fault, verdict)
         if not verdict:
-            missed.append(f"{name}: {what}")
-        print(f"{number:3}/{len(faults)}  {'caught' if verdict else 'MISSED'}  {what:48} {verdict}", flush=True)
-    faults = faults[arguments.begin - 1:]
-    print(f"{caught} of {len(faults)} faults caught ({100 * caught / max(1, len(faults)):.1f} %)")
+            missed.append(f"{fault[0]}: {fault[3]}")
+    caught = len(faults) - len(missed)
+    print(f"{caught} of {len(faults)} faults caught ({100 * caught / len(faults):.1f} %)")
     for line in missed:
         print(f"missed: {line}")
     return 0 if caught >= 0.98 * len(faults) else 1

@@ -65,8 +65,9 @@ struct RecordOptions {
   // Of models that know several languages, as in TranslatorOptions. A given target then begins with its language.
   std::string source_language = {}, target_language = {};
   TextOptions text = {};
-  // Called with the number of attention weights before they are computed. It may throw to refuse them.
-  std::function<void(int64_t weights)> on_size = {};
+  // Called with the number of attention weights before they are computed, and with how many of them a causal mask sets
+  // to 0. It may throw to refuse them.
+  std::function<void(int64_t weights, int64_t masked)> on_size = {};
 };
 
 struct Translation {

@@ -269,6 +269,7 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
                          {"--svg", o.svg},
                          {"--png", o.png},
                          {"--html", o.html}});
+  require_writable({o.output, o.svg, o.png, o.html});
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
   if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))
@@ -297,7 +298,7 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
   const auto& map = in.options.want.taps.map;
   const int64_t rows = o.map > 0 ? map.rows : in.query.size(2), columns = o.map > 0 ? map.columns : in.key.size(2);
   if (!o.html.empty() && !o.force)
-    check_page_size(in.query.size(0) * in.query.size(1) * rows * columns,
+    check_page_size(in.query.size(0) * in.query.size(1) * rows * columns, 0,
                     "use --map 256, which pools the weights, or --png, which draws one head");
 }
 

@@ -48,6 +48,12 @@ int run_average(const AverageCommand& o, Context& context) {
       throw UsageError(fmt::format("--last needs the folder of one training; found {} folders", folders.size()));
     folders = last_checkpoints(folders[0], o.last);
   }
+  for (const fs::path& folder : folders) {
+    std::error_code ignored;
+    if (fs::equivalent(folder, o.output, ignored))
+      throw UsageError("a folder other than those of the models is expected at --output; found one of them");
+  }
+  require_new_folder(o.output, o.force);
   train::average_models(folders, o.output, {.dtype = o.dtype, .overwrite = o.force});
   const auto count = static_cast<int64_t>(folders.size());
   message(context, fmt::format("wrote {} to {}",
@@ -65,7 +71,7 @@ void add_average_command(Options& options) {
   options.add("--output", o->output, "Folder that gets the mean").takes("DIR").required();
   options.add("--last", o->last, "Take this many of the last checkpoints of one training instead").range(1).shows("");
   options.choose("--dtype", o->dtype, kFloatTypes, "Type of the weights written; f16 and bf16 take half the size");
-  options.flag("--force", o->force, "Write over what is in the output folder");
+  options.flag("--force", o->force, "Write over the model in the output folder; other files stay");
   options.footer(
       "Examples:\n"
       "  heed average runs/en-de --last 10 --output runs/en-de-average\n"

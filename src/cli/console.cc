@@ -10,7 +10,9 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <filesystem>
 
+#include "base/files.h"
 #include "cli/command.h"
 #include "cli/progress.h"
 #include "heed/inspect.h"
@@ -82,6 +84,18 @@ void require_one_on_output(std::initializer_list<std::pair<const char*, std::str
       throw UsageError(fmt::format("one of {} and {} can write to standard output; found both", first, option));
     first = option;
   }
+}
+
+void require_writable(std::initializer_list<std::string_view> files) {
+  for (const std::string_view file : files)
+    if (!file.empty() && file != "-") const files::AtomicFile unfinished(file, "write_file_atomically");
+}
+
+void require_new_folder(const std::string& folder, bool force) {
+  std::error_code error;
+  if (!force && !std::filesystem::is_empty(folder, error) && !error)
+    throw UsageError(fmt::format("a new or empty folder is expected; found files in {} (--force writes over them)",
+                                 in_quotes(folder)));
 }
 
 void message(const Context& context, std::string_view text) {

@@ -45,6 +45,10 @@ void write_result(const std::string& file, std::string_view contents);
 // Options that may name a file for results, with what was given. Throws UsageError where more than one is "-": their
 // results would run into each other.
 void require_one_on_output(std::initializer_list<std::pair<const char*, std::string_view>> results);
+// Throws Error, before anything is computed, where write_result() could not write one of these; "" is no file.
+void require_writable(std::initializer_list<std::string_view> files);
+// Throws UsageError where the folder has files in it, unless they may be written over.
+void require_new_folder(const std::string& folder, bool force);
 
 // Standard error. message() is silent with --quiet; both add the line end and clear the progress bar first.
 void message(const Context& context, std::string_view text);

@@ -80,9 +80,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
   const fs::path from = io::find_model_folder(o.model);
   if (fs::equivalent(from, o.output, error))
     throw UsageError("a folder other than MODEL is expected after it; found the same one");
-  if (!o.force && !fs::is_empty(o.output, error) && !error)
-    throw UsageError(fmt::format("a new or empty folder is expected; found files in {} (--force writes over them)",
-                                 in_quotes(o.output)));
+  require_new_folder(o.output, o.force);
   const bool int8 = o.weights == WeightFormat::int8;
   if (int8 && o.layout == Layout::huggingface)
     throw UsageError("weights in int8 are written in heed's own layout; found --layout huggingface");
@@ -113,7 +111,7 @@ void add_convert_command(Options& options) {
       .add("--tokenizers", o->tokenizers,
            "For folders of CTranslate2: where source.spm and target.spm are, if not in MODEL")
       .takes("DIR");
-  options.flag("--force", o->force, "Write over what is in the output folder");
+  options.flag("--force", o->force, "Write over the model in the output folder; other files stay");
   options.footer(
       "A model in int8 gives the bits that --weights int8 gives with the model it was made from.\n"
       "In the layout of Hugging Face a translator is a Marian, an encoder a BERT, and a\n"

@@ -1,6 +1,7 @@
 // heed info: this machine and the kernels chosen for it, or a model and what it costs.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <sstream>
 
@@ -154,8 +155,8 @@ std::string flops_text(int64_t flops) {
                     : fmt::format("{:.2f} MFLOP", f / 1e6);
 }
 
-// A table of the keys and values of a JSON object that has one key a line.
-std::string keys_and_values(std::string_view json) {
+// A table of the keys and values of a JSON object that has one key a line, without those of a part that is `absent`.
+std::string keys_and_values(std::string_view json, const std::vector<std::string_view>& absent) {
   std::string out;
   while (!json.empty()) {
     const size_t end = std::min(json.find('\n'), json.size());
@@ -163,12 +164,23 @@ std::string keys_and_values(std::string_view json) {
     json.remove_prefix(std::min(end + 1, json.size()));
     const size_t key = line.find('"'), colon = line.find("\": ");
     if (colon == std::string_view::npos) continue;
+    const std::string_view name = line.substr(key + 1, colon - key - 1);
+    if (std::ranges::find(absent, name) != absent.end()) continue;
     std::string_view value = line.substr(colon + 3);
     if (value.ends_with(',')) value.remove_suffix(1);
     if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
-    out += fmt::format("{:<20}{}\n", line.substr(key + 1, colon - key - 1), value);
+    out += fmt::format("{:<20}{}\n", name, value);
   }
   return out;
+}
+
+std::vector<std::string_view> absent_keys(models::Architecture architecture) {
+  switch (architecture) {
+    case models::Architecture::encoder_decoder: return {};
+    case models::Architecture::decoder_only: return {"source_vocabulary", "encoder_layers"};
+    case models::Architecture::encoder_only: return {"target_vocabulary", "decoder_layers"};
+  }
+  return {};
 }
 
 std::string without_line_ends(std::string text) {
@@ -199,7 +211,7 @@ void print_model(const InfoCommand& o, const Context& context) {
   std::string out;
   if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", one_line(facts.family));
   if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", one_line(facts.licence));
-  out += keys_and_values(configuration);
+  out += keys_and_values(configuration, absent_keys(config.architecture));
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder

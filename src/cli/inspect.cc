@@ -18,6 +18,7 @@ namespace {
 enum class Part { automatic, encoder, decoder, cross };
 
 constexpr int64_t kUsualBeam = 5;
+constexpr const char* kUsualPage = "attention.html";
 
 struct InspectCommand {
   std::string model, output, svg, png, head_json;
@@ -60,6 +61,7 @@ void check_options(const InspectCommand& o, const Context& context) {
                          {"--svg", o.svg},
                          {"--png", o.png},
                          {"--head-json", o.head_json}});
+  require_writable({o.wants_page(context.json) && o.output.empty() ? kUsualPage : o.output, o.svg, o.png, o.head_json});
   if (o.chooses_head() && !o.wants_head())
     throw UsageError(
         "--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
@@ -83,8 +85,9 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
                         .target_language = o.target_language,
                         .text = warnings.options(o.too_long)};
   if (o.wants_page(context.json) && !o.force) {
-    options.on_size = [](int64_t weights) {
-      check_page_size(weights, "use a shorter text, or one head (--part, --layer, --head with --png or --text)");
+    options.on_size = [](int64_t weights, int64_t masked) {
+      check_page_size(weights, masked,
+                      "use a shorter text, or one head (--part, --layer, --head with --png or --text)");
     };
   }
   inspect::Record record = record_attention(o.model, o.source ? *o.source : *o.text, options);
@@ -201,7 +204,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
   if (o.wants_head()) write_head(o, choose_head(o, record), context);
   if (context.json) print(inspect::to_json(record));
   if (o.wants_page(context.json)) {
-    const std::string file = o.output.empty() ? "attention.html" : o.output;
+    const std::string file = o.output.empty() ? kUsualPage : o.output;
     write_page(file, inspect::to_html(record), context);
     if (file == "-") return kSuccess;
     message(context, "The page is written; open it in a browser:");

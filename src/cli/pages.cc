@@ -14,11 +14,12 @@ namespace {
 
 constexpr int64_t kLargestPage = 20'000'000;
 constexpr int64_t kBytesOfAWeight = 8;  // "0.01234," on pages of sentences of 10 to 100 tokens
+constexpr int64_t kBytesOfAZero = 2;    // "0,"
 
 }  // namespace
 
-void check_page_size(int64_t weights, std::string_view instead) {
-  const int64_t bytes = weights * kBytesOfAWeight;
+void check_page_size(int64_t weights, int64_t masked, std::string_view instead) {
+  const int64_t bytes = (weights - masked) * kBytesOfAWeight + masked * kBytesOfAZero;
   if (bytes <= kLargestPage) return;
   const bool possible = weights <= inspect::kMostWeights;  // with --force
   throw Error(fmt::format("the page would hold {} weights and take about {}, more than {}; {}{}", with_commas(weights),

@@ -11,11 +11,14 @@ void announce_size(const models::Config& config, int64_t source, int64_t target,
   if (!options.on_size) return;
   const bool encodes = config.architecture != models::Architecture::decoder_only;
   const bool decodes = config.architecture != models::Architecture::encoder_only;
-  int64_t weights = 0;
+  int64_t weights = 0, masked = 0;
   if (encodes) weights += config.encoder_layers * source * source;
-  if (decodes) weights += config.decoder_layers * target * target;
+  if (decodes) {
+    weights += config.decoder_layers * target * target;
+    masked = config.decoder_layers * (target * (target - 1) / 2);
+  }
   if (encodes && decodes) weights += config.decoder_layers * target * source;
-  options.on_size(weights * config.heads);
+  options.on_size(weights * config.heads, masked * config.heads);
 }
 
 }  // namespace pipelines

@@ -102,7 +102,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
             ": a folder other than those of the models; found one of them, which would be written over");
   }
   require(options.overwrite || fs::is_empty(output, error) || error, "average", files::quoted(output),
-          ": a new or empty folder; found files in it (--force writes over them)");
+          ": a new or empty folder; found files in it, and AverageOptions::overwrite is not set");
   std::vector<fs::path> files;
   for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
   require_tokenizer(folders[0], models::read_config(folders[0]).architecture);

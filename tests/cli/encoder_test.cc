@@ -234,7 +234,10 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
   for (const auto& [name, tensor] : io::read_safetensors(fs::path(model) / "model.safetensors").tensors)
     parameters += tensor.numel();
   EXPECT_EQ(info["parameters"], parameters);
-  EXPECT_EQ(run({"info", model}).out.substr(0, 25), "family              bert\n");
+  const std::string table = run({"info", model}).out;
+  EXPECT_EQ(table.substr(0, 25), "family              bert\n");
+  EXPECT_NE(table.find("\nencoder_layers "), std::string::npos);
+  EXPECT_EQ(table.find("\ndecoder_layers "), std::string::npos) << "of a part that it does not have";
   const nlohmann::json record = nlohmann::json::parse(run({"inspect", model, "Paris is", "--json"}).out);
   EXPECT_NE(record.dump().find("[CLS]"), std::string::npos);
 }

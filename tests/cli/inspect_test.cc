@@ -1,5 +1,6 @@
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -308,15 +309,28 @@ TEST(Inspect, WarnsOfTextThatTheModelDoesNotKnow) {
   EXPECT_NE(target.err.find("warning: --target: 3 of 3 characters"), std::string::npos) << target.err;
 }
 
+TEST(Inspect, FindsThatItCannotWriteBeforeItTranslates) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  for (const char* option : {"--output", "--svg", "--png", "--head-json"}) {
+    const std::string file = folder / "missing/page.html";
+    const Result r = run({"inspect", model, "the station", option, file});
+    EXPECT_EQ(r.status, 1);
+    EXPECT_NE(r.err.find("missing/page.html"), std::string::npos) << r.err;
+    EXPECT_EQ(std::ranges::count(r.err, '\n'), 1) << "no translation before the error: " << r.err;
+  }
+  EXPECT_FALSE(fs::exists(folder / "missing"));
+}
+
 TEST(Inspect, RefusesAPageThatIsTooLarge) {
   const Folder folder;
   const std::string model = make_model(folder, models::Architecture::decoder_only, 1024), page = folder / "page.html";
-  std::string text;  // 3 layers, 2 heads, 750 x 750 weights: 3.4 million
-  for (int i = 0; i < 250; ++i) text += "车站在";
+  std::string text;  // 3 layers, 2 heads, 900 x 900 weights: 4.9 million, half of them masked
+  for (int i = 0; i < 300; ++i) text += "车站在";
   const Result refused = run({"inspect", model, text, "--output", page});
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.err,
-            "heed inspect: the page would hold 3,375,000 weights and take about 27.0 MB, more than 20.0 MB; use a "
+            "heed inspect: the page would hold 4,860,000 weights and take about 24.3 MB, more than 20.0 MB; use a "
             "shorter text, or one head (--part, --layer, --head with --png or --text), or --force\n");
   EXPECT_FALSE(fs::exists(page));
   const Result one = run({"inspect", model, text, "--layer", "2", "--png", folder / "head.png"});

@@ -221,6 +221,10 @@ TEST(Training, FromTextToTranslations) {
     const Result one = run({"average", model, "--output", mean + "3"});
     EXPECT_EQ(one.status, 0) << one.err;
     EXPECT_EQ(one.err, "wrote a copy of one model to " + mean + "3\n");
+    const Result again = run({"average", model, "--output", mean + "3"});
+    EXPECT_EQ(again.status, 2);
+    EXPECT_EQ(again.err, "heed average: a new or empty folder is expected; found files in '" + mean +
+                             "3' (--force writes over them)\n");
     const auto json = nlohmann::json::parse(run({"info", model, "--json"}).out);
     EXPECT_EQ(json["config"]["width"], 32);
   }

@@ -68,14 +68,17 @@ TEST(Generator, EndsWhereTheModelEnds) {
 TEST(Generator, RecordsItsAttention) {
   const Folder folder;
   const Generator generator = Generator::load(make_model(folder.path(), Architecture::decoder_only));
-  int64_t announced = 0;
-  const inspect::Record record =
-      generator.record("车站在哪", {.on_size = [&](int64_t weights) { announced = weights; }});
+  int64_t announced = 0, announced_masked = 0;
+  const inspect::Record record = generator.record("车站在哪", {.on_size = [&](int64_t weights, int64_t masked) {
+                                                    announced = weights;
+                                                    announced_masked = masked;
+                                                  }});
   EXPECT_EQ(record.target_tokens, (std::vector<std::string>{"车", "站", "在", "哪"}));
   EXPECT_EQ(record.output_tokens.size(), 4u);
   ASSERT_EQ(record.decoder.size(), 3u);
   EXPECT_TRUE(record.encoder.empty() && record.cross.empty());
   EXPECT_EQ(announced, 3 * 2 * 4 * 4);
+  EXPECT_EQ(announced_masked, 3 * 2 * 6);  // the zeros
   EXPECT_THROW((void)generator.record("车", {.target = "站"}), Error);
   EXPECT_THROW((void)generator.record(""), Error);
   EXPECT_THROW((void)generator.generate("\xFF"), Error);
@@ -133,13 +136,16 @@ TEST(Encoder, EmbedsTheMeanOfTheStates) {
 TEST(Encoder, RecordsItsAttention) {
   const Folder folder;
   const Encoder encoder = Encoder::load(make_model(folder.path(), Architecture::encoder_only, true));
-  int64_t announced = 0;
-  const inspect::Record record =
-      encoder.record("the station", {.on_size = [&](int64_t weights) { announced = weights; }});
+  int64_t announced = 0, announced_masked = -1;
+  const inspect::Record record = encoder.record("the station", {.on_size = [&](int64_t weights, int64_t masked) {
+                                                  announced = weights;
+                                                  announced_masked = masked;
+                                                }});
   EXPECT_EQ(record.source_tokens, (std::vector<std::string>{"<s>", "the", "station", "</s>"}));
   ASSERT_EQ(record.encoder.size(), 2u);
   EXPECT_TRUE(record.decoder.empty() && record.cross.empty());
   EXPECT_EQ(announced, 2 * 2 * 4 * 4);
+  EXPECT_EQ(announced_masked, 0);
   EXPECT_THROW((void)encoder.record(""), Error);
   EXPECT_THROW((void)encoder.record("the", {.target = "x"}), Error);
   // The mask is read as fill() reads it.

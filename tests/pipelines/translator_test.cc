@@ -217,8 +217,11 @@ int64_t weights_of(const inspect::Record& record) {
 TEST(Translator, RecordsItsAttention) {
   const Folder folder;
   const Translator translator = Translator::load(make_model(folder.path(), Architecture::encoder_decoder));
-  int64_t announced = 0;
-  const RecordOptions options{.target = "车站", .on_size = [&](int64_t weights) { announced = weights; }};
+  int64_t announced = 0, announced_masked = 0;
+  const RecordOptions options{.target = "车站", .on_size = [&](int64_t weights, int64_t masked) {
+                                announced = weights;
+                                announced_masked = masked;
+                              }};
   const inspect::Record record = translator.record("where is the", options);
   EXPECT_EQ(record.source, "where is the");
   EXPECT_EQ(record.output, "车站");
@@ -230,12 +233,13 @@ TEST(Translator, RecordsItsAttention) {
   ASSERT_EQ(record.cross.size(), 3u);
   EXPECT_EQ(record.cross[2].weights.shape(), (Shape{2, 3, 4}));
   EXPECT_EQ(announced, weights_of(record));
+  EXPECT_EQ(announced_masked, 3 * 2 * 3);  // layers, heads, and keys after a query of three
   const inspect::Record own = translator.record("where is the");
   EXPECT_EQ(own.output, translator.translate("where is the").front().text);
   EXPECT_THROW((void)translator.record(" "), Error);
   EXPECT_EQ(message_of([&] { (void)translator.record("the", {.target = "\xFF"}); }),
             "[Translator::record] the target: valid UTF-8; found byte 0xff at position 1");
-  const RecordOptions refuses{.on_size = [](int64_t) { throw Error("too many"); }};
+  const RecordOptions refuses{.on_size = [](int64_t, int64_t) { throw Error("too many"); }};
   EXPECT_EQ(message_of([&] { (void)translator.record("the", refuses); }), "too many");
   // The folder alone says which class it is.
   EXPECT_EQ(architecture_of(folder.path()), Architecture::encoder_decoder);
