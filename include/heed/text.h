@@ -87,6 +87,8 @@ class Tokenizer {
   [[nodiscard]] virtual SpecialIds special() const = 0;
   // "sentencepiece", "characters", "pieces", or of Hugging Face "wordpiece", "bpe", "unigram" or "wordlevel".
   [[nodiscard]] virtual std::string kind() const = 0;
+  // Whether a text that is too long loses its beginning instead of its end.
+  [[nodiscard]] virtual bool cuts_left() const { return false; }
   // alpha: above 0; the larger it is, the more often the most probable segmentation is drawn (encode() gives that one).
   // Only unigram models of SentencePiece have the probabilities that this needs; other tokenizers throw Error.
   [[nodiscard]] virtual std::shared_ptr<const SubwordSampler> sampler(double alpha) const;

@@ -66,8 +66,9 @@ text::Tokens Encoder::Parts::read(std::string_view text, const text::TokensOptio
   text::Tokens all = tokenizer->tokens(text, {.add_special = false});
   result.spans = std::move(all.spans);
   result.words = std::move(all.words);
-  result.spans.resize(result.ids.size());
-  result.words.resize(result.ids.size());
+  const size_t left_out = result.spans.size() - result.ids.size();
+  pipelines::leave_out(result.spans, left_out, *tokenizer);
+  pipelines::leave_out(result.words, left_out, *tokenizer);
   return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
 }
 

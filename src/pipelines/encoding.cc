@@ -110,7 +110,7 @@ Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view te
   const auto count = static_cast<int64_t>(ids.size());
   if (count > longest) {
     refuse_or_warn(count, longest, index, options, function);
-    ids.resize(static_cast<size_t>(longest));
+    leave_out(ids, static_cast<size_t>(count - longest), tokenizer);
   } else if (options.on_warning) {  // (what is cut is warned of once)
     const Coverage covered = coverage(tokenizer, text, ids);
     if (covered.mostly_unknown())

@@ -22,6 +22,13 @@ using Ids = std::vector<int32_t>;
 [[nodiscard]] Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view text, int64_t index,
                                 int64_t longest, const TextOptions& options, const char* function);
 
+// Drops so many values, one a token of a text, at the end that the tokenizer cuts.
+template <class T>
+void leave_out(std::vector<T>& values, size_t count, const text::Tokenizer& tokenizer) {
+  const auto begin = tokenizer.cuts_left() ? values.begin() : values.end() - static_cast<std::ptrdiff_t>(count);
+  values.erase(begin, begin + static_cast<std::ptrdiff_t>(count));
+}
+
 // The same with the tokens around the text that the tokenizer adds: at most `tokens.limit` in all, 0 being no limit.
 [[nodiscard]] text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view text,
                                          const text::TokensOptions& tokens, int64_t index, const TextOptions& options,

@@ -6,6 +6,7 @@
 #include "heed/error.h"
 #include "heed/pipelines.h"
 #include "pipelines/hugging_face.h"
+#include "pipelines/save.h"
 
 namespace heed {
 namespace {
@@ -45,13 +46,19 @@ TEST(Limits, OfTheTokenizerAndOfTheModel) {
   EXPECT_THROW((void)longest_with(R"({"model_max_length": 0})"), Error);
 }
 
-TEST(Limits, OfATranslator) {
-  const Scratch scratch;
-  const auto folder = with_words(scratch, "marian");
+// A vocab.txt of as many tokens as the model has rows.
+std::filesystem::path with_as_many_words(const Scratch& scratch, const char* name) {
+  const auto folder = with_words(scratch, name);
   std::string vocabulary;
   for (const char* const word : test::kWords) vocabulary += std::string(word) + "\n";
   for (int i = 0; i < 45; ++i) vocabulary += "token" + std::to_string(i) + "\n";
-  scratch.file("marian/vocab.txt", vocabulary);
+  scratch.file(std::string(name) + "/vocab.txt", vocabulary);
+  return folder;
+}
+
+TEST(Limits, OfATranslator) {
+  const Scratch scratch;
+  const auto folder = with_as_many_words(scratch, "marian");
   scratch.file("marian/tokenizer_config.json", R"({"model_max_length": 9})");
   const Translator translator = Translator::load(folder);
   std::string text;
@@ -78,6 +85,32 @@ TEST(Limits, TheSideThatIsCut) {
     EXPECT_EQ(tokenizer->tokens("a b c d e", {.limit = 3}).ids.front(), first == 0 ? 0 : 2) << direction << settings;
     EXPECT_EQ(tokenizer->tokens("a b c d", {.pair = "e", .limit = 3}).segments.back(), 1) << "the longer one is cut";
   }
+}
+
+// Folders without a tokenizer.json say it too, and a model that was converted goes on with it.
+TEST(Limits, TheSideThatIsCutWithoutATokenizerJson) {
+  const Scratch scratch;
+  std::string text = "paris";
+  for (int i = 0; i < 30; ++i) text += " is";
+  text += " the";
+  const TextOptions cut{.too_long = TooLong::cut};
+  const auto kept = [&](const std::filesystem::path& folder) {
+    const std::vector<std::string> tokens = Encoder::load(folder).encode(text, {.text = cut}).tokens;
+    return tokens[1] + " " + tokens.end()[-2];
+  };
+  const auto folder = with_as_many_words(scratch, "bert-model");
+  scratch.file("bert-model/tokenizer_config.json", R"({"truncation_side": "right"})");
+  EXPECT_EQ(kept(folder), "paris is");
+  scratch.file("bert-model/tokenizer_config.json", R"({"truncation_side": "left"})");
+  EXPECT_EQ(kept(folder), "is the");
+  pipelines::save(Encoder::load(folder), folder, scratch / "own", pipelines::Layout::heed);
+  EXPECT_EQ(Encoder::load(scratch / "own").model().origin(), nullptr);
+  EXPECT_EQ(kept(scratch / "own"), "is the");
+
+  const auto marian = with_as_many_words(scratch, "marian");
+  scratch.file("marian/tokenizer_config.json", R"({"model_max_length": 9, "truncation_side": "left"})");
+  const Translator translator = Translator::load(marian);
+  EXPECT_EQ(translator.encode(text, {.text = cut}), translator.encode("is is is is is is the"));
 }
 
 }  // namespace

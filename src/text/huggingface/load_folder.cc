@@ -37,7 +37,7 @@ std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Confi
   if (name == "MBart50Tokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_50_languages, configuration);
   if (!name.empty() && name != "XLMRobertaTokenizer")
     refuse_class(files, "M2M100Tokenizer, MBartTokenizer, MBart50Tokenizer, XLMRobertaTokenizer", configuration);
-  return read_xlm_roberta(files, kFairseqModel);
+  return read_xlm_roberta(files, kFairseqModel, configuration);
 }
 
 }  // namespace

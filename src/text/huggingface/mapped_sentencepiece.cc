@@ -34,7 +34,7 @@ class MappedSentencePiece : public Tokenizer {
       const int64_t added = options.add_special ? p_.post_processor.added(pair != nullptr) : 0;
       require(options.limit >= added, "tokens", "a limit of at least the ", added, " added tokens; found ",
               options.limit);
-      left_out = truncate(first, pair, options.limit - added, {});
+      left_out = truncate(first, pair, options.limit - added, p_.truncation);
     }
     Tokens made = assemble(p_.post_processor, first, pair, options.add_special);
     made.left_out = left_out;
@@ -66,6 +66,7 @@ class MappedSentencePiece : public Tokenizer {
   int64_t vocabulary() const override { return static_cast<int64_t>(p_.pieces.size()); }
   SpecialIds special() const override { return p_.special; }
   std::string kind() const override { return "sentencepiece"; }
+  bool cuts_left() const override { return p_.truncation.from_left; }
   void save(const std::filesystem::path& folder, Side side) const override {
     remove_tokenizer_files(folder, side);
     for (const KeptFile& file : p_.files) files::write_atomically(folder / file.name, file.bytes, "save_tokenizer");

@@ -21,6 +21,7 @@ struct MappedParts {
   std::vector<std::string> pieces;             // [id]
   std::vector<bool> special_pieces;            // [id]: left out by decode()
   PostProcessor post_processor;
+  Truncation truncation = {};
   SpecialIds special;
   bool language_codes = false;  // ">>fra<<" before a text is a token
   std::vector<KeptFile> files;

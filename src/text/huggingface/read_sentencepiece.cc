@@ -90,6 +90,13 @@ void add_languages(MappedParts& parts, const LanguageTokens& languages, Tokenize
   parts.post_processor.pair = around({{.kind = Piece::text}, {.kind = Piece::pair}});
 }
 
+std::shared_ptr<const Tokenizer> finish(MappedParts parts, const TokenizerFiles& files,
+                                        const Configuration& configuration) {
+  parts.truncation.from_left = configuration.cuts_left.value_or(false);
+  parts.files = files.kept();
+  return mapped_sentencepiece(std::move(parts));
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, const Configuration& configuration) {
@@ -108,8 +115,7 @@ std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, c
   parts.post_processor.single = {{.kind = Piece::text}, end_piece(parts.special.end)};
   parts.post_processor.pair = {{.kind = Piece::text}, {.kind = Piece::pair}, end_piece(parts.special.end)};
   parts.language_codes = true;
-  parts.files = files.kept();
-  return mapped_sentencepiece(std::move(parts));
+  return finish(std::move(parts), files, configuration);
 }
 
 std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_view name,
@@ -125,8 +131,7 @@ std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_
           ": a token for every id up to the largest, because the languages come after it; found none for ",
           empty - parts.pieces.begin());
   add_languages(parts, {.names = languages_of_m2m100(), .mark = "__", .usual = "en"}, files, configuration);
-  parts.files = files.kept();
-  return mapped_sentencepiece(std::move(parts));
+  return finish(std::move(parts), files, configuration);
 }
 
 std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_view name, MBartKind kind,
@@ -141,11 +146,11 @@ std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_v
                  .behind = !fifty,
                  .last_token = "<mask>"},
                 files, configuration);
-  parts.files = files.kept();
-  return mapped_sentencepiece(std::move(parts));
+  return finish(std::move(parts), files, configuration);
 }
 
-std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name) {
+std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name,
+                                                  const Configuration& configuration) {
   MappedParts parts;
   parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
   use_moved_ids(parts);
@@ -156,8 +161,7 @@ std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::st
   const TemplatePiece begin = end_piece(0), end = end_piece(2);
   parts.post_processor.single = {begin, {.kind = Piece::text}, end};
   parts.post_processor.pair = {begin, {.kind = Piece::text}, end, end, {.kind = Piece::pair}, end};
-  parts.files = files.kept();
-  return mapped_sentencepiece(std::move(parts));
+  return finish(std::move(parts), files, configuration);
 }
 
 std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files, std::string_view name,
@@ -183,8 +187,7 @@ std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files,
     parts.post_processor.single.push_back(end);
     parts.post_processor.pair = {{.kind = Piece::text}, end, {.kind = Piece::pair}, end};
   }
-  parts.files = files.kept();
-  return mapped_sentencepiece(std::move(parts));
+  return finish(std::move(parts), files, configuration);
 }
 
 }  // namespace heed::text::huggingface

@@ -142,7 +142,7 @@ Configuration read_configuration(TokenizerFiles& files) {
   return made;
 }
 
-void set_special_ids(TokenizerParts& parts, const Configuration& configuration) {
+void use_configuration(TokenizerParts& parts, const Configuration& configuration) {
   const auto id_of = [&](const std::optional<std::string>& token) {
     if (!token) return -1;
     for (const AddedToken& added : parts.added_tokens) {
@@ -159,6 +159,7 @@ void set_special_ids(TokenizerParts& parts, const Configuration& configuration) 
   if (special.begin < 0 && !pieces.empty() && !pieces.front().ids.empty()) special.begin = pieces.front().ids.front();
   if (special.end < 0 && !pieces.empty() && !pieces.back().ids.empty()) special.end = pieces.back().ids.back();
   if (special.unknown < 0) special.unknown = parts.model->unknown();
+  if (configuration.cuts_left) parts.truncation.from_left = *configuration.cuts_left;
 }
 
 std::string class_name(const Configuration& configuration) {
@@ -232,8 +233,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
     const std::optional<std::string>& language = configuration.source_language;
     put_language_first(parts.post_processor, language ? token_id(parts, *language) : -1);
   }
-  set_special_ids(parts, configuration);
-  if (configuration.cuts_left) parts.truncation.from_left = *configuration.cuts_left;
+  use_configuration(parts, configuration);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }

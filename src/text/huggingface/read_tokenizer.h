@@ -48,8 +48,9 @@ struct Configuration {
 [[nodiscard]] std::string class_name(const Configuration& configuration);
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 
-// Ids by the configuration's names, or else by the tokens around a text and the model's unknown one.
-void set_special_ids(TokenizerParts& parts, const Configuration& configuration);
+// Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
+// long text is cut.
+void use_configuration(TokenizerParts& parts, const Configuration& configuration);
 
 // `name`: "tokenizer.json" as a rule.
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name);
@@ -70,7 +71,8 @@ enum class MBartKind { of_25_languages, of_50_languages };
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_view name, MBartKind kind,
                                                           const Configuration& configuration);
 // XLM-RoBERTa's ids: its model's, moved behind <s>, <pad>, </s> and <unk>.
-[[nodiscard]] std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name);
+[[nodiscard]] std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name,
+                                                                const Configuration& configuration);
 // The model's own ids, and </s> behind the text (T5).
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files, std::string_view name,
                                                                         const Configuration& configuration);

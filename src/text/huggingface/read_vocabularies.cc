@@ -67,7 +67,7 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   parts.special.padding = table.find("[PAD]");
   parts.model = wordpiece_model(std::move(table), {}, file);
   parts.decoders.push_back(wordpiece_decoder("##", true));
-  set_special_ids(parts, configuration);
+  use_configuration(parts, configuration);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }
@@ -123,7 +123,7 @@ std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std:
   if (!is_roberta && !with_names.begin) with_names.begin = "<|endoftext|>";
   if (!is_roberta && !with_names.end) with_names.end = "<|endoftext|>";
   if (is_roberta && !with_names.unknown) with_names.unknown = "<unk>";
-  set_special_ids(parts, with_names);
+  use_configuration(parts, with_names);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }

@@ -46,6 +46,7 @@ class HuggingFaceTokenizer : public Tokenizer {
   [[nodiscard]] int64_t vocabulary() const override { return vocabulary_; }
   [[nodiscard]] SpecialIds special() const override { return parts_.special; }
   [[nodiscard]] std::string kind() const override { return parts_.model->kind(); }
+  [[nodiscard]] bool cuts_left() const override { return parts_.truncation.from_left; }
   void save(const std::filesystem::path& folder, Side side) const override;
 
  private:
