@@ -1,8 +1,11 @@
 // heed tokenize: the tokens of each line, as a tokenizer gives them.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <exception>
 #include <filesystem>
 
+#include "base/threads.h"
 #include "cli/command.h"
 #include "cli/input_lines.h"
 #include "cli/json.h"
@@ -76,6 +79,34 @@ std::string tokenized(const TokenizeCommand& o, const text::Tokenizer& tokenizer
   return context.json ? as_json(tokenizer, tokens) : as_line(o, tokenizer, tokens);
 }
 
+// What is written for each of these lines, which all threads share. `before` lines came earlier.
+struct Answers {
+  std::vector<std::string> lines;      // up to the first one with an error
+  std::exception_ptr error = nullptr;  // of that one
+};
+Answers answers_to(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const std::vector<std::string>& lines,
+                   int64_t before, const Context& context) {
+  constexpr int64_t kGrain = 16;  // lines; a thread that is woken takes longer than for one
+  Answers made{.lines = std::vector<std::string>(lines.size())};
+  std::vector<std::exception_ptr> errors(lines.size());
+  parallel_for(std::ssize(lines), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      try {
+        const std::string& line = lines[i];
+        const int64_t number = before + static_cast<int64_t>(i) + 1;
+        made.lines[i] = tokenized(o, tokenizer, o.json_input ? text_of_json(line, number) : line, context);
+      } catch (...) {
+        errors[i] = std::current_exception();
+      }
+    }
+  });
+  const auto first = std::ranges::find_if(errors, [](const std::exception_ptr& error) { return error != nullptr; });
+  if (first == errors.end()) return made;
+  made.error = *first;
+  made.lines.resize(static_cast<size_t>(first - errors.begin()));
+  return made;
+}
+
 int run_tokenize(const TokenizeCommand& o, Context& context) {
   if (o.text && !o.input.empty()) throw UsageError("a text or --input can be given; found both");
   const auto tokenizer = load(o);
@@ -90,10 +121,10 @@ int run_tokenize(const TokenizeCommand& o, Context& context) {
     constexpr size_t kMostLines = 1000;
     const std::vector<std::string> lines = input.next(kMostLines);
     if (lines.empty()) break;
-    for (const std::string& line : lines) {
-      ++number;
-      print_line(tokenized(o, *tokenizer, o.json_input ? text_of_json(line, number) : line, context));
-    }
+    const Answers answers = answers_to(o, *tokenizer, lines, number, context);
+    for (const std::string& line : answers.lines) print_line(line);
+    if (answers.error) std::rethrow_exception(answers.error);
+    number += std::ssize(lines);
     if (input.is_terminal()) flush_output();
   }
   return stop_requested() ? interrupted_status() : static_cast<int>(kSuccess);

@@ -33,6 +33,27 @@ TEST(Tokenize, LinesOfTheInput) {
             "[CLS] the [SEP]\n");
 }
 
+// Threads share the lines; what is written has their order, up to the first mistake.
+TEST(Tokenize, ManyLines) {
+  std::string lines, pieces;
+  for (int i = 0; i < 2500; ++i) {
+    std::string line = "the";
+    for (int n = 0; n < i % 7; ++n) line += " the";
+    lines += "\"" + line + "\"\n";
+    pieces += line + "\n";
+  }
+  const std::vector<std::string> command = {"tokenize", kTokenizer, "--pieces", "--plain", "--json-input"};
+  for (const char* const threads : {"1", "3"}) {
+    std::vector<std::string> one = command;
+    one.insert(one.end(), {"--threads", threads});
+    EXPECT_EQ(run(one, {.input = lines}).out, pieces) << threads;
+    const Result wrong = run(one, {.input = lines + "the\n" + lines + "the\n"});
+    EXPECT_EQ(wrong.status, 1);
+    EXPECT_EQ(wrong.out, pieces) << threads;
+    EXPECT_NE(wrong.err.find("line 2501"), std::string::npos) << wrong.err;
+  }
+}
+
 TEST(Tokenize, TheOnlyTokenizerOfAFolder) {
   const std::string writer = HEED_SOURCE_DIR "/demo/shakespeare";  // continues a text: a target alone
   const Result r = run({"tokenize", writer, "To be", "--pieces"});
