@@ -447,5 +447,5 @@ SUITES = [
     ("generate/beam.cc", SERVE),
     ("generate/rules.cc", SERVE),
     ("distributed/", [["tests/distributed_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
-    ("", [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"], ["tests/soak", "--cases", "400"]]),
+    ("", [["tests/soak", "--cases", "400"], ["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
 ]

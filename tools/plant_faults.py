@@ -5,7 +5,7 @@ time, and counts how many the tests catch.
     tools/plant_faults.py [--only TEXT ...] [--begin N] [--end N] [--workers N] [--folder build/faults]
     tools/plant_faults.py --check       only whether each fault still finds its place in the source; run by the tests
 
-Each fault is applied to a copy of the tree, which is built; attention_test and the random cases of soak (other tests
+Each fault is applied to a copy of the tree, which is built; the random cases of soak and attention_test (other tests
 for other folders, see SUITES) run until one fails. A fault that does not compile counts as caught by the compiler and is
 listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught.
 
@@ -36,6 +36,10 @@ def suite_of(name):
     return next(tests for folder, tests in SUITES if name.startswith(folder))
 
 
+def targets_of(faults):
+    return sorted({command[0].removeprefix("tests/") for fault in faults for command in suite_of(fault[0])})
+
+
 def run(command, folder, seconds):
     """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, two hours."""
     def limit():
@@ -58,33 +62,41 @@ def first_failure(output):
 
 
 class Tree:
-    """A copy of the sources with a build of its own, in which one fault stands at a time."""
+    """A copy of the sources with a build of its own, in which one fault stands at a time. `tested`: without faults first."""
 
-    def __init__(self, folder, faults, options, jobs):
+    def __init__(self, folder, faults, options, jobs, tested=True):
         self.source, self.build = folder / "tree", folder / "build"
-        shutil.rmtree(self.source, ignore_errors=True)
-        self.source.mkdir(parents=True)
-        files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
-                               check=True).stdout.split("\n")
-        for name in filter(None, files):
-            if (ROOT / name).is_file():
-                (self.source / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(ROOT / name, self.source / name)
+        self.copy_sources()
         needed = {tuple(command) for fault in faults for command in suite_of(fault[0])}
-        targets = sorted({command[0].removeprefix("tests/") for command in needed})
+        targets = targets_of(faults)
         program = "ON" if "serve_test" in targets else "OFF"  # the server belongs to the program
         configure = ["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja", f"-DHEED_BUILD_PROGRAM={program}",
                      "-DHEED_BUILD_EXAMPLES=OFF", "-DHEED_BUILD_TESTS=ON", "-DHEED_WERROR=OFF", "-DHEED_UNITY_BUILD=OFF",
                      *options]
-        self.compile_all = ["cmake", "--build", str(self.build), "-j", str(jobs), "--target", *targets]
-        for command in (configure, self.compile_all):
+        self.compile = ["cmake", "--build", str(self.build), "-j", str(jobs), "--target"]
+        for command in (configure, [*self.compile, *targets]):
             code, output = run(command, self.source, BUILD_SECONDS)
             if code != 0:
                 sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
-        for command in needed:
+        for command in needed if tested else ():
             code, output = run([str(self.build / command[0]), *command[1:]], self.build, WHOLE_SECONDS)
             if code != 0:
                 sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
+
+    def copy_sources(self):
+        """Writes only what differs, so that what an earlier run has built here need not be built again."""
+        listed = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True,
+                                check=True).stdout.split("\n")
+        names = {name for name in listed if name and (ROOT / name).is_file()}
+        for path in list(self.source.rglob("*")):
+            if path.is_file() and str(path.relative_to(self.source)) not in names:
+                path.unlink()
+        for name in names:
+            copy = self.source / name
+            if copy.is_file() and copy.read_bytes() == (ROOT / name).read_bytes():
+                continue
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(ROOT / name, copy)
 
     def plant(self, fault):
         """What catches it, or "" where nothing does."""
@@ -93,7 +105,7 @@ class Tree:
         text = path.read_text(encoding="utf-8")
         path.write_text(text.replace(old, new), encoding="utf-8")
         try:
-            code, _ = run(self.compile_all, self.source, BUILD_SECONDS)
+            code, _ = run([*self.compile, *targets_of([fault])], self.source, BUILD_SECONDS)
             if code != 0:
                 return "the compiler"
             for command in suite_of(name):
@@ -139,9 +151,16 @@ def main():
     only_chosen = [fault for _, fault in faults]
     trees = queue.SimpleQueue()
     with concurrent.futures.ThreadPoolExecutor(arguments.workers) as workers:
-        portable = ["-DHEED_PORTABLE_ONLY=ON"]
-        for tree in workers.map(lambda n: Tree(folder / f"portable{n}", only_chosen, portable, 1), range(arguments.workers)):
-            trees.put(tree)
+
+        def make(n):  # the trees are alike: one of them is tested, while the others begin
+            try:
+                trees.put(Tree(folder / f"portable{n}", only_chosen, ["-DHEED_PORTABLE_ONLY=ON"], 1, tested=n == 0))
+            except SystemExit as error:  # the others would go on for hours
+                print(error, file=sys.stderr, flush=True)
+                os._exit(1)
+
+        for n in range(arguments.workers):
+            workers.submit(make, n)
 
         def first_stage(numbered):
             tree = trees.get()
