@@ -292,9 +292,10 @@ int64_t extra_bytes(int64_t length, int ranks) {
 TEST(AcrossRanksMemory, IsLinearInThePartOfARank) {
   const KeepSettings keep;
   set_num_threads(1);
-  constexpr int64_t kLength = 1536 * 12;
+  constexpr int64_t kLength = 1536 * 6;
   // Beside its tensors a rank has 19 floats a query (D + 3), at most six units with keys, values and the sums of their
-  // gradients, and scratch for its tiles. (All keys and values on every rank would be 14 MB on six ranks.)
+  // gradients, and scratch for its tiles. (All keys and values, with their gradients, on every rank would be 14 MB on
+  // six ranks.)
   for (const int ranks : {1, 2, 4, 6}) {
     const int64_t states = kLength * (16 + 3) * 4 * 9 / 8;  // size classes of the memory
     const int64_t units = 6 * 4 * 512 * 16 * 4, scratch = 400'000;
