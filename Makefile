@@ -9,7 +9,7 @@
 #   make soak      100,000 random attention problems against the oracle (hours; CASES=1000 for fewer)
 #   make kills     kill random processes of trainings 200 times; all must end with the same bits (KILLS=20 for fewer)
 #   make fuzz      libFuzzer on every parser, FUZZ_SECONDS=60 each, after the malformed files of the tests; with clang's sanitizers
-#   make portable  build without any special kernel and run the tests of that path
+#   make portable  build without any special kernel and run the tests of that path (not those that start processes)
 #   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
 #   make tidy      clang-tidy over src/ and include/, with the checks of .clang-tidy (half an hour; FILES="src/nn/norm.cc" for fewer)
@@ -103,7 +103,7 @@ fuzz:
 portable: packages
 	$(CONFIGURE) -B build/portable -DHEED_PORTABLE_ONLY=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=OFF >/dev/null
 	cmake --build build/portable -j $(JOBS)
-	cd build/portable && $(CTEST)
+	cd build/portable && $(CTEST) -E '^(distributed|serve)[.]|^attention[.]across'
 
 neon:
 	tools/test_neon.sh

@@ -117,7 +117,7 @@ TEST(RecipeHelp, AverageWritesOverNothingUnlessForced) {
   ASSERT_EQ(run({"average", model, "--output", output, "--dtype", "f16"}).status, 0);
   const std::string before = read(fs::path(output) / "model.safetensors");
   const Result again = run({"average", model, "--output", output, "--dtype", "bf16"});
-  EXPECT_EQ(again.status, 1);
+  EXPECT_EQ(again.status, 2);
   EXPECT_NE(again.err.find("--force"), std::string::npos) << again.err;
   EXPECT_EQ(read(fs::path(output) / "model.safetensors"), before);
   EXPECT_EQ(run({"average", model, "--output", output, "--dtype", "bf16", "--force"}).status, 0);
