@@ -448,7 +448,7 @@ TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
              ":Scores.*:GoldenScores.*:DenseTrainings.*"]]
 PIPELINES = [["tests/pipelines_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Limits.*:SavePipeline.*:Generator.*"]]
 LONGEST = "*AcrossRanks*:AttentionBits.*:AttentionPromise.*"  # of attention's tests: two thirds of their time
-# (folder, the tests of what lies in it); the first that fits. plant_faults.py tries only the first two of them at first.
+# (folder, the tests of what lies in it); the first folder that fits. The first stage runs only the first two tests.
 SERVE = [["tests/serve_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=ApiTest*:NameHead*"],
          ["tests/models_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Probe*"]]
 SUITES = [

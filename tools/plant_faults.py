@@ -9,10 +9,11 @@ Each fault is applied to a copy of the tree, which is built; the random cases of
 for other folders, see SUITES) run until one fails. A fault that does not compile counts as caught by the compiler and is
 listed as such. Prints one line a fault and the score, and exits 1 if fewer than 98 % are caught.
 
-Compiling takes most of the time, so there are two stages. In the first, --workers copies of the tree are built without
-special instruction sets (HEED_PORTABLE_ONLY), which is several times as quick, and plant faults side by side; a test that
-takes more than two minutes of the processor there says nothing. In the second, the faults that no test caught are planted
-again in a copy with all instruction sets.
+There are two stages. In the first, --workers copies of the tree are built without special instruction sets
+(HEED_PORTABLE_ONLY), which compiles several times as fast, and faults are planted in them side by side. Only the first two
+tests of a suite run there, for two minutes of the processor at most. In the second, the faults that no test caught are
+planted again in a copy with all instruction sets, and all tests run. Half a minute a fault on two cores, and one to four
+minutes more for those that reach the second stage.
 """
 import argparse
 import concurrent.futures
@@ -30,7 +31,7 @@ from faults import FAULTS, SUITES
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TIMED_OUT = 124
 SOURCE = "src/"
-FIRST_COMMANDS = 2  # of a suite in the first stage: the others take longest and catch least
+FIRST_COMMANDS = 2  # of a suite that the first stage runs: the others take longest and catch least
 BUILD_SECONDS, FIRST_SECONDS, WHOLE_SECONDS, FAULT_SECONDS = 7200, 120, 1800, 600
 
 
@@ -43,12 +44,12 @@ def targets_of(faults):
 
 
 def run(command, folder, seconds):
-    """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, two hours."""
+    """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, an hour."""
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
 
     try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=7200, check=False, preexec_fn=limit,
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3600, check=False, preexec_fn=limit,
                               env=os.environ | {"OMP_WAIT_POLICY": "passive"})  # threads of several workers share the cores
     except subprocess.TimeoutExpired:
         return TIMED_OUT, "timed out"
@@ -64,13 +65,14 @@ def first_failure(output):
 
 
 class Tree:
-    """A copy of the sources with a build of its own, in which one fault stands at a time. `first`: of the first stage.
-    `tested`: without faults before."""
+    """A copy of the sources with a build of its own, in which one fault stands at a time.
+
+    first: of the first stage, with fewer tests and less time. tested: they run once without a fault, all to their end; a
+    test that fails by itself would seem to catch every fault."""
 
     def __init__(self, folder, faults, options, jobs, first=False, tested=True):
         self.source, self.build, self.first = folder / "tree", folder / "build", first
         self.copy_sources()
-        needed = {tuple(command) for fault in faults for command in suite_of(fault[0])}
         targets = targets_of(faults)
         program = "ON" if "serve_test" in targets else "OFF"  # the server belongs to the program
         configure = ["cmake", "-S", str(self.source), "-B", str(self.build), "-G", "Ninja", f"-DHEED_BUILD_PROGRAM={program}",
@@ -81,10 +83,10 @@ class Tree:
             code, output = run(command, self.source, BUILD_SECONDS)
             if code != 0:
                 sys.exit(f"plant_faults: the tree without faults does not build:\n{output[-2000:]}")
+        needed = {tuple(command) for fault in faults for command in self.tests_of(fault)}
         for command in needed if tested else ():
-            code, output = run([str(self.build / command[0]), *command[1:]], self.build,
-                               FIRST_SECONDS if first else WHOLE_SECONDS)
-            if code != 0 and not (first and code == TIMED_OUT):
+            code, output = run([str(self.build / command[0]), *command[1:]], self.build, WHOLE_SECONDS)
+            if code != 0:
                 sys.exit(f"plant_faults: the tree without faults fails its tests:\n{output[-2000:]}")
 
     def copy_sources(self):
@@ -102,6 +104,9 @@ class Tree:
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy)
 
+    def tests_of(self, fault):
+        return suite_of(fault[0])[:FIRST_COMMANDS if self.first else None]
+
     def plant(self, fault):
         """What catches it, or "" where nothing does."""
         name, old, new, _ = fault
@@ -112,10 +117,10 @@ class Tree:
             code, _ = run([*self.compile, *targets_of([fault])], self.source, BUILD_SECONDS)
             if code != 0:
                 return "the compiler"
-            for command in suite_of(name)[:FIRST_COMMANDS if self.first else None]:
+            for command in self.tests_of(fault):
                 code, output = run([str(self.build / command[0]), *command[1:]], self.build,
                                    FIRST_SECONDS if self.first else FAULT_SECONDS)
-                if self.first and code == TIMED_OUT:
+                if self.first and code == TIMED_OUT:  # nobody knows: the second stage tells
                     continue
                 if code != 0:
                     return "a timeout" if code == TIMED_OUT else first_failure(output)
@@ -162,7 +167,7 @@ def main():
         def make(n):  # the trees are alike: one of them is tested, while the others begin
             try:
                 trees.put(Tree(folder / f"portable{n}", only_chosen, ["-DHEED_PORTABLE_ONLY=ON"], 1, True, tested=n == 0))
-            except SystemExit as error:  # the others would go on for hours
+            except BaseException as error:  # the others would wait for this tree, or go on for hours
                 print(error, file=sys.stderr, flush=True)
                 os._exit(1)
 
@@ -171,8 +176,10 @@ def main():
 
         def first_stage(numbered):
             tree = trees.get()
-            verdict = tree.plant(numbered[1])
-            trees.put(tree)
+            try:
+                verdict = tree.plant(numbered[1])
+            finally:
+                trees.put(tree)
             if verdict:
                 report(*numbered, verdict)
             return verdict

@@ -269,7 +269,6 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
                          {"--svg", o.svg},
                          {"--png", o.png},
                          {"--html", o.html}});
-  require_writable({o.output, o.svg, o.png, o.html});
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
   if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))
@@ -300,6 +299,7 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
   if (!o.html.empty() && !o.force)
     check_page_size(in.query.size(0) * in.query.size(1) * rows * columns, 0,
                     "use --map 256, which pools the weights, or --png, which draws one head");
+  require_writable({o.output, o.svg, o.png, o.html});
 }
 
 // "q0", "q1", ...: counted from 0, as in the arrays. A cell that pools several queries has the name of the first.

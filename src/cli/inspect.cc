@@ -18,7 +18,6 @@ namespace {
 enum class Part { automatic, encoder, decoder, cross };
 
 constexpr int64_t kUsualBeam = 5;
-constexpr const char* kUsualPage = "attention.html";
 
 struct InspectCommand {
   std::string model, output, svg, png, head_json;
@@ -38,6 +37,7 @@ struct InspectCommand {
     return json || strongest || output == "-" || svg == "-" || png == "-" || head_json == "-";
   }
   [[nodiscard]] bool wants_page(bool json) const { return !output.empty() || (!wants_head() && !json); }
+  [[nodiscard]] std::string page() const { return output.empty() ? "attention.html" : output; }
 };
 
 void check_page_name(const std::string& file) {
@@ -61,11 +61,11 @@ void check_options(const InspectCommand& o, const Context& context) {
                          {"--svg", o.svg},
                          {"--png", o.png},
                          {"--head-json", o.head_json}});
-  require_writable({o.wants_page(context.json) && o.output.empty() ? kUsualPage : o.output, o.svg, o.png, o.head_json});
   if (o.chooses_head() && !o.wants_head())
     throw UsageError(
         "--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
         "these (a page has all heads; #cross/3/mean at the end of its address opens one)");
+  require_writable({o.wants_page(context.json) ? o.page() : "", o.svg, o.png, o.head_json});
 }
 
 inspect::Record record_of(const InspectCommand& o, Context& context) {
@@ -204,7 +204,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
   if (o.wants_head()) write_head(o, choose_head(o, record), context);
   if (context.json) print(inspect::to_json(record));
   if (o.wants_page(context.json)) {
-    const std::string file = o.output.empty() ? kUsualPage : o.output;
+    const std::string file = o.page();
     write_page(file, inspect::to_html(record), context);
     if (file == "-") return kSuccess;
     message(context, "The page is written; open it in a browser:");

@@ -79,14 +79,15 @@ std::string tokenized(const TokenizeCommand& o, const text::Tokenizer& tokenizer
   return context.json ? as_json(tokenizer, tokens) : as_line(o, tokenizer, tokens);
 }
 
-// What is written for each of these lines, which all threads share. `before` lines came earlier.
 struct Answers {
   std::vector<std::string> lines;      // up to the first one with an error
   std::exception_ptr error = nullptr;  // of that one
 };
+
+// What is written for each of these lines. All threads share them. `before` lines were read earlier.
 Answers answers_to(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const std::vector<std::string>& lines,
                    int64_t before, const Context& context) {
-  constexpr int64_t kGrain = 16;  // lines; a thread that is woken takes longer than for one
+  constexpr int64_t kGrain = 16;  // lines at least for each thread: to wake one takes longer than a line
   Answers made{.lines = std::vector<std::string>(lines.size())};
   std::vector<std::exception_ptr> errors(lines.size());
   parallel_for(std::ssize(lines), kGrain, [&](int64_t begin, int64_t end) {

@@ -61,12 +61,13 @@ text::Tokens Encoder::Parts::read(std::string_view text, const text::TokensOptio
   own.limit = tokens.limit > 0 ? std::min(tokens.limit, longest) : longest;
   if (model->origin() != nullptr) return pipelines::encode_around(*tokenizer, text, own, place, options, function);
   require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
-  text::Tokens result;
-  result.ids = pipelines::encode_text(*tokenizer, text, place, own.limit - 2, options, function);
+  pipelines::require_utf8(text, place, options, function);
   text::Tokens all = tokenizer->tokens(text, {.add_special = false});
+  text::Tokens result;
+  result.ids = pipelines::cut_or_refuse(all.ids, *tokenizer, text, place, own.limit - 2, options, function);
   result.spans = std::move(all.spans);
   result.words = std::move(all.words);
-  const size_t left_out = result.spans.size() - result.ids.size();
+  const size_t left_out = all.ids.size() - result.ids.size();
   pipelines::leave_out(result.spans, left_out, *tokenizer);
   pipelines::leave_out(result.words, left_out, *tokenizer);
   return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
