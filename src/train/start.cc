@@ -58,7 +58,10 @@ std::unique_ptr<models::Model> with_config(const models::Model& read, const mode
   require(from.size() == to.size(), "train", "a model with the parameters of its configuration, ", to.size(),
           "; found ", from.size());
   for (size_t i = 0; i < to.size(); ++i) to[i].second.data().copy_from(from[i].second.data());
-  if (read.origin() != nullptr) model->set_origin(models::with_f32_files(*read.origin()));
+  if (read.origin() == nullptr) return model;
+  auto origin = models::with_f32_files(*read.origin());
+  if (config.begin_id != read.config().begin_id) origin = models::with_first_token(*origin, config.begin_id);
+  model->set_origin(std::move(origin));
   return model;
 }
 
@@ -161,6 +164,18 @@ bool names_languages(const models::Model& model, const text::Tokenizer& target) 
   return false;
 }
 
+bool is_behind(const Frame& language) { return language.before.empty() && language.after.size() == 2; }
+
+// mBART's first models begin with the language that they write. mbart-large-cc25, which knows 25 of them, can be
+// trained to write any: its first token becomes that language, as in transformers' scripts. Elsewhere it is what it
+// was.
+int64_t first_token(const Recipe& recipe, const models::Model& model, const Start& start) {
+  const int64_t usual = model.config().begin_id;
+  if (!start.source || !start.target || model_type(model) != "mbart" || !is_behind(around(*start.source))) return usual;
+  const auto language = text::language_id(*start.target, recipe.target_language);
+  return language ? *language : usual;  // frames_of() refuses a language that is missing or unknown
+}
+
 // The language stands before a text, or behind its end: in mBART's first models, whose decoder begins with it, and
 // where NLLB's tokenizer keeps its "legacy_behaviour", whose decoder writes it first all the same (Liu et al. 2020, Fan
 // et al. 2020, Tang et al. 2020).
@@ -174,7 +189,7 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   const int32_t to = text::known_language(target, languages.target, kName);
   const models::Config& config = model.config();
   const auto end = static_cast<int32_t>(config.end_id);
-  const bool behind = frames.source.before.empty() && frames.source.after.size() == 2;
+  const bool behind = is_behind(frames.source);
   frames.source.before = behind ? Ids() : Ids{from};
   frames.source.after = behind ? Ids{end, from} : Ids{end};
   const bool begins = text::looks_like_language(target, config.begin_id);
@@ -238,14 +253,15 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
           "; found one that is ", models::to_string(found));
   if (is_classification(recipe)) read = with_classes_of(recipe, std::move(read), folder);
   if (recipe.task == "sequence_regression") read = with_score_of(recipe, std::move(read), folder);
-  const models::Config config = config_for(recipe, read->config());
-  start.model = with_config(*read, config, recipe.seed);
+  models::Config config = config_for(recipe, read->config());
   if (found != models::Architecture::decoder_only) {
     start.source = text::Tokenizer::load(tokenizers, text::Side::source);
   }
   if (found != models::Architecture::encoder_only) {
     start.target = text::Tokenizer::load(tokenizers, text::Side::target);
   }
+  config.begin_id = first_token(recipe, *read, start);
+  start.model = with_config(*read, config, recipe.seed);
   const Languages languages{.source = recipe.source_language, .target = recipe.target_language};
   if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get(), languages);
   check_start(recipe, start, folder.string());

@@ -269,9 +269,7 @@ class SeveralLanguages : public Starts {
   // As mBART's first models have it: the language behind the end, and the decoder begins with it.
   fs::path write_behind() {
     const fs::path to = write("mbart", false, "behind");
-    Json config = Json::parse(read_text(to / "config.json"));
-    config["decoder_start_token_id"] = 58;
-    write_text(to / "config.json", config.dump());
+    begin_with(to, 58);
     Json tokenizer = Json::parse(read_text(to / "tokenizer.json"));
     Json& processor = tokenizer["post_processor"];
     processor["single"] = Json::parse(
@@ -281,6 +279,11 @@ class SeveralLanguages : public Starts {
     processor["special_tokens"]["en_XX"] = {{"id", "en_XX"}, {"ids", {57}}, {"tokens", {"en_XX"}}};
     write_text(to / "tokenizer.json", tokenizer.dump());
     return to;
+  }
+  static void begin_with(const fs::path& folder, int32_t token) {
+    Json config = Json::parse(read_text(folder / "config.json"));
+    config["decoder_start_token_id"] = token;
+    write_text(folder / "config.json", config.dump());
   }
   double loss(const fs::path& from, const std::string& source, const std::string& target) const {
     return evaluate(*models::load(from), from, folder_ / "source", folder_ / "target",
@@ -351,6 +354,31 @@ TEST_F(SeveralLanguages, ARecipeNamesThem) {
   }
 }
 
+// mbart-large-cc25 knows its languages and begins with none of them; other models of its kind begin with the one that
+// they were trained to write. A training makes it that of the recipe, for heed and for transformers.
+TEST_F(SeveralLanguages, ATrainingDecidesWhatMBartBeginsWith) {
+  const fs::path from = write_behind();
+  for (const int32_t before : {2, 57, 58}) {
+    SCOPED_TRACE(before);
+    const fs::path to = folder_ / ("to-" + std::to_string(before));
+    begin_with(from, before);
+    const std::string settings = R"({"decoder_start_token_id": )" + std::to_string(before) + R"(, "num_beams": 2})";
+    write_text(from / "generation_config.json", settings);
+    Recipe recipe = start_recipe(copy_, from);
+    recipe.source_language = "en_XX";
+    recipe.target_language = "fr_XX";
+    ASSERT_EQ(run(without_steps(recipe), to), Outcome::finished);
+    EXPECT_EQ(Json::parse(read_text(to / "config.json"))["decoder_start_token_id"], 58);
+    EXPECT_EQ(Json::parse(read_text(to / "generation_config.json")),
+              (Json{{"decoder_start_token_id", 58}, {"num_beams", 2}}));
+    EXPECT_NEAR(loss(to, "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5);
+    EXPECT_EQ(read_text(from / "generation_config.json"), settings);
+    if (before == 58) {  // nothing changes: the files are the same
+      EXPECT_EQ(read_text(to / "generation_config.json"), settings);
+    }
+  }
+}
+
 TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   const fs::path m2m100 = write("m2m100", true), behind = write_behind();
   write_marian(folder_ / "marian");
@@ -364,11 +392,13 @@ TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   EXPECT_CONTAINS(error(m2m100, "en", ""), "found one of them");
   EXPECT_CONTAINS(error(m2m100, "en", "xx"), "a language that the model knows (__en__ __fr__); found \"xx\"");
   EXPECT_CONTAINS(error(m2m100, "en", "a"), "found \"a\"");  // a piece of words
-  EXPECT_CONTAINS(error(behind, "fr_XX", "en_XX"), "that which the model begins with, fr_XX; found en_XX");
-  Json config = Json::parse(read_text(behind / "config.json"));
-  config["decoder_start_token_id"] = 2;
-  write_text(behind / "config.json", config.dump());
-  EXPECT_CONTAINS(error(behind, "en_XX", "fr_XX"), "a decoder_start_token_id in config.json that is a language");
+  EXPECT_CONTAINS(error(behind, "fr_XX", ""), "found one of them");
+  EXPECT_CONTAINS(error(behind, "fr_XX", "xx_XX"), "a language that the model knows");
+  EXPECT_CONTAINS(message_of([&] { (void)loss(behind, "fr_XX", "en_XX"); }),
+                  "that which the model begins with, fr_XX; found en_XX");
+  begin_with(behind, 2);
+  EXPECT_CONTAINS(message_of([&] { (void)loss(behind, "en_XX", "fr_XX"); }),
+                  "a decoder_start_token_id in config.json that is a language");
   EXPECT_CONTAINS(error(folder_ / "marian", "en", "fr"), "because the model does not name its languages; found en");
   EXPECT_CONTAINS(message_of([&] { (void)loss(m2m100, "", ""); }), "found neither");
   Recipe own = copy_;

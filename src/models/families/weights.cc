@@ -5,6 +5,7 @@
 #include <cstring>
 #include <set>
 
+#include "formats/json.h"
 #include "heed/error.h"
 #include "models/weights.h"
 
@@ -120,6 +121,14 @@ io::Tensors own_weights(const Model& model, const Design& design, const Weights&
 std::shared_ptr<const Origin> with_f32_files(const Origin& origin) {
   auto result = std::make_shared<Origin>(origin);
   for (auto& [name, form] : result->forms) form.dtype = DType::f32;
+  return result;
+}
+
+std::shared_ptr<const Origin> with_first_token(const Origin& origin, int64_t id) {
+  auto result = std::make_shared<Origin>(origin);
+  io::Json config = io::parse_json(origin.config_json).value;
+  config["decoder_start_token_id"] = result->design.config.begin_id = id;
+  result->config_json = io::json_text(config, 2) + "\n";
   return result;
 }
 

@@ -40,6 +40,9 @@ void take_weights(const Model& model, const Design& design, const Weights& weigh
 // The origin of a model that is trained: files hold its weights in f32, so that no update is rounded away.
 [[nodiscard]] std::shared_ptr<const Origin> with_f32_files(const Origin& origin);
 
+// The origin of a model whose decoder begins with another token: its config.json says so.
+[[nodiscard]] std::shared_ptr<const Origin> with_first_token(const Origin& origin, int64_t id);
+
 // The parameters under their names, in the types and shapes of `origin`.
 [[nodiscard]] io::Tensors weights_of(const Model& model, const Origin& origin);
 
