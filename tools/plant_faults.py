@@ -25,14 +25,16 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 
 from faults import FAULTS, SUITES
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-TIMED_OUT = 124
+TIMED_OUT, HUNG = 124, 125
 SOURCE = "src/"
 FIRST_COMMANDS = 2  # of a suite that the first stage runs: the others take longest and catch least
 BUILD_SECONDS, FIRST_SECONDS, WHOLE_SECONDS, FAULT_SECONDS = 7200, 120, 1800, 600
+IDLE_SECONDS = 300  # more than a test needs for its sleeps, and for its turns on a busy machine
 
 
 def suite_of(name):
@@ -43,18 +45,32 @@ def targets_of(faults):
     return sorted({command[0].removeprefix("tests/") for fault in faults for command in suite_of(fault[0])})
 
 
+def seconds_used(process):
+    """Of the processor, all threads together."""
+    try:
+        fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()
+    except OSError:  # it has just ended
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def run(command, folder, seconds):
-    """`seconds` of the processor, all threads together: a busy machine is no fault. Of the clock, an hour."""
+    """`seconds` of the processor, all threads together: a busy machine is no fault. And IDLE_SECONDS in which it waits."""
     def limit():
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
 
-    try:
-        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=3600, check=False, preexec_fn=limit,
-                              env=os.environ | {"OMP_WAIT_POLICY": "passive"})  # threads of several workers share the cores
-    except subprocess.TimeoutExpired:
-        return TIMED_OUT, "timed out"
-    over = done.returncode == -signal.SIGXCPU
-    return TIMED_OUT if over else done.returncode, done.stdout + done.stderr
+    begin = time.monotonic()
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=limit,
+                          env=os.environ | {"OMP_WAIT_POLICY": "passive"}) as process:  # several workers share the cores
+        while True:
+            try:
+                output = process.communicate(timeout=2)[0]
+                return TIMED_OUT if process.returncode == -signal.SIGXCPU else process.returncode, output
+            except subprocess.TimeoutExpired:
+                if command[0] != "cmake" and time.monotonic() - begin - seconds_used(process) > IDLE_SECONDS:
+                    process.kill()
+                    process.communicate()
+                    return HUNG, "it waits"
 
 
 def first_failure(output):
@@ -123,7 +139,7 @@ class Tree:
                 if self.first and code == TIMED_OUT:  # nobody knows: the second stage tells
                     continue
                 if code != 0:
-                    return "a timeout" if code == TIMED_OUT else first_failure(output)
+                    return {TIMED_OUT: "a timeout", HUNG: "a hang"}.get(code) or first_failure(output)
             return ""
         finally:
             path.write_text(text, encoding="utf-8")

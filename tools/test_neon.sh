@@ -31,11 +31,13 @@ echo "$2"
 # +crypto: what Highway compiles its NEON code for.
 aarch64-linux-gnu-g++ -std=c++20 -march=armv8-a+crypto -O2 -DNDEBUG -ffp-contract=off -fopenmp -Wall -Wextra \
   -Wconversion -Wshadow -Werror -DHWY_SHARED_DEFINE -DHWY_COMPILE_ONLY_STATIC -DHEED_PORTABLE_ONLY \
-  -DHEED_SOURCE_DIR="\"$PWD\"" -I include -I src -I tests -c "$2" -o "$object"
+  -DHEED_SOURCE_DIR="\"$PWD\"" -DHEED_LIBRARY_FOLDER="\"lib\"" -I include -I src -I tests -c "$2" -o "$object"
 COMPILE
 # Headers are not followed: everything again when one has changed.
 if [ -n "$(find include src tests -name '*.h' -newer "$out/attention_test" 2>/dev/null)" ]; then export HEED_REBUILD=1; fi
-{ find src/base src/tensor src/kernels src/ops src/formats src/attention -name "*.cc" | sort; ls tests/attention/*_test.cc; } |
+# Ranks are threads in the tests across ranks: not here, see below.
+{ find src/base src/tensor src/kernels src/ops src/formats src/distributed src/attention -name "*.cc" -not -path "*/plugin/*" | sort
+  ls tests/attention/*_test.cc | grep -v /across_ranks; } |
   xargs -P "$(nproc)" -n 1 sh "$out/compile.sh" "$out"
 aarch64-linux-gnu-g++ -fopenmp -o "$out/attention_test" "$out"/*.o -lgtest_main -lgtest -lhwy -lz
 # One thread, whatever the tests ask for: with qemu-user 7.2 any OpenMP program that starts threads comes to a stop in
