@@ -84,7 +84,7 @@ FAULTS = [
     ("kernels/attention/decode/values-inl.h", "sum[r] = state.sum[r] * p.factors[r];",
      "sum[r] = state.sum[r];", "the same with dropout, or with NaN among the values"),
     ("kernels/attention/decode/values-inl.h", "for (; r + 2 <= g.tile.rows; r += 2) add_rows<2, kElement>(g, p, values, r, state);",
-     "", "pairs of rows left out"),
+     "for (; r + 2 <= g.tile.rows; r += 2) add_rows<1, kElement>(g, p, values, r, state);", "the second row of a pair dropped"),
     ("kernels/attention/decode/values-inl.h", "return kVectors * kLanes;\n}",
      "return kLanes;\n}", "columns after the first ones added twice"),
     ("kernels/attention/decode/decode.cc", "add_weights(g, p, state);\n        drop_weights(g, p);",
@@ -126,8 +126,8 @@ FAULTS = [
      "const FV d_sink = hn::Mul(weight, hn::Load(kF, w.mean + lane));", "the sink's gradient with the wrong sign"),
     ("kernels/attention/backward/backward-inl.h", "hn::Store(hn::IfThenZeroElse(hn::Eq(d, hn::Zero(kF)), scaled), kF, w.d_scores + n);",
      "hn::Store(scaled, kF, w.d_scores + n);", "a NaN slope behind a mask brought back"),
-    ("kernels/attention/backward/backward-inl.h", "for (; c < stride; ++c) to[c] = 0.0f;",
-     "", "padding of rows not cleared"),
+    ("kernels/attention/backward/backward-inl.h", "for (; c < columns; ++c) to[c] = from[c * source.column] * scale;",
+     "for (; c < columns; ++c) to[c] = from[c * source.column];", "the last columns of rows not scaled"),
     ("kernels/attention/backward/backward.cc", ".depth = tile.rows,\n                            .n = stride,\n                            .prefetch = prefetch};\n      if (partial && !query_finite)",
      ".depth = tile.rows - 1,\n                            .n = stride,\n                            .prefetch = prefetch};\n      if (partial && !query_finite)", "the last query left out of d_key"),
     # Taps.
@@ -444,7 +444,7 @@ FAULTS = [
      "if (place.open) return place.open;", "a model that is never read again"),
 ]
 TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
-             "--gtest_filter=Parallel.*:*Adam.*:Agreement.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*:ContextParallel.*:PartsOfSequences.*"
+             "--gtest_filter=Parallel.*:*Adam.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*:ContextParallel.*:PartsOfSequences.*"
              ":Scores.*:GoldenScores.*:DenseTrainings.*"]]
 PIPELINES = [["tests/pipelines_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Limits.*:SavePipeline.*:Generator.*"]]
 LONGEST = "*AcrossRanks*:AttentionBits.*:AttentionPromise.*"  # of attention's tests: two thirds of their time
@@ -464,7 +464,7 @@ SUITES = [
     ("distributed/", [["tests/distributed_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
     ("attention/across_ranks/", [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*AcrossRanks*"]]),
     ("base/", [["tests/base_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
-    ("text/", PIPELINES),
+    ("text/", [["tests/text_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=HuggingFace.*"], *PIPELINES]),
     ("pipelines/", PIPELINES),
     ("", [["tests/soak", "--cases", "400"],
           ["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter=-{LONGEST}"],

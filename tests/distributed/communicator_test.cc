@@ -3,11 +3,13 @@
 
 #include <algorithm>
 #include <atomic>
+#include <chrono>
 #include <numeric>
 #include <set>
 #include <thread>
 
 #include "base/message.h"
+#include "distributed/agreement.h"
 #include "heed/distributed.h"
 
 namespace heed::distributed {
@@ -217,6 +219,7 @@ TEST(Failures, AreToldToAllWhoWait) {
 }
 
 TEST(Failures, ASilentPeerIsNamed) {
+  const auto start = std::chrono::steady_clock::now();
   const std::string text = heed::testing::message_of([] {
     run_in_process(2, [](Communicator& ranks) {
       if (ranks.rank() == 1) {
@@ -229,6 +232,23 @@ TEST(Failures, ASilentPeerIsNamed) {
     });
   });
   EXPECT_EQ(text, "[distributed] an answer from rank 1 (thread) within 0.2 s; found none");
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::minutes(1));
+}
+
+TEST(Agreement, NamesTheMinority) {
+  const auto text = [](int ranks, std::vector<uint64_t> values) {
+    return heed::testing::message_of([&] {
+      distributed::run_in_process(ranks, [&](Communicator& each) {
+        require_agreement(each, "recipe", values[static_cast<size_t>(each.rank())]);
+      });
+    });
+  };
+  EXPECT_EQ(text(3, {5, 5, 5}), "");
+  EXPECT_EQ(text(3, {5, 5, 6}), "[distributed] the same recipe on all ranks; rank 2 (thread) has other than the rest");
+  EXPECT_EQ(text(2, {5, 6}),
+            "[distributed] the same recipe on all ranks; rank 1 (thread) has other than rank 0 (thread)");
+  EXPECT_EQ(text(4, {1, 2, 3, 3}),
+            "[distributed] the same recipe on all ranks; rank 0 (thread), rank 1 (thread) have other than the rest");
 }
 
 TEST(Failures, AnAbortEndsAll) {

@@ -318,6 +318,19 @@ TEST(HuggingFace, ReadsMBartWithoutATokenizerJson) {
   EXPECT_EQ(fifty->decode(fifty->tokens("I saw a girl").ids), "I saw a girl");
 }
 
+TEST(HuggingFace, SentencePieceIsCutOnTheSideThatTheFolderNames) {
+  for (const char* const name : {"XLMRobertaTokenizer", "MBartTokenizer", "MBart50Tokenizer"}) {
+    SCOPED_TRACE(name);
+    const SpmFolder folder(name);
+    EXPECT_FALSE(folder.load()->cuts_left());
+    for (const char* const side : {"left", "right"}) {
+      const json configuration = {{"tokenizer_class", name}, {"truncation_side", side}};
+      (void)folder.file("tokenizer_config.json", configuration.dump());
+      EXPECT_EQ(folder.load()->cuts_left(), side == std::string("left"));
+    }
+  }
+}
+
 TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
   expect_error([] { (void)SpmFolder("NllbTokenizer").load(); },
                "MBart50Tokenizer, XLMRobertaTokenizer); found \"NllbTokenizer\"");
@@ -334,8 +347,7 @@ TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
   expect_error([&] { (void)nameless.load(); }, "MBartTokenizer or MBart50Tokenizer, because their languages differ");
   (void)nameless.file("vocab.json", R"({"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 5})");
   (void)nameless.file("config.json", R"({"model_type": "m2m_100"})");
-  expect_error([&] { (void)nameless.load(); },
-               "because the languages come after it; found none for 3");
+  expect_error([&] { (void)nameless.load(); }, "because the languages come after it; found none for 3");
 }
 
 // As transformers 5.23 has it: its NllbTokenizer overwrites the file's template.
