@@ -134,9 +134,6 @@ class SentenceTransformer:
             raise ValueError(f"[SentenceTransformer] default_prompt_name: {self._names()}; found "
                              f'"{self.default_prompt_name}"')
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
-        if self.similarity_fn_name not in _SIMILARITIES:
-            raise ValueError(f"[SentenceTransformer] similarity_fn_name: one of {', '.join(_SIMILARITIES)}; found "
-                             f'"{self.similarity_fn_name}"')
         self.truncate_dim = truncate_dim
         self._longest = self.encoder.longest
 
@@ -150,6 +147,18 @@ class SentenceTransformer:
     @property
     def device(self) -> str:
         return "cpu"
+
+    @property
+    def similarity_fn_name(self) -> str:
+        """What similarity() computes: cosine, dot, euclidean or manhattan."""
+        return self._similarity
+
+    @similarity_fn_name.setter
+    def similarity_fn_name(self, value: str) -> None:
+        if value not in _SIMILARITIES:
+            raise ValueError(f"[SentenceTransformer] similarity_fn_name: one of {', '.join(_SIMILARITIES)}; found "
+                             f'"{value}"')
+        self._similarity = value
 
     @property
     def max_seq_length(self) -> int:

@@ -2,6 +2,7 @@
 #include "base/threads.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 
 #include <atomic>
@@ -38,12 +39,22 @@ int initial_threads() {
 }
 
 std::atomic<int> requested_threads{0};  // 0: not asked for yet
+// fork() copies the calling thread alone, and OpenMP would wait for ever for the threads that it had started. A child
+// of a process that had some computes with one.
+std::atomic<bool> has_team{false}, alone{false};
+void remember_team() {
+  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { alone = has_team.load(); });
+  (void)registered;
+  has_team = true;
+}
+
 thread_local bool inside = false;
 thread_local int shares = 1;
 
 }  // namespace
 
 int num_threads() {
+  if (alone) return 1;
   int count = requested_threads.load(std::memory_order_relaxed);
   if (count == 0) {
     count = initial_threads();
@@ -82,6 +93,8 @@ void run_parallel(int threads, int parts, void (*body)(void*, int, int), void* c
   std::exception_ptr error;
   std::atomic<bool> failed{false};
   std::atomic<int> next{0};
+  if (alone) threads = 1;
+  if (threads > 1) remember_team();
 #pragma omp parallel num_threads(threads) default(shared)
   {
     inside = true;

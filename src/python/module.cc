@@ -435,6 +435,9 @@ void copy_into(const py::object& out, const py::object& result) {
     require(to.tensor.size(axis) == 1 || to.tensor.stride(axis) != 0, "attention",
             "out without strides of 0; found strides ", to.tensor.strides());
   }
+  constexpr DType kFloating[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
+  require(std::ranges::find(kFloating, to.tensor.dtype()) != std::end(kFloating), "attention",
+          "out of float32, float64, float16 or bfloat16; found ", to.tensor.dtype());
   to.tensor.copy_from(from.tensor);
 }
 

@@ -2,6 +2,8 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <stdexcept>
@@ -94,6 +96,29 @@ TEST_F(Threads, CountsOutsideTheRangeAreErrors) {
   EXPECT_THROW(set_num_threads(0), Error);
   EXPECT_THROW(set_num_threads(-1), Error);
   EXPECT_THROW(set_num_threads(1000000), Error);
+}
+
+// OpenMP waits for ever in such a child; it ends by the alarm then.
+TEST_F(Threads, AChildOfForkComputesWithOne) {
+  set_num_threads(2);
+  const auto sum = [] {
+    std::atomic<int64_t> all{0};
+    parallel_for(1000, 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) all += i;
+    });
+    return all.load();
+  };
+  ASSERT_EQ(sum(), 499500);
+  const pid_t child = ::fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(sum() == 499500 && num_threads() == 1 ? 0 : 1);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(num_threads(), 2);
 }
 
 }  // namespace

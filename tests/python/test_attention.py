@@ -130,6 +130,9 @@ class Forward(unittest.TestCase):
         q, k, v = random_arrays((1, 2, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
         out = np.empty((1, 2, 5, 8), np.float32)
         self.assertIs(heed.attention(q, k, v, out=out), out)
+        for dtype in (np.int8, np.int32, np.uint8, np.bool_):  # numbers would be cut off
+            with self.assertRaisesRegex(ValueError, "out of float32, float64, float16 or bfloat16; found"):
+                heed.attention(q, k, v, out=np.empty(out.shape, dtype))
         np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
     def test_out_takes_any_form(self):

@@ -120,6 +120,8 @@ class Encodes(unittest.TestCase):
             pairs = np.asarray(model.similarity_pairwise(a, self.vectors[2:4]))
             np.testing.assert_allclose(pairs, np.diagonal(matrix), atol=1e-5)
         self.assertEqual(self.model.similarity_fn_name, "dot")  # as the folder says
+        with self.assertRaisesRegex(ValueError, "similarity_fn_name: one of cosine, .*; found \"near\""):
+            self.model.similarity_fn_name = "near"
         self.assertEqual(np.asarray(self.model.similarity(self.vectors[0], list(b))).shape, (1, 3))
 
     def test_tokens(self):
