@@ -67,6 +67,7 @@ def run(command, folder, seconds):
                 output = process.communicate(timeout=2)[0]
                 return TIMED_OUT if process.returncode == -signal.SIGXCPU else process.returncode, output
             except subprocess.TimeoutExpired:
+                # cmake itself always waits: for the compilers that it has started.
                 if command[0] != "cmake" and time.monotonic() - begin - seconds_used(process) > IDLE_SECONDS:
                     process.kill()
                     process.communicate()

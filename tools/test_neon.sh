@@ -35,7 +35,7 @@ aarch64-linux-gnu-g++ -std=c++20 -march=armv8-a+crypto -O2 -DNDEBUG -ffp-contrac
 COMPILE
 # Headers are not followed: everything again when one has changed.
 if [ -n "$(find include src tests -name '*.h' -newer "$out/attention_test" 2>/dev/null)" ]; then export HEED_REBUILD=1; fi
-# Ranks are threads in the tests across ranks: not here, see below.
+# Without the tests across ranks, because their ranks are threads: see below.
 { find src/base src/tensor src/kernels src/ops src/formats src/distributed src/attention -name "*.cc" -not -path "*/plugin/*" | sort
   ls tests/attention/*_test.cc | grep -v /across_ranks; } |
   xargs -P "$(nproc)" -n 1 sh "$out/compile.sh" "$out"

@@ -39,8 +39,8 @@ void set_isa(Isa isa);
 [[nodiscard]] bool multiplies_bf16();
 
 // Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set; a share of
-// them in a thread that computes beside others. 1 in a child that fork() made after threads had computed together:
-// only the calling thread is in it. No result depends on it.
+// them in a thread that computes beside others. 1 in a process that was forked after several threads had computed:
+// fork() copies the calling thread alone. No result depends on it.
 [[nodiscard]] int num_threads();
 
 // Throws Error unless 1 <= count <= 1024.

@@ -39,13 +39,11 @@ int initial_threads() {
 }
 
 std::atomic<int> requested_threads{0};  // 0: not asked for yet
-// fork() copies the calling thread alone, and OpenMP would wait for ever for the threads that it had started. A child
-// of a process that had some computes with one.
-std::atomic<bool> has_team{false}, alone{false};
-void remember_team() {
-  static const int registered = ::pthread_atfork(nullptr, nullptr, [] { alone = has_team.load(); });
-  (void)registered;
-  has_team = true;
+// fork() copies the calling thread alone. In the new process OpenMP would wait for ever for the threads that it had
+// started in the old one, so the new one computes with one thread.
+std::atomic<bool> alone{false};
+void prepare_for_fork() {
+  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { alone = true; });
 }
 
 thread_local bool inside = false;
@@ -94,7 +92,7 @@ void run_parallel(int threads, int parts, void (*body)(void*, int, int), void* c
   std::atomic<bool> failed{false};
   std::atomic<int> next{0};
   if (alone) threads = 1;
-  if (threads > 1) remember_team();
+  if (threads > 1) prepare_for_fork();
 #pragma omp parallel num_threads(threads) default(shared)
   {
     inside = true;

@@ -437,7 +437,7 @@ void copy_into(const py::object& out, const py::object& result) {
   }
   constexpr DType kFloating[] = {DType::f32, DType::f64, DType::f16, DType::bf16};
   require(std::ranges::find(kFloating, to.tensor.dtype()) != std::end(kFloating), "attention",
-          "out of float32, float64, float16 or bfloat16; found ", to.tensor.dtype());
+          "out in f32, f64, f16 or bf16; found ", to.tensor.dtype());
   to.tensor.copy_from(from.tensor);
 }
 

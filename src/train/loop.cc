@@ -18,7 +18,6 @@
 #include "train/recipe_fields.h"
 #include "train/resume.h"
 #include "train/run_folder.h"
-#include "train/sentence_modules.h"
 #include "train/start.h"
 #include "train/updater.h"
 #include "train/validation.h"

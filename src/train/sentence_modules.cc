@@ -7,9 +7,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "models/families/keys.h"
-#include "models/families/weights.h"
 #include "models/sentence_folder.h"
-#include "train/average.h"
 #include "train/sentence_model.h"
 
 namespace heed::train {
@@ -106,29 +104,6 @@ void write_modules(const models::Model& model, const fs::path& from, const fs::p
   if (const auto* sentence = dynamic_cast<const SentenceModel*>(&model)) {
     write_dense_tensors(sentence->dense_tensors(), to);
   }
-}
-
-namespace {
-
-// Where a training has changed the first token: transformers believes this file rather than config.json.
-void say_first_token(const models::Model& model, const fs::path& from, const fs::path& settings) {
-  constexpr const char* kKey = "decoder_start_token_id";
-  if (model.origin() == nullptr || !is_there(settings)) return;
-  const Json before = io::parse_json(io::read_file(from / "config.json", 1 << 20)).value;
-  if (before.value(kKey, Json()) == io::parse_json(model.origin()->config_json).value.value(kKey, Json())) return;
-  Json said = io::parse_json(io::read_file(settings, 1 << 20)).value;
-  if (!said.is_object()) return;
-  said[kKey] = model.config().begin_id;
-  write_json(settings, said);
-}
-
-}  // namespace
-
-void copy_beside_model(const Recipe& recipe, const models::Model& model, const fs::path& to) {
-  const fs::path from = start_folder(recipe);
-  copy_tokenizer(from, to);
-  say_first_token(model, from, to / "generation_config.json");
-  if (recipe.task == "sentence_embedding") write_modules(model, from, to);
 }
 
 }  // namespace heed::train

@@ -19,8 +19,4 @@ bool copy_modules(const std::filesystem::path& from, const std::filesystem::path
 // does.
 void write_modules(const models::Model& model, const std::filesystem::path& from, const std::filesystem::path& to);
 
-// What a training that starts from recipe.from takes over beside the model: the tokenizer, and modules where it needs
-// them.
-void copy_beside_model(const Recipe& recipe, const models::Model& model, const std::filesystem::path& to);
-
 }  // namespace heed::train

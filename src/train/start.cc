@@ -3,11 +3,14 @@
 #include <algorithm>
 #include <set>
 
+#include "base/files.h"
+#include "formats/json.h"
 #include "heed/error.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
 #include "models/weights.h"
 #include "text/language_tokens.h"
+#include "train/average.h"
 #include "train/examples.h"
 #include "train/recipe_fields.h"
 #include "train/sentence_model.h"
@@ -164,14 +167,15 @@ bool names_languages(const models::Model& model, const text::Tokenizer& target) 
   return false;
 }
 
-bool is_behind(const Frame& language) { return language.before.empty() && language.after.size() == 2; }
+bool language_is_behind(const Frame& source) { return source.before.empty() && source.after.size() == 2; }
 
 // mBART's first models begin with the language that they write. mbart-large-cc25, which knows 25 of them, can be
-// trained to write any: its first token becomes that language, as in transformers' scripts. Elsewhere it is what it
-// was.
+// trained to write any of them: its first token becomes that language, as in transformers' scripts. In other models
+// the first token stays.
 int64_t first_token(const Recipe& recipe, const models::Model& model, const Start& start) {
   const int64_t usual = model.config().begin_id;
-  if (!start.source || !start.target || model_type(model) != "mbart" || !is_behind(around(*start.source))) return usual;
+  if (!start.source || !start.target || model_type(model) != "mbart" || !language_is_behind(around(*start.source)))
+    return usual;
   const auto language = text::language_id(*start.target, recipe.target_language);
   return language ? *language : usual;  // frames_of() refuses a language that is missing or unknown
 }
@@ -189,7 +193,7 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   const int32_t to = text::known_language(target, languages.target, kName);
   const models::Config& config = model.config();
   const auto end = static_cast<int32_t>(config.end_id);
-  const bool behind = is_behind(frames.source);
+  const bool behind = language_is_behind(frames.source);
   frames.source.before = behind ? Ids() : Ids{from};
   frames.source.after = behind ? Ids{end, from} : Ids{end};
   const bool begins = text::looks_like_language(target, config.begin_id);
@@ -278,6 +282,34 @@ fs::path start_folder(const Recipe& recipe) {
   } catch (const Error& error) {
     fail("train", "from: ", error.what());
   }
+}
+
+namespace {
+
+// transformers takes the first token from these settings rather than from config.json. They say another one where a
+// training has changed it.
+void set_first_token(const models::Model& model, const fs::path& from, const fs::path& settings) {
+  static constexpr const char* kKey = "decoder_start_token_id";
+  std::error_code ignored;
+  if (model.origin() == nullptr || !fs::exists(settings, ignored)) return;
+  const auto first_token_of = [](const std::string& config) {
+    return io::parse_json(config).value.value(kKey, Json());
+  };
+  if (first_token_of(io::read_file(from / "config.json", 1 << 20)) == first_token_of(model.origin()->config_json))
+    return;
+  Json said = io::parse_json(io::read_file(settings, 1 << 20)).value;
+  if (!said.is_object()) return;
+  said[kKey] = model.config().begin_id;
+  files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
+}
+
+}  // namespace
+
+void copy_beside_model(const Recipe& recipe, const models::Model& model, const fs::path& to) {
+  const fs::path from = start_folder(recipe);
+  copy_tokenizer(from, to);
+  set_first_token(model, from, to / "generation_config.json");
+  if (recipe.task == "sentence_embedding") write_modules(model, from, to);
 }
 
 void require_same_start(const Recipe& recipe, const std::string& recorded) {

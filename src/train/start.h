@@ -46,6 +46,10 @@ struct Start {
 // The folder that recipe.from names. Throws Error where there is none.
 [[nodiscard]] std::filesystem::path start_folder(const Recipe& recipe);
 
+// Writes what a training that starts from recipe.from takes over beside the model: the tokenizer, the settings of a
+// search, and modules where it needs them.
+void copy_beside_model(const Recipe& recipe, const models::Model& model, const std::filesystem::path& to);
+
 // Throws Error where one of the recipes starts from a model and the other, that of a checkpoint as JSON, does not.
 void require_same_start(const Recipe& recipe, const std::string& recorded);
 

@@ -131,7 +131,7 @@ class Forward(unittest.TestCase):
         out = np.empty((1, 2, 5, 8), np.float32)
         self.assertIs(heed.attention(q, k, v, out=out), out)
         for dtype in (np.int8, np.int32, np.uint8, np.bool_):  # numbers would be cut off
-            with self.assertRaisesRegex(ValueError, "out of float32, float64, float16 or bfloat16; found"):
+            with self.assertRaisesRegex(ValueError, "out in f32, f64, f16 or bf16; found"):
                 heed.attention(q, k, v, out=np.empty(out.shape, dtype))
         np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
