@@ -159,11 +159,16 @@ TEST(ShardedAdam, HasTheBitsOfAdam) {
       EXPECT_EQ(sharded.steps(), kSteps);
       for (size_t i = 0; i < parameters.size(); ++i)
         EXPECT_TRUE(same_bits(flat.view(flat.weights(), i), expected[i].second.data())) << parameters[i].first;
-      const auto gathered = sharded.gather_state();
-      ASSERT_EQ(gathered.size(), ranks.rank() == 0 ? state.size() : 0);
-      std::map<std::string, Tensor> found(gathered.begin(), gathered.end());
-      if (ranks.rank() != 0) return;
-      for (const auto& [name, moment] : state) EXPECT_TRUE(same_bits(found.at(name), moment)) << name;
+      ShardedAdam restored(ranks, flat, parts, options);
+      restored.restore(state, kSteps);
+      EXPECT_EQ(restored.steps(), kSteps);
+      for (const ShardedAdam* const each : {&sharded, &restored}) {
+        const auto gathered = each->gather_state();
+        ASSERT_EQ(gathered.size(), ranks.rank() == 0 ? state.size() : 0);
+        const std::map<std::string, Tensor> found(gathered.begin(), gathered.end());
+        if (ranks.rank() != 0) continue;
+        for (const auto& [name, moment] : state) EXPECT_TRUE(same_bits(found.at(name), moment)) << name;
+      }
     });
   }
 }
