@@ -40,7 +40,8 @@ struct TextWarning {
   enum class Kind {
     cut,      // the model reads `count` of `total` tokens
     unknown,  // `count` of the text's `total` characters, half or more, are in no token of the vocabulary
-    split     // `total` tokens, translated in `count` parts
+    split,    // `total` tokens, translated in `count` parts
+    window    // of a prompt's `total` tokens, the model reads the last `count`
   } kind = Kind::cut;
   int64_t text = 0;  // its place among the texts of the call
   int64_t count = 0;
@@ -192,7 +193,8 @@ class Generator {
   [[nodiscard]] static Generator load(const std::filesystem::path& folder,
                                       WeightFormat weights = WeightFormat::f32);  // errors as of Translator
 
-  // An empty prompt starts a text as the training's texts start. Prompts longer than the model's window keep their end.
+  // An empty prompt starts a text as the training's texts start. Of a prompt longer than the
+  // model's window the end is read, with a warning.
   [[nodiscard]] Generation generate(std::string_view prompt, const GeneratorOptions& options = {}) const;
   // Who attends to whom while the model reads `text`, and the likeliest next token at each place.
   [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;

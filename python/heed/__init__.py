@@ -15,9 +15,9 @@ released while heed computes.
 
 from __future__ import annotations
 
-from typing import Any, Dict, Literal, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union, overload
+from typing import Any, Dict, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, TypedDict, Union, overload
 
-from . import _heed
+from . import _checks, _heed
 from ._heed import (
     __version__,
     active_isa,
@@ -29,7 +29,7 @@ from ._heed import (
 )
 
 __all__ = [
-    "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
+    "Answer", "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
     "Generation", "Generator", "KeyValueCache", "KeyValues", "Picture", "Progress", "SentenceTransformer", "Tapped", "Taps",
     "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa", "attention",
     "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
@@ -103,9 +103,21 @@ def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Opt
     return result.astype("float16") if half else result
 
 
+# What PyTorch's scaled_dot_product_attention calls arguments that have other names here.
+_ELSEWHERE = {
+    "is_causal": 'causal=True (the last query at the last key), or causal="top_left" as PyTorch',
+    "attn_mask": "mask, where it is boolean, or bias, where it is added to the scores",
+    "dropout_p": "dropout",
+    "enable_gqa": "nothing: fewer key and value heads than query heads need no option",
+}
+
+
 def _options(given: Dict[str, Any]) -> Dict[str, Any]:
     options = {name: given[name] for name in _OPTIONS}
-    options["taps"] = dict(given["taps"]) if given.get("taps") else None
+    taps = given.get("taps")
+    if taps is not None and not isinstance(taps, Mapping):
+        raise TypeError(f'[attention] taps as a dict, {{"entropy": True}} for one; found {_checks.found(taps)}')
+    options["taps"] = dict(taps) if taps else None
     for name in ("return_logsumexp", "return_weights", "return_scores"):
         options[name] = given.get(name, False)
     return options
@@ -160,6 +172,7 @@ def attention(
     return_weights: bool = ..., return_scores: bool = ..., taps: Optional[Taps] = ..., layout: str = ...,
     out: Optional[Array] = ...,
 ) -> AttentionResult: ...
+@_checks.also_called(**_ELSEWHERE)
 def attention(
     query: Array,
     key: Array,
@@ -196,7 +209,7 @@ def attention(
     causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as in PyTorch), or
         an offset o: query i sees keys j <= i + o.
     window: (left, right), how many keys on each side of the query's own position it sees; -1: no bound.
-    key_lengths: (B), how many keys of each sequence count.
+    key_lengths: (B), how many keys of each sequence count. Lists of whole numbers are taken as well, here and for documents.
     scale: 1 / sqrt(D) unless given.
     softcap: c; scores become c * tanh(score / c), before bias and masks.
     dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone.
@@ -259,6 +272,8 @@ def _given(
     """Options that were given by name, with attention()'s defaults; `more` are allowed, `without` are not."""
     known = [name for name in _OPTIONS + more if name not in without]
     unknown = sorted(set(options) - set(known))
+    if unknown and unknown[0] in _ELSEWHERE:
+        raise TypeError(f"[{function}] {_ELSEWHERE[unknown[0]]}; found {unknown[0]}")
     if unknown:
         raise TypeError(f"[{function}] the options {', '.join(known)}; found {', '.join(unknown)}")
     defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False,
@@ -329,6 +344,8 @@ def attention_varlen_backward(
 def explain(query: Array, key: Array, value: Array, **options: Any) -> str:
     """A line that says what attention() would run: kernel, instruction set, blocks skipped, operations, bytes.
 
+    Options are those that decide it: all of attention() but out, taps and what else to return.
+
     With HEED_EXPLAIN in the environment (the name of a file, or 1 for standard error) every call writes such a line, with
     its time and its share of the processor's peak.
     """
@@ -346,29 +363,35 @@ class KeyValueCache:
 
     dtype: "float32", "bfloat16", "float16", or "int8", which has a scale for each row of a head. page: keys in a page; 0
     keeps each sequence in one piece. pages: how many pages the sequences share; 0: enough for all. capacity: keys of a
-    sequence at most; with 0 the cache grows.
+    sequence at most; with 0 the cache grows. Threads may share a cache: its functions run one after the other.
     """
 
     def __init__(
         self, batch: int, heads: int, capacity: int, size: int, value_size: Optional[int] = None, *,
         dtype: str = "float32", page: int = 0, pages: int = 0,
     ) -> None:
-        self._cache = _heed.Cache(
-            batch, heads, capacity, size, size if value_size is None else value_size, str(dtype).rpartition(".")[2],
-            page, pages)
+        value_size = size if value_size is None else value_size
+        _checks.whole("KeyValueCache", batch=batch, heads=heads, capacity=capacity, size=size, value_size=value_size,
+                      page=page, pages=pages)
+        self._dtype = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
+        self._cache = _heed.Cache(batch, heads, capacity, size, value_size, self._dtype, page, pages)
 
     def append(self, key: Array, value: Array, lengths: Optional[Array] = None, *, layout: str = "bhld") -> None:
         """Appends key (B, Hkv, n, D) and value (B, Hkv, n, Dv) to each sequence; with lengths (B), only the first
         lengths[b] rows to sequence b. If they do not fit, raises ValueError and changes nothing."""
+        _checks.names("append", layout=layout)
         self._cache.append(key, value, lengths, layout)
 
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets all but the first `length` keys of a sequence."""
+        _checks.whole("truncate", sequence=sequence, length=length)
         self._cache.truncate(sequence, length)
 
     def reorder(self, rows: Sequence[int]) -> None:
         """Sequence r becomes a copy of what sequence rows[r] was; len(rows) sequences remain. In pages, copies share
         their pages until one of them appends."""
+        for row in rows:
+            _checks.whole("reorder", row=row)
         self._cache.reorder([int(row) for row in rows])
 
     @property
@@ -388,6 +411,9 @@ class KeyValueCache:
     def nbytes(self) -> int:
         return self._cache.nbytes()
 
+    def __repr__(self) -> str:
+        return f"KeyValueCache({self._dtype}, lengths {self.lengths.tolist()}, {self.nbytes:,} bytes)"
+
 
 class KeyValues(NamedTuple):
     """Keys and values in memory of your own.
@@ -405,6 +431,7 @@ class KeyValues(NamedTuple):
     pages: Optional[Array] = None  # (B, most pages of a sequence)
 
 
+@_checks.also_called(**_ELSEWHERE)
 def attention_cached(
     query: Array,
     memory: Union[KeyValueCache, KeyValues],
@@ -443,6 +470,7 @@ def attention_cached(
 
 from . import ops, reference  # noqa: E402  (they use the functions above)
 from .pipelines import (  # noqa: E402
+    Answer,
     Attention,
     Classification,
     Encoder,

@@ -8,11 +8,18 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._checks import found
 
-def rows_of(vectors: Any) -> npt.NDArray[np.float32]:
+
+def rows_of(function: str, vectors: Any) -> npt.NDArray[np.float32]:
     """(N, E) float32 of an array, a tensor, or a list of either; one vector is a row."""
     listed = [np.asarray(one) for one in vectors] if isinstance(vectors, (list, tuple)) else vectors
-    array = np.asarray(listed, dtype=np.float32)
+    try:
+        array = np.asarray(listed, dtype=np.float32)
+    except (TypeError, ValueError):
+        array = np.empty((0, 0, 0), np.float32)  # no shape of vectors
+    if array.ndim not in (1, 2):
+        raise ValueError(f"[{function}] vectors (N, E), or one (E); found {found(vectors)}")
     return array[None] if array.ndim == 1 else array
 
 

@@ -13,16 +13,16 @@ from __future__ import annotations
 
 import html
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Union, overload
+from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _heed
+from . import _checks, _heed
 from .tokenizers import Tokenizer
 
 __all__ = [
-    "Attention", "Classification", "Encoder", "Encoding", "Filling", "Generation", "Generator", "Picture", "TokenClass",
+    "Answer", "Attention", "Classification", "Encoder", "Encoding", "Filling", "Generation", "Generator", "Picture", "TokenClass",
     "Translation", "Translator", "load",
 ]
 
@@ -57,6 +57,13 @@ class TokenClass(NamedTuple):
     end: int
     label: str
     score: float
+
+
+class Answer(NamedTuple):
+    text: str  # empty: the passage does not answer the question
+    begin: int  # the answer is passage[begin:end]
+    end: int
+    score: float  # the probability of its first token times that of its last one
 
 
 class Filling(NamedTuple):
@@ -97,8 +104,10 @@ class Attention:
         if layer not in self.weights:
             raise KeyError(f"[picture] a layer, one of {', '.join(self.weights)}; found {layer}")
         weights = self.weights[layer]
-        if head is not None and not 0 <= head < len(weights):
-            raise IndexError(f"[picture] a head from 0 to {len(weights) - 1}; found {head}")
+        if head is not None:
+            _checks.whole("picture", head=head)
+            if not 0 <= head < len(weights):
+                raise IndexError(f"[picture] a head from 0 to {len(weights) - 1}; found {head}")
         encoder = layer.startswith("encoder") or not self.target_tokens
         rows = self.source_tokens if encoder else self.target_tokens
         columns = self.source_tokens if encoder or "cross" in layer else self.target_tokens
@@ -119,22 +128,50 @@ class Encoding(NamedTuple):
     states: npt.NDArray[np.float32]  # (L, E)
 
 
-class Translator:
+Model = TypeVar("Model", bound="_Pipeline")
+
+
+class _Pipeline:
+    """A model of a folder. It never changes once it is loaded: any number of threads may use one at once.
+
+    It pickles as the name of its folder, which is read again where it is unpickled.
+    """
+
+    folder: str
+    weights: str
+
+    def __init__(self, folder: Path, *, weights: str = "float32") -> None:
+        self.folder = _found(type(self).__name__, folder)
+        self.weights = weights
+        _checks.names(type(self).__name__, weights=weights)
+
+    @classmethod
+    def _load(cls: Type[Model], folder: str, weights: str) -> Model:
+        return cls(folder, weights=weights)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        return type(self)._load, (self.folder, self.weights)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.folder!r}, weights={self.weights!r})"
+
+
+class Translator(_Pipeline):
     """An encoder-decoder that reads one language and writes another."""
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
-        self.folder = _heed.find_model_folder(os.fspath(folder))
+        super().__init__(folder, weights=weights)
         self._model = _heed.Translator(self.folder, weights)
 
     @property
     def tokenizer(self) -> Tokenizer:
         """Of the language that is read."""
-        return Tokenizer._of(self._model.source_tokenizer())
+        return Tokenizer._of(self._model.source_tokenizer(), self.folder, "source")
 
     @property
     def target_tokenizer(self) -> Tokenizer:
         """Of the language that is written."""
-        return Tokenizer._of(self._model.target_tokenizer())
+        return Tokenizer._of(self._model.target_tokenizer(), self.folder, "target")
 
     def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
         """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a Marian."""
@@ -171,19 +208,46 @@ class Translator:
     ) -> Union[List[Translation], List[List[Translation]]]:
         """The n_best translations of a text, the best first; of several texts, such a list for each.
 
-        Models of several languages are told by the names that their vocabularies have: "fra_Latn", "fr_XX", "fr".
+        No translation depends on the others.
 
-        No translation depends on the others. beam=1 is greedy search. `cache` is the type of the keys and values that
-        are kept between tokens: float32, bfloat16, float16 or int8. `length_penalty` is 1 where it is not given, or what
-        the model's folder says.
+        beam: how many translations are kept while they are written; 1 is greedy search. n_best: how many are returned.
+        length_penalty: translations are ranked by the sum of their log probabilities / length ** length_penalty; 1 where
+            it is not given, or what the model's folder says.
+        length_reward: added to this for each token, so that longer translations win.
+        max_length, min_length: tokens of a translation. It also ends at twice the tokens of the text and 20 more.
+        batch_tokens: tokens of the texts that are computed together, times the beam. It changes no result; 0 takes what
+            is fast.
+        cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
+        too_long: what happens to a text of more tokens than the model reads. "refuse" raises ValueError; "cut" reads the
+            beginning, with a warning; "split" cuts the text where sentences end, and joins the translations.
+        source_language, target_language: of models of several languages, as the vocabulary names them: "fra_Latn",
+            "fr_XX" or "fr".
         """
-        texts = [text] if isinstance(text, str) else list(text)
+        one = isinstance(text, str)
+        texts = [_checks.text("translate", text)] if one else _checks.texts("translate", text)
+        _checks.whole("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
+                      batch_tokens=batch_tokens)
+        _checks.numbers("translate", length_reward=length_reward)
+        if length_penalty is not None:
+            _checks.numbers("translate", length_penalty=length_penalty)
+        _checks.names("translate", cache=cache, too_long=too_long, source_language=source_language,
+                      target_language=target_language)
         found = self._model.translate(
             texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
             source_language, target_language,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
-        return all_translations[0] if isinstance(text, str) else all_translations
+        return all_translations[0] if one else all_translations
+
+    @staticmethod
+    def _check_attention(
+        function: str, text: str, target: Optional[str], beam: int, source_language: str, target_language: str
+    ) -> None:
+        _checks.text(function, text)
+        if target is not None:
+            _checks.text(function, target, "target")
+        _checks.whole(function, beam=beam)
+        _checks.names(function, source_language=source_language, target_language=target_language)
 
     def attention(
         self,
@@ -195,6 +259,7 @@ class Translator:
         target_language: str = "",
     ) -> Attention:
         """Who attends to whom while the model says `target`, or its own translation. Languages: as in translate()."""
+        self._check_attention("attention", text, target, beam, source_language, target_language)
         return Attention(*self._model.attention(text, target, beam, source_language, target_language))
 
     def attention_page(
@@ -207,19 +272,20 @@ class Translator:
         target_language: str = "",
     ) -> str:
         """An HTML page: who attends to whom while the model says `target`, or its own translation."""
+        self._check_attention("attention_page", text, target, beam, source_language, target_language)
         return self._model.attention_page(text, target, beam, source_language, target_language)
 
 
-class Generator:
+class Generator(_Pipeline):
     """A decoder-only model that continues texts. The same seed gives the same text."""
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
-        self.folder = _heed.find_model_folder(os.fspath(folder))
+        super().__init__(folder, weights=weights)
         self._model = _heed.Generator(self.folder, weights)
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer._of(self._model.tokenizer())
+        return Tokenizer._of(self._model.tokenizer(), self.folder, "target")
 
     def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
         """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a GPT-2."""
@@ -239,11 +305,27 @@ class Generator:
         cache: str = "float32",
         on_text: Optional[Callable[[str], Any]] = None,
     ) -> Generation:
-        """What follows the prompt. temperature=0 always takes the likeliest token.
+        """What follows the prompt. The same seed gives the same text.
 
-        `on_text` gets the text piece by piece as it is made. `ignore_end` goes on where the model ends the text. `cache`
-        is the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
+        Of a prompt longer than the model's window the end is read, with a warning. An empty one begins a text.
+
+        max_tokens: how many tokens to write at most.
+        temperature: divides the logits: below 1 likely tokens become likelier. 0 always takes the likeliest one.
+        top_k: only the k likeliest tokens are drawn from; 0: all.
+        top_p: only the fewest tokens are drawn from that have this probability together.
+        min_p: only tokens are drawn from that have at least this share of the likeliest one's probability.
+        seed: from 0 to 2^64 - 1.
+        ignore_end: go on where the model ends the text.
+        cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
+        on_text: gets the text piece by piece as it is made; what is written ends where it returns False.
         """
+        _checks.text("generate", prompt, "prompt")
+        _checks.whole("generate", max_tokens=max_tokens, top_k=top_k)
+        _checks.numbers("generate", temperature=temperature, top_p=top_p, min_p=min_p)
+        _checks.names("generate", cache=cache)
+        _checks.truths("generate", ignore_end=ignore_end)
+        _checks.callbacks("generate", on_text=on_text)
+        _checks.seed("generate", seed)
         return Generation(
             *self._model.generate(
                 prompt, max_tokens, temperature, top_k, top_p, min_p, seed, ignore_end, cache, on_text
@@ -252,18 +334,24 @@ class Generator:
 
     def attention(self, text: str) -> Attention:
         """Who attends to whom while the model reads `text`."""
+        _checks.text("attention", text)
         return Attention(*self._model.attention(text))
 
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
+        _checks.text("attention_page", text)
         return self._model.attention_page(text)
 
 
-class Encoder:
-    """An encoder-only model: text in, vectors, classes or missing words out."""
+class Encoder(_Pipeline):
+    """An encoder-only model: text in, vectors, classes or missing words out.
+
+    Its functions take too_long: "refuse" raises ValueError for a text of more tokens than the model reads, and "cut"
+    reads the beginning, with a warning. batch_tokens: tokens in a batch at most; it changes no result.
+    """
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
-        self.folder = _heed.find_model_folder(os.fspath(folder))
+        super().__init__(folder, weights=weights)
         self._model = _heed.Encoder(self.folder, weights)
         self.labels: List[str] = self._model.labels()
         self.prompts: List[str] = self._model.prompts()
@@ -274,7 +362,7 @@ class Encoder:
 
     @property
     def tokenizer(self) -> Tokenizer:
-        return Tokenizer._of(self._model.tokenizer())
+        return Tokenizer._of(self._model.tokenizer(), self.folder, "source")
 
     def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
         """Writes a folder that heed.load() reads and that gives the same bits: weights, configuration, tokenizer.
@@ -287,6 +375,8 @@ class Encoder:
 
     def encode(self, text: str, *, too_long: str = "refuse") -> Encoding:
         """The states of one text, a row for each token."""
+        _checks.text("encode", text)
+        _checks.names("encode", too_long=too_long)
         return Encoding(*self._model.encode(text, too_long, 0))
 
     def _states(self, text: str, too_long: str, longest: int) -> npt.NDArray[np.float32]:
@@ -299,34 +389,59 @@ class Encoder:
 
         No row depends on the other texts. `prompt` names one of `prompts`, whose text stands in front of each text.
         """
-        if isinstance(texts, str):
-            raise TypeError("[embed] a list of texts; found one text (encode() takes one)")
-        return self._model.embed(list(texts), batch_tokens, too_long, prompt, None, 0, None)
+        rows = _checks.texts("embed", texts, "; embed([text]) gives its vector, and encode(text) the states of its tokens")
+        _checks.whole("embed", batch_tokens=batch_tokens)
+        _checks.names("embed", too_long=too_long, prompt=prompt)
+        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None)
 
     def classify(
         self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
-        if isinstance(texts, str):
-            raise TypeError("[classify] a list of texts or pairs; found one text")
-        pairs = [(text, None) if isinstance(text, str) else (text[0], text[1]) for text in texts]
+        pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
+        _checks.whole("classify", batch_tokens=batch_tokens)
+        _checks.names("classify", too_long=too_long)
         return [Classification(*one) for one in self._model.classify(pairs, batch_tokens, too_long)]
 
     def classify_tokens(self, text: str, *, too_long: str = "refuse") -> List[TokenClass]:
         """The class of each token, with its place in the text."""
+        _checks.text("classify_tokens", text)
+        _checks.names("classify_tokens", too_long=too_long)
         found = self._model.classify_tokens(text, too_long)
         return [TokenClass(*one) for one in found]
 
+    def answer(
+        self, question: str, passage: str, *, count: int = 1, longest_answer: int = 15, may_be_none: bool = False,
+        window: int = 384, overlap: int = 128,
+    ) -> List[Answer]:
+        """The `count` best answers to the question: runs of whole words of the passage, each once.
+
+        longest_answer: tokens of an answer. may_be_none: "there is no answer" is one of them, with the text "". A long
+        passage is read in several windows: window is the number of tokens of the question and of the passage in one,
+        overlap how many tokens two neighbours share. For models with a head for it (transformers' ForQuestionAnswering).
+        """
+        _checks.text("answer", question, "question")
+        _checks.text("answer", passage, "passage")
+        _checks.whole("answer", count=count, longest_answer=longest_answer, window=window, overlap=overlap)
+        _checks.truths("answer", may_be_none=may_be_none)
+        found = self._model.answer(question, passage, count, longest_answer, bool(may_be_none), window, overlap)
+        return [Answer(*one) for one in found]
+
     def fill(self, text: str, *, count: int = 5, too_long: str = "refuse") -> List[List[Filling]]:
         """The `count` likeliest tokens for each `mask_token` in the text."""
+        _checks.text("fill", text)
+        _checks.whole("fill", count=count)
+        _checks.names("fill", too_long=too_long)
         return [[Filling(*one) for one in place] for place in self._model.fill(text, count, too_long)]
 
     def attention(self, text: str) -> Attention:
         """Who attends to whom while the model reads `text`."""
+        _checks.text("attention", text)
         return Attention(*self._model.attention(text))
 
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
+        _checks.text("attention_page", text)
         return self._model.attention_page(text)
 
 
@@ -334,10 +449,17 @@ def _save(
     model: Union[_heed.Translator, _heed.Generator, _heed.Encoder], source: str, folder: Path, layout: str,
     overwrite: bool,
 ) -> None:
-    to = os.fspath(folder)
+    to = _checks.path("save", folder)
+    _checks.names("save", layout=layout)
+    _checks.truths("save", overwrite=overwrite)
     if not overwrite and os.path.exists(to) and (not os.path.isdir(to) or os.listdir(to)):
         raise FileExistsError(f"[save] a new or empty folder, or overwrite=True; found files at {to}")
     model.save(source, to, layout)
+
+
+def _found(function: str, name: Path) -> str:
+    """The folder of that name, or of "ORG/NAME" in Hugging Face's cache."""
+    return os.fspath(_heed.find_model_folder(_checks.path(function, name, "a folder or ORG/NAME")))
 
 
 def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:
@@ -345,7 +467,7 @@ def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator
 
     weights="int8" computes with 8-bit weights, and "bfloat16" with 16-bit ones where the processor multiplies them.
     """
-    folder = _heed.find_model_folder(os.fspath(name))
+    folder = _found("load", name)
     kind = _heed.architecture_of(folder)
     if kind == "encoder_decoder":
         return Translator(folder, weights=weights)

@@ -18,7 +18,7 @@ from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 import numpy as np
 import numpy.typing as npt
 
-from . import _heed
+from . import _checks, _heed
 from ._vectors import normalised, pairwise_similarities, quantised, rows_of, similarities
 from .pipelines import Encoder
 from .tokenizers import Tokenizer
@@ -40,6 +40,14 @@ def _check_device(function: str, device: Any) -> None:
     for one in device if isinstance(device, (list, tuple)) else [device]:
         if one is not None and str(one).partition(":")[0] != "cpu":
             raise ValueError(f'[{function}] device "cpu", because heed computes on processors; found "{one}"')
+
+
+def _check_dimension(function: str, value: Optional[int]) -> None:
+    if value is None:
+        return
+    _checks.whole(function, truncate_dim=value)
+    if value < 1:
+        raise ValueError(f"[{function}] truncate_dim of 1 or more; found {value}")
 
 
 def _torch(function: str, what: str) -> Any:
@@ -123,7 +131,7 @@ class SentenceTransformer:
                 model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
                 config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
         _check_device("SentenceTransformer", device)
-        name = os.fspath(model_name_or_path)
+        name = _checks.path("SentenceTransformer", model_name_or_path, "a folder or ORG/NAME")
         folder = pathlib.Path(_heed.find_model_folder(_with_organisation(name)))
         self.encoder = Encoder(folder, weights=weights)
         settings = _read(folder / "config_sentence_transformers.json")
@@ -134,6 +142,7 @@ class SentenceTransformer:
             raise ValueError(f"[SentenceTransformer] default_prompt_name: {self._names()}; found "
                              f'"{self.default_prompt_name}"')
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
+        _check_dimension("SentenceTransformer", truncate_dim)
         self.truncate_dim = truncate_dim
         self._longest = self.encoder.longest
 
@@ -167,9 +176,10 @@ class SentenceTransformer:
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
+        _checks.whole("max_seq_length", value=value)
         if not 3 <= value <= self.encoder.longest:
             raise ValueError(f"[max_seq_length] 3 to {self.encoder.longest} tokens; found {value}")
-        self._longest = value
+        self._longest = int(value)
 
     def get_max_seq_length(self) -> int:
         return self._longest
@@ -180,6 +190,15 @@ class SentenceTransformer:
 
     def get_sentence_embedding_dimension(self) -> int:
         return self.get_embedding_dimension()
+
+    def save(self, path: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
+        """Writes the folder of the model, in the layout that it came in: see Encoder.save()."""
+        self.encoder.save(path, overwrite=overwrite)
+
+    save_pretrained = save
+
+    def __repr__(self) -> str:
+        return f"SentenceTransformer({self.encoder.folder!r})"
 
     def eval(self) -> "SentenceTransformer":
         return self
@@ -243,6 +262,8 @@ class SentenceTransformer:
         for place, text in enumerate(texts):
             if not isinstance(text, str):
                 raise TypeError(f"[encode] texts; found {type(text).__name__} at place {place + 1}")
+        _checks.whole("encode", batch_size=batch_size)
+        _check_dimension("encode", truncate_dim)
         if batch_size < 1 or precision not in (None, *_PRECISIONS):
             raise ValueError(f"[encode] batch_size of 1 or more and a precision of {', '.join(_PRECISIONS)}; found "
                              f'{batch_size} and "{precision}"')
@@ -295,11 +316,16 @@ class SentenceTransformer:
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""
-        return _tensor_where_torch_is(similarities(self.similarity_fn_name, rows_of(embeddings1), rows_of(embeddings2)))
+        a, b = rows_of("similarity", embeddings1), rows_of("similarity", embeddings2)
+        if a.shape[1] != b.shape[1]:
+            raise ValueError(f"[similarity] vectors of one size; found {a.shape} and {b.shape}")
+        return _tensor_where_torch_is(similarities(self.similarity_fn_name, a, b))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows): how alike row n of one and row n of the other are."""
-        a, b = rows_of(embeddings1), rows_of(embeddings2)
+        a, b = rows_of("similarity_pairwise", embeddings1), rows_of("similarity_pairwise", embeddings2)
+        if a.shape != b.shape:
+            raise ValueError(f"[similarity_pairwise] as many vectors of one size; found {a.shape} and {b.shape}")
         return _tensor_where_torch_is(pairwise_similarities(self.similarity_fn_name, a, b))
 
 

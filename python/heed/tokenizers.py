@@ -8,13 +8,14 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
 
-from . import _heed
+from . import _checks, _heed
 
 __all__ = ["Tokenizer", "Tokens"]
 
@@ -40,16 +41,28 @@ class Tokens(NamedTuple):
 class Tokenizer:
     """The tokenizer of a model's folder. It never changes; any number of threads may use one."""
 
-    def __init__(self, folder: Union[str, "os.PathLike[str]"], *, side: str = "source") -> None:
-        if side not in ("source", "target"):
-            raise ValueError(f'[Tokenizer] side "source" or "target"; found "{side}"')
-        self._tokenizer = _heed.Tokenizer(_heed.find_model_folder(os.fspath(folder)), side == "target")
+    def __init__(self, folder: Union[str, "os.PathLike[str]"], *, side: Optional[str] = None) -> None:
+        """side: of an encoder-decoder, "source" (as it is where nothing is given) or "target"."""
+        if side not in (None, "source", "target"):
+            raise ValueError(f'[Tokenizer] side "source" or "target"; found {_checks.found(side)}')
+        name = _checks.path("Tokenizer", folder, "a folder or ORG/NAME")
+        self._folder = os.fspath(_heed.find_model_folder(name))
+        self._side = side or ("target" if _writes_only(self._folder) else "source")
+        self._tokenizer = _heed.Tokenizer(self._folder, self._side == "target")
 
     @classmethod
-    def _of(cls, tokenizer: _heed.Tokenizer) -> "Tokenizer":
+    def _of(cls, tokenizer: _heed.Tokenizer, folder: str, side: str) -> "Tokenizer":
         self = cls.__new__(cls)
-        self._tokenizer = tokenizer
+        self._tokenizer, self._folder, self._side = tokenizer, folder, side
         return self
+
+    @classmethod
+    def _load(cls, folder: str, side: str) -> "Tokenizer":
+        return cls(folder, side=side)
+
+    def __reduce__(self) -> Tuple[Any, ...]:
+        """As the name of its folder, which is read again where it is unpickled."""
+        return type(self)._load, (self._folder, self._side)
 
     def encode(
         self,
@@ -66,8 +79,7 @@ class Tokenizer:
         at most, these included; what is left out stands in `left_out`. parse_special: "[SEP]" in the text is the special
         token; otherwise it is text as any other.
         """
-        if not isinstance(text, str):
-            raise TypeError(f"[encode] a text; found {type(text).__name__} (encode_batch() takes many)")
+        _checks.text("encode", text)
         one: TextOrPair = text if pair is None else (text, pair)
         return self.encode_batch(
             [one], add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special
@@ -82,11 +94,12 @@ class Tokenizer:
         parse_special: bool = False,
     ) -> List[Tokens]:
         """encode() of many texts, or pairs of texts, shared among threads."""
-        if isinstance(texts, str):
-            raise TypeError("[encode_batch] a list of texts or pairs; found one text (encode() takes one)")
-        if max_length is not None and max_length < 1:
-            raise ValueError(f"[encode_batch] max_length of 1 or more; found {max_length}")
-        both = [(text, None) if isinstance(text, str) else (text[0], text[1]) for text in texts]
+        both = _checks.texts_or_pairs("encode_batch", texts, "; encode(text) takes one")
+        _checks.truths("encode_batch", add_special_tokens=add_special_tokens, parse_special=parse_special)
+        if max_length is not None:
+            _checks.whole("encode_batch", max_length=max_length)
+            if max_length < 1:
+                raise ValueError(f"[encode_batch] max_length of 1 or more; found {max_length}")
         found = self._tokenizer.encode_batch(both, add_special_tokens, max_length or 0, parse_special)
         return [Tokens(*one) for one in found]
 
@@ -113,18 +126,19 @@ class Tokenizer:
 
     def decode(self, ids: Union[Sequence[int], npt.NDArray[Any]]) -> str:
         """The text of ids. Special tokens are left out."""
-        return self._tokenizer.decode_batch([[int(one) for one in ids]])[0]
+        return self.decode_batch([ids])[0]
 
     def decode_batch(self, rows: Iterable[Union[Sequence[int], npt.NDArray[Any]]]) -> List[str]:
         """decode() of many lists, or of the rows of an array."""
-        return self._tokenizer.decode_batch([[int(one) for one in row] for row in rows])
+        return self._tokenizer.decode_batch([_ids(row) for row in rows])
 
     def token_to_id(self, token: str) -> Optional[int]:
         """The id of a token as the vocabulary spells it; None where it is not there."""
-        return self._tokenizer.id_of(token)
+        return self._tokenizer.id_of(_checks.text("token_to_id", token, "token"))
 
     def id_to_token(self, id: int) -> Optional[str]:
         """The token as the vocabulary spells it; None outside the vocabulary."""
+        _checks.whole("id_to_token", id=id)
         return self._tokenizer.piece(id) if 0 <= id < self.get_vocab_size() else None
 
     def get_vocab(self) -> Dict[str, int]:
@@ -164,3 +178,23 @@ class Tokenizer:
 
     def __repr__(self) -> str:
         return f"Tokenizer({self.kind}, {self.get_vocab_size()} tokens)"
+
+
+def _ids(row: Any) -> List[int]:
+    """Whole numbers of 32 bits: a list, or an array of one axis."""
+    try:
+        ids = [operator.index(one) for one in row]
+    except TypeError:
+        raise TypeError(f"[decode] a list of ids, which are whole numbers; found {_checks.found(row)}") from None
+    for one in ids:
+        if not -(2**31) <= one < 2**31:
+            raise ValueError(f"[decode] ids of 32 bits; found {one}")
+    return ids
+
+
+def _writes_only(folder: str) -> bool:
+    """Whether the folder has a decoder-only model, whose tokenizer is that of the text that it writes."""
+    try:
+        return _heed.architecture_of(folder) == "decoder_only"
+    except ValueError:  # no model, or one that heed does not compute: a tokenizer alone is enough
+        return False

@@ -16,7 +16,7 @@ import pathlib
 import tempfile
 from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Tuple, Union
 
-from . import _heed
+from . import _checks, _heed
 from .pipelines import Encoder, Generator, Translator, load
 
 __all__ = ["Progress", "recipe_keys", "train"]
@@ -89,6 +89,10 @@ def train(
     called in the thread that called train(). Ctrl-C, and an exception of theirs, ends the training after the current
     update, with a checkpoint, and is raised; resume=True then goes on with the same bits. The GIL is released.
     """
+    _checks.truths("train", resume=resume)
+    _checks.callbacks("train", on_progress=on_progress, on_message=on_message)
+    if changes is not None and not isinstance(changes, Mapping):
+        raise TypeError(f"[train] changes as a dict of a recipe's keys; found {_checks.found(changes)}")
     keys = dict(changes or {})
     if start is not None:
         if "from" in keys or (isinstance(recipe, Mapping) and "from" in recipe):
@@ -101,14 +105,15 @@ def train(
         if on_progress is not None:
             on_progress(Progress(*found))
 
-    into = os.fspath(folder)
+    into = _checks.path("train", folder)
+    root = "" if data is None else _checks.path("train", data, "data")
     if isinstance(recipe, Mapping):
-        _train_dict(recipe, into, "." if data is None else os.fspath(data), resume, flat, progress, on_message)
+        _train_dict(recipe, into, root or ".", resume, flat, progress, on_message)
     elif recipe is None and not resume:
         raise TypeError("[train] a recipe; found None, which only goes with resume=True")
     else:
-        file = "" if recipe is None else os.fspath(recipe)
-        _heed.train(file, "" if data is None else os.fspath(data), into, resume, flat, progress, on_message)
+        file = "" if recipe is None else _checks.path("train", recipe, "a recipe")
+        _heed.train(file, root, into, resume, flat, progress, on_message)
     return load(into)
 
 

@@ -18,6 +18,7 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
   constexpr const char* kName = "sample_text";
   const models::Config& config = model.config();
   require(!prompt.empty(), kName, "a prompt of at least one token");
+  require(options.max_tokens >= 0, kName, "max_tokens of 0 or more; found ", options.max_tokens);
   const int64_t room = config.max_length;
   const NoGradScope no_grad;
 
@@ -37,7 +38,7 @@ Hypothesis sample_text(const models::Gpt& model, const Ids& prompt, const Sampli
   };
 
   Hypothesis result;
-  if (options.max_tokens <= 0) return result;
+  if (options.max_tokens == 0) return result;
   auto [decoder, logits] = start(room);
   for (int64_t n = 0; n < options.max_tokens && logits.defined(); ++n) {
     const Tensor row = logits.contiguous();  // (1, V)

@@ -1,6 +1,9 @@
 // Layer normalisation, RMS normalisation, and the paper's sublayer: dropout, residual sum and normalisation in one.
 #include "kernels/rows/norm.h"
 
+#include <cmath>
+
+#include "heed/error.h"
 #include "heed/ops.h"
 #include "ops/checks.h"
 
@@ -21,6 +24,7 @@ NormResult forward(std::string_view function, const Tensor& x_tensor, const Tens
     require_shape(bias, {columns}, function, "bias");
   }
   require_rate(dropout, function);
+  require(std::isfinite(epsilon) && epsilon >= 0, function, "an epsilon of 0 or more; found ", epsilon);
   NormResult r{Tensor::empty(x.shape()), centre ? Tensor::empty({rows}) : Tensor(), Tensor::empty({rows}), x};
   kernels::NormForward n;
   if (residual.defined()) {

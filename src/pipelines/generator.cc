@@ -68,6 +68,9 @@ Generation Generator::generate(std::string_view prompt, const GeneratorOptions& 
   const auto end_id = static_cast<int32_t>(model_->config().end_id);
   Ids ids = pipelines::encode_text(*tokenizer_, prompt, 0, std::numeric_limits<int64_t>::max(), options.text,
                                    "Generator::generate");
+  const int64_t window = model_->config().max_length, count = std::ssize(ids);
+  if (count > window && options.text.on_warning)
+    options.text.on_warning({.kind = TextWarning::Kind::window, .text = 0, .count = window, .total = count});
   if (ids.empty()) {  // nothing to go on from: what stands between two texts of the training
     if (tokenizer_->kind() == "characters") ids = tokenizer_->encode("\n");
     if (ids.empty()) ids.push_back(end_id);

@@ -153,6 +153,16 @@ py::dtype numpy_type(DType dtype) {
   fail("heed", "a known element type; found number ", static_cast<int>(dtype));
 }
 
+// A list of whole numbers as an array.
+py::array array_of(py::handle list, std::string_view name) {
+  py::array array = py::array::ensure(list);
+  if (!array || (array.size() > 0 && array.dtype().kind() != 'i')) {
+    throw py::type_error("[heed] " + std::string(name) + " as an array or a list of whole numbers; found " +
+                         py::cast<std::string>(py::repr(list)));
+  }
+  return array.size() > 0 ? array : py::array(py::dtype("int64"), array.request().shape);
+}
+
 }  // namespace
 
 Borrowed borrow(py::handle array, std::string_view name) {
@@ -178,8 +188,11 @@ py::array to_numpy(const Tensor& tensor) {
   return {numpy_type(tensor.dtype()), shape, strides, tensor.raw(), owner};
 }
 
+void Arguments::refuse_none(std::string_view name) { refuse(name, "None"); }
+
 Tensor Arguments::integers(py::handle array, std::string_view name) {
-  const Tensor tensor = (*this)(array, name);
+  const bool is_list = py::isinstance<py::list>(array) || py::isinstance<py::tuple>(array);
+  const Tensor tensor = is_list ? (*this)(array_of(array, name), name) : (*this)(array, name);
   if (!tensor.defined() || tensor.dtype() != DType::i64) return tensor;
   const Tensor dense = tensor.contiguous();
   const int64_t* const numbers = dense.data<int64_t>();

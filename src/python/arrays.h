@@ -40,18 +40,25 @@ class Arguments {
     tensors_.push_back(borrowed.tensor);
     return borrowed.tensor;
   }
+  // Raises TypeError for None.
+  Tensor needed(pybind11::handle array, std::string_view name) {
+    if (array.is_none()) refuse_none(name);
+    return (*this)(array, name);
+  }
   // Whether the memory that one of them spans, gaps between rows included, overlaps that of `tensor`.
   [[nodiscard]] bool overlap(const Tensor& tensor) const;
   // f16 and bf16 are converted to f32; f64 stays for the reference.
-  Tensor floats(pybind11::handle array, std::string_view name) {
-    const Tensor tensor = (*this)(array, name);
-    return tensor.defined() && (tensor.dtype() == DType::f16 || tensor.dtype() == DType::bf16) ? tensor.to(DType::f32)
-                                                                                               : tensor;
-  }
-  // i64 becomes i32; ValueError where a number does not fit.
+  Tensor floats(pybind11::handle array, std::string_view name) { return to_float((*this)(array, name)); }
+  Tensor needed_floats(pybind11::handle array, std::string_view name) { return to_float(needed(array, name)); }
+  // i64 becomes i32; ValueError where a number does not fit. Lists of whole numbers are arrays here.
   Tensor integers(pybind11::handle array, std::string_view name);
 
  private:
+  [[noreturn]] static void refuse_none(std::string_view name);
+  static Tensor to_float(const Tensor& x) {
+    return x.defined() && (x.dtype() == DType::f16 || x.dtype() == DType::bf16) ? x.to(DType::f32) : x;
+  }
+
   pybind11::list owners_;
   std::vector<Tensor> tensors_;
 };

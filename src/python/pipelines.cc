@@ -3,7 +3,9 @@
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
+#include <filesystem>
 #include <functional>
 #include <utility>
 
@@ -19,6 +21,8 @@ namespace py = pybind11;
 
 namespace heed::python {
 namespace {
+
+namespace fs = std::filesystem;
 
 TooLong too_long_of(const std::string& name) {
   if (name == "refuse") return TooLong::refuse;
@@ -36,13 +40,13 @@ TextOptions text_options(const std::string& too_long) {
           }};
 }
 
-// The same search, which Ctrl-C ends.
 // For the searches' stop().
 bool interrupted() {
   raise_if_interrupted();
   return false;
 }
 
+// The same search, which Ctrl-C ends.
 generate::BeamOptions interruptible(generate::BeamOptions search) {
   search.stop = interrupted;
   return search;
@@ -82,23 +86,23 @@ py::list translate(const Translator& translator, const std::vector<std::string>&
 
 py::tuple generate_text(const Generator& generator, const std::string& prompt, int64_t max_tokens, double temperature,
                         int64_t top_k, double top_p, double min_p, uint64_t seed, bool ignore_end,
-                        const std::string& cache, const std::function<void(std::string)>& on_text) {
-  const GeneratorOptions options{.sampling = {.temperature = temperature,
-                                              .top_k = top_k,
-                                              .top_p = top_p,
-                                              .min_p = min_p,
-                                              .seed = seed,
-                                              .max_tokens = max_tokens,
-                                              .cache = {.dtype = cache_dtype(cache, "[generate] cache")},
-                                              .stop = interrupted},
-                                 .ignore_end = ignore_end,
-                                 .text = text_options("refuse"),
-                                 .on_text = [&](std::string_view piece) {
-                                   if (!on_text) return true;
-                                   const py::gil_scoped_acquire acquire;
-                                   on_text(std::string(piece));
-                                   return true;
-                                 }};
+                        const std::string& cache, const py::object& on_text) {
+  GeneratorOptions options{.sampling = {.temperature = temperature,
+                                        .top_k = top_k,
+                                        .top_p = top_p,
+                                        .min_p = min_p,
+                                        .seed = seed,
+                                        .max_tokens = max_tokens,
+                                        .cache = {.dtype = cache_dtype(cache, "[generate] cache")},
+                                        .stop = interrupted},
+                           .ignore_end = ignore_end,
+                           .text = text_options("refuse")};
+  if (!on_text.is_none()) {
+    options.on_text = [&](std::string_view piece) {
+      const py::gil_scoped_acquire acquire;
+      return on_text(std::string(piece)).ptr() != Py_False;  // None, which most functions return, goes on
+    };
+  }
   Generation made;
   {
     const py::gil_scoped_release release;
@@ -122,14 +126,14 @@ pipelines::Layout layout_of(const std::string& name) {
 }
 
 template <class Pipeline>
-Pipeline load(const std::string& folder, const std::string& weights) {
+Pipeline load(const fs::path& folder, const std::string& weights) {
   const WeightFormat format = weight_format(weights);
   const py::gil_scoped_release release;
   return Pipeline::load(folder, format);
 }
 
 template <class Pipeline>
-void save(const Pipeline& pipeline, const std::string& from, const std::string& to, const std::string& layout) {
+void save(const Pipeline& pipeline, const fs::path& from, const fs::path& to, const std::string& layout) {
   const pipelines::Layout wanted = layout_of(layout);
   const py::gil_scoped_release release;
   pipelines::save(pipeline, from, to, wanted);
@@ -186,6 +190,29 @@ py::list classify_tokens(const Encoder& encoder, const std::string& text, const 
   for (const TokenClass& one : found) {
     const auto [begin, end] = characters.of(one.span);
     list.append(py::make_tuple(one.token, begin, end, one.label, one.score));
+  }
+  return list;
+}
+
+// (text, begin, end, score) of each answer.
+py::list answer(const Encoder& encoder, const std::string& question, const std::string& passage, int64_t count,
+                int64_t longest_answer, bool may_be_none, int64_t window, int64_t overlap) {
+  std::vector<Answer> found;
+  {
+    const py::gil_scoped_release release;
+    found = encoder.answer(question, passage,
+                           {.count = count,
+                            .longest_answer = longest_answer,
+                            .may_be_none = may_be_none,
+                            .window = window,
+                            .overlap = overlap,
+                            .text = text_options("refuse")});
+  }
+  py::list list;
+  const Characters characters(passage);
+  for (const Answer& one : found) {
+    const auto [begin, end] = characters.of(one.span);
+    list.append(py::make_tuple(one.text, begin, end, one.score));
   }
   return list;
 }
@@ -248,9 +275,9 @@ void define_pipelines(py::module_& module) {
     Arguments arguments;
     return inspect::to_svg(arguments(weights, "weights"), rows, columns, title);
   });
-  module.def("find_model_folder", [](const std::string& name) { return io::find_model_folder(name).string(); });
+  module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
   module.def("architecture_of",
-             [](const std::string& folder) { return std::string(models::to_string(architecture_of(folder))); });
+             [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
   py::class_<Translator>(module, "Translator")
       .def(py::init(&load<Translator>))
       .def("save", &save<Translator>)
@@ -293,6 +320,7 @@ void define_pipelines(py::module_& module) {
            })
       .def("classify", &classify)
       .def("classify_tokens", &classify_tokens)
+      .def("answer", &answer)
       .def("fill", &fill)
       .def("labels", &Encoder::labels)
       .def("prompts", &Encoder::prompts)

@@ -3,8 +3,10 @@
 
 #include <pybind11/numpy.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <utility>
 
@@ -120,7 +122,7 @@ std::vector<std::string> vocabulary(const SharedTokenizer& self) {
 
 void define_tokenizers(py::module_& module) {
   py::class_<SharedTokenizer>(module, "Tokenizer")
-      .def(py::init([](const std::string& folder, bool target) {
+      .def(py::init([](const std::filesystem::path& folder, bool target) {
         const py::gil_scoped_release release;
         return SharedTokenizer{text::Tokenizer::load(folder, target ? text::Side::target : text::Side::source)};
       }))

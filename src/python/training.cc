@@ -4,10 +4,12 @@
 
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
+#include <pybind11/stl/filesystem.h>
 
 #include <atomic>
 #include <condition_variable>
 #include <exception>
+#include <filesystem>
 #include <functional>
 #include <mutex>
 #include <thread>
@@ -103,7 +105,7 @@ class Training {
 };
 
 // The recipe of a file, of the training that goes on, or of nothing but the changes.
-train::Recipe recipe_of(const std::string& file, const std::string& data, const fs::path& folder, bool resume,
+train::Recipe recipe_of(const fs::path& file, const fs::path& data, const fs::path& folder, bool resume,
                         const std::vector<std::pair<std::string, std::string>>& changes) {
   train::Recipe recipe;
   std::error_code ignored;
@@ -124,7 +126,7 @@ py::tuple tuple_of(const train::Progress& p) {
                         p.valid_spearman);
 }
 
-std::string train_recipe(const std::string& file, const std::string& data, const std::string& folder, bool resume,
+std::string train_recipe(const fs::path& file, const fs::path& data, const fs::path& folder, bool resume,
                          const std::vector<std::pair<std::string, std::string>>& changes, const py::object& on_progress,
                          const py::object& on_message) {
   const auto progress = [&](const train::Progress& p) {

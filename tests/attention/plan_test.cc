@@ -28,6 +28,15 @@ TEST(AttentionPlan, CountsBlocksAndOperations) {
   mask.data<bool>()[130] = true;
   const AttentionPlan masked = attention_plan(q, k, v, {.mask = mask});
   EXPECT_EQ(masked.blocks - masked.skipped, 2 * 4 * 5);
+  // Sequences of 100, 150 and 50 keys, of 120, 40 and 40 queries: tiles of 48 rows see 2, 2, 4, 4 and 2 of 5 blocks.
+  const Tensor mine = Tensor::empty({2, 200}, DType::i32), theirs = Tensor::empty({2, 300}, DType::i32);
+  for (int64_t b = 0; b < 2; ++b) {
+    for (int64_t i = 0; i < 200; ++i) mine.data<int32_t>()[b * 200 + i] = i < 120 ? 7 : i < 160 ? 3 : 9;
+    for (int64_t j = 0; j < 300; ++j) theirs.data<int32_t>()[b * 300 + j] = j < 100 ? 7 : j < 250 ? 3 : 9;
+  }
+  const AttentionPlan packed = attention_plan(q, k, v, {.query_documents = mine, .key_documents = theirs});
+  EXPECT_EQ(packed.blocks, all.blocks);
+  EXPECT_EQ(packed.blocks - packed.skipped, 2 * 4 * (2 + 2 + 4 + 4 + 2));
   EXPECT_NE(causal.text.find("B 2 H 4/2 L 200 S 300 D 16/8"), std::string::npos) << causal.text;
 }
 

@@ -131,7 +131,7 @@ class Forward(unittest.TestCase):
         out = np.empty((1, 2, 5, 8), np.float32)
         self.assertIs(heed.attention(q, k, v, out=out), out)
         for dtype in (np.int8, np.int32, np.uint8, np.bool_):  # numbers would be cut off
-            with self.assertRaisesRegex(ValueError, "out in f32, f64, f16 or bf16; found"):
+            with self.assertRaisesRegex(ValueError, "out in float32, float64, float16 or bfloat16; found"):
                 heed.attention(q, k, v, out=np.empty(out.shape, dtype))
         np.testing.assert_array_equal(out, heed.attention(q, k, v))
 
@@ -340,8 +340,20 @@ class Errors(unittest.TestCase):
         self.refused(TypeError, "query as an array of float32", "text", k, v)
         self.refused(TypeError, 'elements of format "Zd"', q.astype(complex), k, v)
         self.refused(TypeError, 'elements of format ">f"', q, k.astype(">f4"), v)
-        self.refused(ValueError, "query, key and value in f32; found f64", q.astype(np.float64), k, v)
-        self.refused(ValueError, "a boolean mask (true = attends); found f32", q, k, v, mask=np.ones((5, 6), np.float32))
+        self.refused(ValueError, "query, key and value in float32; found float64", q.astype(np.float64), k, v)
+        self.refused(ValueError, "a boolean mask (true = attends); found float32", q, k, v, mask=np.ones((5, 6), np.float32))
+        self.refused(TypeError, "key as an array of float32", q, None, v)
+        self.refused(TypeError, "found None", q, None, v)
+        self.refused(TypeError, 'causal="top_left" as PyTorch; found is_causal', q, k, v, is_causal=True)
+        self.refused(TypeError, "bias, where it is added to the scores; found attn_mask", q, k, v, attn_mask=None)
+        self.refused(TypeError, "taps as a dict", q, k, v, taps=["entropy"])
+        self.refused(TypeError, "taps as a dict", q, k, v, taps=True)
+        self.refused(TypeError, "taps.entropy as True or False; found 'yes'", q, k, v, taps={"entropy": "yes"})
+        self.refused(TypeError, "taps.rows as a list of pairs (head, query); found [1, 2]", q, k, v, taps={"rows": [1, 2]})
+        self.refused(TypeError, "taps.map as two whole numbers (rows, columns); found 4", q, k, v, taps={"map": 4})
+        self.refused(TypeError, "causal as an offset of 64 bits", q, k, v, causal=2**70)
+        self.refused(TypeError, "key_lengths as an array or a list of whole numbers; found [1.5]", q, k, v, key_lengths=[1.5])
+        self.refused(TypeError, "key_lengths as an array or a list of whole numbers", q, k, v, key_lengths=[[1], [2, 3]])
         with self.assertRaises(TypeError):
             heed.attention(q, k, v, colour=1)
         with self.assertRaises(TypeError):
@@ -350,6 +362,42 @@ class Errors(unittest.TestCase):
             heed.set_num_threads(0)
         with self.assertRaises(ValueError):
             heed.set_isa("mmx")
+
+    def test_messages_name_what_python_has(self):
+        q = self.q
+        for call, text in (
+            (lambda: heed.attention_backward(q, q, q, q, q, np.zeros(3, np.float32)), "ask for it with return_logsumexp=True"),
+            (lambda: heed.attention_varlen(q[0], q[0], q[0], [1, 2]), "cu_seqlens_q"),
+            (lambda: heed.attention_backward(q, q, q, q, q, None), "logsumexp as an array of float32"),
+            (lambda: heed.KeyValueCache(1, 2, 8, 8, dtype=np.float64), '[KeyValueCache] dtype "float32"'),
+            (lambda: heed.KeyValueCache(1, 2.5, 8, 8), "[KeyValueCache] heads as a whole number; found float 2.5"),
+            (lambda: heed.KeyValueCache(1, 2, 8, 8).reorder([0.7]), "[reorder] row as a whole number; found float 0.7"),
+            (lambda: heed.peak_gflops("half"), 'dtype "float32" or "bfloat16"; found "half"'),
+            (lambda: heed.ops.softmax(None), "x as an array of float32"),
+            (lambda: heed.ops.layer_norm(q, q[0, 0, 0], eps=1e-6), "[layer_norm] epsilon; found eps"),
+            (lambda: heed.ops.layer_norm(q, q[0, 0, 0], epsilon=-1.0), "[layer_norm] an epsilon of 0 or more; found -1"),
+            (lambda: heed.ops.rms_norm(q, q[0, 0, 0], float("nan")), "[rms_norm] an epsilon of 0 or more; found nan"),
+            (lambda: heed.ops.layer_norm(q, q[0, 0, 0], epsilon="small"), "[layer_norm] epsilon as a number"),
+        ):
+            with self.subTest(text), self.assertRaises((TypeError, ValueError)) as caught:
+                call()
+            self.assertIn(text, str(caught.exception))
+        self.assertGreater(heed.peak_gflops("bfloat16"), 0)
+
+    def test_numbers_of_numpy_and_lists_are_taken(self):
+        q, k, v = self.q, self.k, self.v
+        causal = heed.attention(q, k, v, causal=True)
+        np.testing.assert_array_equal(heed.attention(q, k, v, causal=np.bool_(True)), causal)
+        np.testing.assert_array_equal(heed.attention(q, k, v, causal=np.int64(1)), heed.attention(q, k, v, causal=1))
+        self.assertFalse(np.array_equal(heed.attention(q, k, v, causal=np.int64(0)), causal))
+        np.testing.assert_array_equal(heed.attention(q, k, v, causal=np.bool_(False)), heed.attention(q, k, v))
+        np.testing.assert_array_equal(heed.attention(q, k, v, key_lengths=[3]),
+                                      heed.attention(q, k, v, key_lengths=np.array([3])))
+        np.testing.assert_array_equal(heed.attention(q, k, v, query_documents=[[0, 0, 1, 1, 1]], key_documents=((0, 0, 0, 1, 1, 1),)),
+                                      heed.attention(q, k, v, query_documents=np.array([[0, 0, 1, 1, 1]]),
+                                                     key_documents=np.array([[0, 0, 0, 1, 1, 1]])))
+        empty = np.zeros((0, 1, 2, 8), np.float32)
+        self.assertEqual(heed.attention(empty, empty, empty, key_lengths=[]).shape, (0, 1, 2, 8))
 
     def test_no_argument_is_ignored(self):
         q, k, v = self.q, self.k, self.v
@@ -481,6 +529,30 @@ class Caches(unittest.TestCase):
             np.testing.assert_array_equal(heed.attention_cached(q, cache), expected)
             self.assertRaises(ValueError, lambda: cache.reorder([3]))
             self.assertRaises(ValueError, lambda: cache.reorder([]))
+
+    def test_threads_share_a_cache(self):
+        k, v, q = random_arrays((1, 2, 64, 16), (1, 2, 64, 16), (1, 2, 1, 16))
+        expected = {n: heed.attention(q, k[:, :, :n], v[:, :, :n]).tobytes() for n in range(1, 65)}
+        for rounds in range(20):
+            cache = heed.KeyValueCache(1, 2, 0, 16)  # grows, and so moves its memory
+            cache.append(k[:, :, :1], v[:, :, :1])
+            wrong = []
+
+            def read():
+                while not wrong and int(cache.lengths[0]) < 64:
+                    if heed.attention_cached(q, cache).tobytes() not in set(expected.values()):
+                        wrong.append("a result of no length")
+
+            readers = [threading.Thread(target=read) for _ in range(2)]
+            for thread in readers:
+                thread.start()
+            for n in range(1, 64):
+                cache.append(k[:, :, n : n + 1], v[:, :, n : n + 1])
+            for thread in readers:
+                thread.join()
+            self.assertEqual(wrong, [])
+            self.assertEqual(heed.attention_cached(q, cache).tobytes(), expected[64])
+        self.assertIn("KeyValueCache(float32, lengths [64], ", repr(cache))
 
     def test_lengths_truncation_and_errors(self):
         k, v, q = random_arrays((2, 1, 4, 8), (2, 1, 4, 8), (2, 1, 1, 8))

@@ -3,6 +3,7 @@
 import json
 import os
 import pathlib
+import pickle
 import shutil
 import string
 import subprocess
@@ -61,8 +62,27 @@ class Translates(unittest.TestCase):
                 self.translator.translate("a", **wrong)
         with self.assertRaises(TypeError):
             self.translator.translate("a", beams=3)
-        with self.assertRaises(TypeError):
-            self.translator.translate(3)
+        for wrong, text in (
+            (3, "[translate] a list of texts; found int 3"), (None, "a list of texts; found None"),
+            (b"a", "a list of texts; found bytes"), (["a", float("nan")], "text 2 as a str; found float nan"),
+            ({"a": "b"}, "a list of texts; found dict"), (["a"] * 99999 + [b"a"], "text 100000 as a str; found bytes b'a'"),
+        ):
+            with self.assertRaises(TypeError) as caught:
+                self.translator.translate(wrong)
+            self.assertIn(text, str(caught.exception))
+            self.assertLess(len(str(caught.exception)), 100)
+        for wrong in ({"beam": "2"}, {"beam": 2.0}, {"beam": True}, {"length_penalty": "1"}, {"cache": None}, {"max_length": None}):
+            with self.assertRaisesRegex(TypeError, rf"\[translate\] {next(iter(wrong))} as a ", msg=str(wrong)):
+                self.translator.translate("a", **wrong)
+        for wrong in ({"max_length": 0}, {"max_length": -1}, {"min_length": -1}):
+            with self.assertRaisesRegex(ValueError, next(iter(wrong)), msg=str(wrong)):
+                self.translator.translate("a", **wrong)
+        with self.assertRaisesRegex(ValueError, r"a lone surrogate, '\\ud800', at character 1"):
+            self.translator.translate("a\ud800")
+        with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name; found ''"):
+            heed.load("")
+        with self.assertRaisesRegex(TypeError, "a folder or ORG/NAME as a str or a path; found int 3"):
+            heed.load(3)
         with self.assertRaisesRegex(ValueError, "text 2: at most"):
             self.translator.translate(["a", "a " * 3000])
         with self.assertRaisesRegex(ValueError, "no/such"):
@@ -118,8 +138,48 @@ class SmallModels(unittest.TestCase):
         self.assertIn('id="record">', generator.attention_page("the cat"))
         with self.assertRaises(ZeroDivisionError):
             generator.generate("the c", on_text=lambda piece: 1 / 0)
-        with self.assertRaises(ValueError):
-            generator.generate("the c", temperature=-1.0)
+        for wrong in ({"temperature": -1.0}, {"max_tokens": -1}, {"seed": -1}):
+            with self.assertRaisesRegex(ValueError, next(iter(wrong)).rstrip("s"), msg=str(wrong)):
+                generator.generate("the c", **wrong)
+        for wrong in ({"temperature": "1"}, {"max_tokens": 2.5}, {"on_text": 3}, {"ignore_end": "no"}):
+            with self.assertRaisesRegex(TypeError, next(iter(wrong)), msg=str(wrong)):
+                generator.generate("the c", **wrong)
+        with self.assertRaisesRegex(TypeError, r"\[generate\] prompt as a str; found list"):
+            generator.generate(["the c"])
+
+    def test_a_function_may_end_the_text(self):
+        generator = heed.Generator(self.models["language_model"])
+        pieces = []
+        made = generator.generate("the c", max_tokens=20, seed=7, on_text=lambda piece: pieces.append(piece) or len(pieces) < 3)
+        self.assertEqual((len(made.tokens), "".join(pieces)), (3, made.text))
+        self.assertEqual(len(generator.generate("the c", max_tokens=20, seed=7, on_text=lambda piece: 0, ignore_end=True).tokens), 20)
+
+    def test_a_long_prompt_keeps_its_end_with_a_warning(self):
+        generator = heed.Generator(self.models["language_model"])
+        prompt = "the cat sat on the mat the dog sat on the log " * 24
+        with self.assertWarnsRegex(UserWarning, f"{len(prompt)} tokens, of which the model reads the last 1024"):
+            made = generator.generate(prompt, max_tokens=5, temperature=0)
+        self.assertEqual(generator.generate(prompt[-1024:], max_tokens=5, temperature=0), made)
+
+    def test_models_pickle_by_their_folders(self):
+        for model in (heed.Generator(self.models["language_model"]), heed.Encoder(self.models["masked_language_model"], weights="int8")):
+            again = pickle.loads(pickle.dumps(model))
+            self.assertEqual((type(again), again.folder, again.weights), (type(model), model.folder, model.weights))
+            self.assertEqual(repr(again), f"{type(model).__name__}({model.folder!r}, weights={model.weights!r})")
+            tokenizer = pickle.loads(pickle.dumps(model.tokenizer))
+            self.assertEqual(tokenizer.encode("the cat"), model.tokenizer.encode("the cat"))
+        np.testing.assert_array_equal(again.embed(["the cat"]), model.embed(["the cat"]))
+
+    def test_folders_may_have_any_name(self):
+        name = os.fsencode(self.folder.name) + b"/caf\xe9"  # Latin 1, not UTF-8
+        shutil.copytree(os.fsencode(self.models["language_model"]), name)
+        for folder in (name, os.fsdecode(name), pathlib.Path(os.fsdecode(name))):
+            self.assertEqual(os.fsencode(heed.load(folder).folder), name)
+        heed.load(name).save(name + b"-saved")
+        self.assertTrue(os.path.exists(name + b"-saved/model.safetensors"))
+        self.assertEqual(heed.Tokenizer(name).encode("the"), heed.load(name).tokenizer.encode("the"))
+        with self.assertRaisesRegex(ValueError, "caf.*/none"):
+            heed.Encoder(name + b"/none")
 
     def test_embeds(self):
         encoder = heed.Encoder(self.models["masked_language_model"])
@@ -225,6 +285,8 @@ class Loads(unittest.TestCase):
             found.picture("decoder")
         with self.assertRaisesRegex(IndexError, "0 to 7"):
             found.picture(layer, 8)
+        with self.assertRaisesRegex(TypeError, "head as a whole number; found str '0'"):
+            found.picture(layer, "0")
 
     def test_classes_of_texts_pairs_and_tokens(self):
         encoder = heed.load(bert_folder(self.folder / "c", "bert-classify"))
@@ -237,6 +299,29 @@ class Loads(unittest.TestCase):
         self.assertEqual([(t.begin, t.end) for t in tokens], [(0, 1), (1, 2), (3, 4)])
         with self.assertRaises(ValueError):
             encoder.fill("a [MASK]")
+        for wrong, text in (
+            ("a", r"found one text; classify\(\[text\]\)\[0\]"), ([("a", "b", "c")], "text 1 as a str or a pair of two; found tuple"),
+            (["a", ("a",)], "text 2 as a str or a pair"), ([{"text": "a"}], "found dict"), ([("a", 3)], "the second of text 1 as a str"),
+        ):
+            with self.assertRaisesRegex(TypeError, text):
+                encoder.classify(wrong)
+
+    def test_answers_of_a_passage(self):
+        encoder = heed.load(bert_folder(self.folder / "q", "bert-answer"))
+        passage = "é a b c d"
+        found = encoder.answer("a b", passage, count=100)
+        self.assertGreater(len(found), 10)
+        for one in found:
+            self.assertEqual(passage[one.begin : one.end], one.text)
+        self.assertEqual(found, sorted(found, key=lambda one: -one.score))
+        self.assertEqual(encoder.answer("a b", passage), found[:1])
+        self.assertEqual(max(len(one.text.split()) for one in encoder.answer("a b", passage, count=100, longest_answer=2)), 2)
+        none = [one for one in encoder.answer("a b", passage, count=100, may_be_none=True) if one.text == ""]
+        self.assertEqual([(one.begin, one.end) for one in none], [(0, 0)])
+        with self.assertRaisesRegex(ValueError, "a count and a longest answer of 1 or more"):
+            encoder.answer("a", passage, count=0)
+        with self.assertRaisesRegex(TypeError, "passage as a str"):
+            encoder.answer("a", [passage])
 
     def test_fills_the_mask(self):
         encoder = heed.load(bert_folder(self.folder / "f", "bert-masked"))

@@ -150,6 +150,28 @@ class Encodes(unittest.TestCase):
                                         model_kwargs={})
         np.testing.assert_array_equal(same.eval().to("cpu").encode(TEXTS), self.vectors)
 
+    def test_senseless_numbers_are_refused(self):
+        model = heed.SentenceTransformer(self.folder)
+        with self.assertRaisesRegex(TypeError, "value as a whole number; found float 5.5"):
+            model.max_seq_length = 5.5
+        for wrong in (-1, 0):
+            with self.assertRaisesRegex(ValueError, "truncate_dim of 1 or more"):
+                heed.SentenceTransformer(self.folder, truncate_dim=wrong)
+            with self.assertRaisesRegex(ValueError, "truncate_dim of 1 or more"):
+                model.encode(TEXTS, truncate_dim=wrong)
+        for wrong in (self.vectors[:, :3], [[1.0], [1.0, 2.0]], "text", np.zeros((2, 2, 2))):
+            with self.assertRaisesRegex(ValueError, r"^\[similarity\] vectors "):
+                model.similarity(self.vectors, wrong)
+        with self.assertRaisesRegex(ValueError, "as many vectors of one size"):
+            model.similarity_pairwise(self.vectors, self.vectors[:2])
+
+    def test_what_was_saved_gives_the_same_bits(self):
+        to = pathlib.Path(self.folder).parent / "saved"
+        self.model.save_pretrained(to)
+        np.testing.assert_array_equal(heed.SentenceTransformer(to).encode(TEXTS), self.vectors)
+        with self.assertRaises(FileExistsError):
+            self.model.save(to)
+
     def test_names_without_an_organisation(self):
         with self.assertRaisesRegex(ValueError, "hf download sentence-transformers/no-such-model"):
             heed.SentenceTransformer("no-such-model")

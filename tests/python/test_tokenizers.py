@@ -105,15 +105,24 @@ class Shipped(unittest.TestCase):
         self.assertEqual((len(found.ids), found.left_out), (4, 3))
         self.assertEqual(found.tokens[0] + found.tokens[-1], "<s></s>")
 
+    def test_a_model_that_only_writes_has_one_side(self):
+        tokenizer = heed.Tokenizer(ROOT / "demo" / "shakespeare")
+        self.assertEqual(tokenizer.encode("ROMEO:"), heed.load(ROOT / "demo" / "shakespeare").tokenizer.encode("ROMEO:"))
+
     def test_a_tokenizer_outlives_its_model(self):
         tokenizer = heed.load(ROOT / "demo" / "en-zh").tokenizer
         self.assertEqual(tokenizer.decode(tokenizer.encode("Help!").ids), "Help!")
 
     def test_wrong_input_raises(self):
         tokenizer = self.model.tokenizer
+        for call in (lambda: tokenizer.decode([1.9]), lambda: tokenizer.decode(["1"]), lambda: tokenizer.decode(3),
+                     lambda: tokenizer.encode_batch([["a", "b", "c"]]), lambda: tokenizer.encode_batch([b"a"]),
+                     lambda: tokenizer.id_to_token("a"), lambda: tokenizer.encode("a", max_length="3")):
+            with self.assertRaisesRegex(TypeError, r"^\[\w+\] .{1,80}; found .{1,50}$"):
+                call()
         for call in (lambda: tokenizer.encode(["a"]), lambda: tokenizer.encode_batch("a"), lambda: tokenizer.encode("a", limit=3)):
             self.assertRaises(TypeError, call)
-        for call in (lambda: tokenizer.decode([-1]), lambda: tokenizer.decode([10**6]), lambda: tokenizer.encode("a", "b"),
+        for call in (lambda: tokenizer.decode([2**40]), lambda: tokenizer.encode("\udcff"), lambda: tokenizer.decode([-1]), lambda: tokenizer.decode([10**6]), lambda: tokenizer.encode("a", "b"),
                      lambda: tokenizer.encode("a", max_length=0), lambda: heed.Tokenizer(ROOT / "demo"),
                      lambda: heed.Tokenizer(ROOT / "demo" / "en-zh", side="left")):
             self.assertRaises(ValueError, call)

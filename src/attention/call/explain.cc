@@ -2,11 +2,13 @@
 #include "attention/call/explain.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <string>
+#include <vector>
 
 #include "attention/forward/forward.h"
 #include "attention/observe/taps.h"
@@ -21,7 +23,6 @@ using kernels::kBlockKeys;
 // Whether mask and documents leave any pair of these rows (of a group, from head h on) and keys [from, to) attended.
 bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowRange rows, int64_t from, int64_t to) {
   const Tensor &mask = p.mask, &mine = p.options.query_documents, &theirs = p.options.key_documents;
-  if (!mask.defined() && !mine.defined()) return true;
   for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
     const int64_t head = h + r / p.queries, i = r % p.queries;
     const KeyRange seen = p.visible(b, i);
@@ -40,24 +41,48 @@ bool any_attended(const AttentionProblem& p, int64_t b, int64_t h, RowRange rows
   return false;
 }
 
+// The least and the largest document of some places of a sequence.
+struct Documents {
+  int32_t least = INT32_MAX, largest = INT32_MIN;
+
+  void add(const Tensor& documents, int64_t b, int64_t place) {
+    const int32_t id = documents.data<int32_t>()[b * documents.stride(0) + place * documents.stride(1)];
+    least = std::min(least, id), largest = std::max(largest, id);
+  }
+  [[nodiscard]] bool may_share(const Documents& other) const {
+    return least <= other.largest && other.least <= largest;
+  }
+};
+
+// Without mask and documents the time is linear in the numbers of queries and keys.
 void count_blocks(const AttentionProblem& p, AttentionPlan& plan) {
   const Tiling tiles(p.group(), p.queries);
+  const int64_t groups = p.heads / p.group(), blocks = (p.keys + kBlockKeys - 1) / kBlockKeys;
+  const Tensor &mine = p.options.query_documents, &theirs = p.options.key_documents;
+  const bool looks = p.mask.defined() || mine.defined();
   for (int64_t b = 0; b < p.batch; ++b) {
-    for (int64_t h = 0; h < p.heads; h += p.group()) {
-      for (int64_t t = 0; t < tiles.count(); ++t) {
-        const RowRange rows = tiles[t];
-        int64_t begin = p.keys, end = 0;
-        for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
-          const KeyRange seen = p.visible(b, r % p.queries);
-          if (seen.begin == seen.end) continue;
-          begin = std::min(begin, seen.begin);
-          end = std::max(end, seen.end);
-        }
-        for (int64_t from = 0; from < p.keys; from += kBlockKeys) {
-          const int64_t to = std::min(from + kBlockKeys, p.keys);
-          ++plan.blocks;
-          if (to <= begin || from >= end || !any_attended(p, b, h, rows, from, to)) ++plan.skipped;
-        }
+    std::vector<Documents> of_block(static_cast<size_t>(mine.defined() ? blocks : 0));
+    for (int64_t j = 0; mine.defined() && j < p.keys; ++j)
+      of_block[static_cast<size_t>(j / kBlockKeys)].add(theirs, b, j);
+    for (int64_t t = 0; t < tiles.count(); ++t) {
+      const RowRange rows = tiles[t];
+      int64_t begin = p.keys, end = 0;
+      Documents of_rows;
+      for (int64_t r = rows.first; r < rows.first + rows.count; ++r) {
+        const KeyRange seen = p.visible(b, r % p.queries);
+        if (mine.defined()) of_rows.add(mine, b, r % p.queries);
+        if (seen.begin == seen.end) continue;
+        begin = std::min(begin, seen.begin);
+        end = std::max(end, seen.end);
+      }
+      const int64_t first = begin / kBlockKeys, last = begin < end ? (end + kBlockKeys - 1) / kBlockKeys : first;
+      plan.blocks += groups * blocks;
+      plan.skipped += groups * (blocks - (last - first));
+      for (int64_t n = first; looks && n < last; ++n) {
+        const int64_t from = n * kBlockKeys, to = std::min(from + kBlockKeys, p.keys);
+        const bool apart = mine.defined() && !of_rows.may_share(of_block[static_cast<size_t>(n)]);
+        for (int64_t h = 0; h < p.heads; h += p.group())
+          if (apart || !any_attended(p, b, h, rows, from, to)) ++plan.skipped;
       }
     }
     double pairs = 0;

@@ -1,0 +1,142 @@
+"""Arguments, checked before the library sees them. Messages read: [function] what was expected; what was found."""
+
+from __future__ import annotations
+
+import functools
+import operator
+import os
+from typing import Any, Callable, Iterable, List, Optional, Tuple, TypeVar, cast
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def found(value: Any) -> str:
+    """A value for a message: its type, and what it is where that is short."""
+    if value is None or isinstance(value, bool):
+        return repr(value)
+    shown = repr(value)
+    return f"{type(value).__name__} {shown}" if len(shown) <= 40 else f"{type(value).__name__} {shown[:37]}..."
+
+
+def text(function: str, value: Any, what: str = "a text") -> str:
+    if not isinstance(value, str):
+        raise TypeError(f"[{function}] {what} as a str; found {found(value)}")
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            raise ValueError(
+                f"[{function}] {what} of Unicode's characters; found a lone surrogate, {value[error.start]!r}, at "
+                f"character {error.start}"
+            ) from None
+    return value
+
+
+def _listed(function: str, values: Iterable[Any], what: str, hint: str) -> List[Any]:
+    if isinstance(values, str):
+        raise TypeError(f"[{function}] a list of {what}; found one text{hint}")
+    if isinstance(values, (bytes, bytearray, dict)):
+        raise TypeError(f"[{function}] a list of {what}; found {type(values).__name__}")
+    try:
+        return list(values)
+    except TypeError:
+        raise TypeError(f"[{function}] a list of {what}; found {found(values)}") from None
+
+
+def texts(function: str, values: Iterable[Any], hint: str = "") -> List[str]:
+    """`hint` says what to do with one text."""
+    rows = _listed(function, values, "texts", hint)
+    for place, value in enumerate(rows):
+        if type(value) is not str or not value.isascii():
+            text(function, value, f"text {place + 1}")
+    return rows
+
+
+def texts_or_pairs(function: str, values: Iterable[Any], hint: str = "") -> List[Tuple[str, Optional[str]]]:
+    """A text alone is (text, None)."""
+    pairs: List[Tuple[str, Optional[str]]] = []
+    for place, value in enumerate(_listed(function, values, "texts or pairs", hint)):
+        what = f"text {place + 1}"
+        if isinstance(value, str):
+            pairs.append((text(function, value, what), None))
+        elif isinstance(value, (tuple, list)) and len(value) == 2:
+            pairs.append((text(function, value[0], what), text(function, value[1], f"the second of {what}")))
+        else:
+            raise TypeError(f"[{function}] {what} as a str or a pair of two; found {found(value)}")
+    return pairs
+
+
+def whole(function: str, **given: Any) -> None:
+    """Options that are whole numbers of 64 bits."""
+    for name, value in given.items():
+        try:
+            number = None if isinstance(value, bool) else operator.index(value)
+        except TypeError:
+            number = None
+        if number is None:
+            raise TypeError(f"[{function}] {name} as a whole number; found {found(value)}")
+        if not -(2**63) <= number < 2**63:
+            raise ValueError(f"[{function}] {name} of 64 bits; found {number}")
+
+
+def seed(function: str, value: Any) -> None:
+    try:
+        in_range = 0 <= operator.index(value) < 2**64
+    except TypeError:
+        in_range = False
+    if not in_range:
+        raise ValueError(f"[{function}] seed as a whole number from 0 to 2^64 - 1; found {found(value)}")
+
+
+def numbers(function: str, **given: Any) -> None:
+    for name, value in given.items():
+        try:
+            is_number = not isinstance(value, (str, bytes, bool)) and float(value) is not None
+        except (TypeError, ValueError, OverflowError):
+            is_number = False
+        if not is_number:
+            raise TypeError(f"[{function}] {name} as a number; found {found(value)}")
+
+
+def names(function: str, **given: Any) -> None:
+    """Options that are short strings."""
+    for name, value in given.items():
+        text(function, value, name)
+
+
+def truths(function: str, **given: Any) -> None:
+    for name, value in given.items():
+        if type(value).__name__ not in ("bool", "bool_"):
+            raise TypeError(f"[{function}] {name} as True or False; found {found(value)}")
+
+
+def callbacks(function: str, **given: Any) -> None:
+    for name, value in given.items():
+        if value is not None and not callable(value):
+            raise TypeError(f"[{function}] {name} as a function or None; found {found(value)}")
+
+
+def path(function: str, value: Any, what: str = "a folder") -> str:
+    try:
+        name = os.fsdecode(value)
+    except TypeError:
+        raise TypeError(f"[{function}] {what} as a str or a path; found {found(value)}") from None
+    if not name or "\0" in name:
+        raise ValueError(f"[{function}] {what} with a name; found {name!r}")
+    return name
+
+
+def also_called(**names_elsewhere: str) -> Callable[[F], F]:
+    """Of a function whose arguments other libraries call otherwise: their names raise TypeError with the one used here."""
+
+    def decorate(function: F) -> F:
+        @functools.wraps(function)
+        def call(*arguments: Any, **options: Any) -> Any:
+            if not names_elsewhere.keys().isdisjoint(options):
+                name = next(name for name in options if name in names_elsewhere)
+                raise TypeError(f"[{function.__name__}] {names_elsewhere[name]}; found {name}")
+            return function(*arguments, **options)
+
+        return cast(F, call)
+
+    return decorate

@@ -1,0 +1,84 @@
+// The library's messages name what C++ and the command line call otherwise than Python does.
+#include "python/errors.h"
+
+#include <pybind11/pybind11.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "heed/error.h"
+
+namespace py = pybind11;
+
+namespace heed::python {
+namespace {
+
+constexpr std::pair<std::string_view, std::string_view> kNames[] = {
+    {"f32", "float32"},
+    {"f64", "float64"},
+    {"f16", "float16"},
+    {"bf16", "bfloat16"},
+    {"i32", "int32"},
+    {"i64", "int64"},
+    {"i8", "int8"},
+    {"u8", "uint8"},
+    {"want.logsumexp", "return_logsumexp=True"},
+    {"cu_seqlens.queries", "cu_seqlens_q"},
+    {"cu_seqlens.keys", "cu_seqlens_k"},
+    {"--resume", "resume=True"},
+};
+
+// Replaces whole words, those between spaces and punctuation. Names of files are left alone: they stand in quotes or
+// between slashes.
+std::string in_python(std::string_view message) {
+  const auto ends = [](std::string_view rest) {
+    return rest.empty() || std::string_view(" ,;:)").find(rest.front()) != std::string_view::npos;
+  };
+  std::string result;
+  bool begins = true;  // whether a word may begin here
+  while (!message.empty()) {
+    const auto* const known =
+        begins ? std::find_if(std::begin(kNames), std::end(kNames),
+                              [&](const auto& name) {
+                                return message.starts_with(name.first) && ends(message.substr(name.first.size()));
+                              })
+               : std::end(kNames);
+    if (known != std::end(kNames)) {
+      result += known->second;
+      message.remove_prefix(known->first.size());
+      begins = false;
+      continue;
+    }
+    begins = message.front() == ' ' || message.front() == '(';
+    result += message.front();
+    message.remove_prefix(1);
+  }
+  return result;
+}
+
+void raise(PyObject* type, const std::string& message) {
+  // The name of a file may be no UTF-8.
+  PyObject* const text =
+      PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "backslashreplace");
+  if (text == nullptr) return;  // with its own error
+  PyErr_SetObject(type, text);
+  Py_DECREF(text);
+}
+
+}  // namespace
+
+void register_errors() {
+  py::register_exception_translator([](std::exception_ptr error) {
+    try {
+      if (error) std::rethrow_exception(error);
+    } catch (const Error& e) {
+      raise(PyExc_ValueError, in_python(e.what()));
+    }
+  });
+}
+
+}  // namespace heed::python
