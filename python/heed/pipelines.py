@@ -11,6 +11,7 @@ that is mostly unknown to the model gives a warning. Ctrl-C stops between two to
 
 from __future__ import annotations
 
+import functools
 import html
 import os
 from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
@@ -89,15 +90,27 @@ class Picture:
 class Attention:
     """Who attends to whom. In a notebook it shows its page; `weights` are arrays (H, L, S), by the layer's path."""
 
-    def __init__(
-        self, page: str, source_tokens: List[str], target_tokens: List[str], output_tokens: List[str],
-        weights: Dict[str, npt.NDArray[np.float32]],
-    ) -> None:
-        self.page = page
-        self.source_tokens = source_tokens
-        self.target_tokens = target_tokens
-        self.output_tokens = output_tokens
-        self.weights = weights
+    def __init__(self, record: _heed.Record) -> None:
+        self._record: Optional[_heed.Record] = record
+        self.source_tokens: List[str] = record.source_tokens()
+        self.target_tokens: List[str] = record.target_tokens()
+        self.output_tokens: List[str] = record.output_tokens()
+        self.weights: Dict[str, npt.NDArray[np.float32]] = record.weights()
+
+    @functools.cached_property
+    def page(self) -> str:
+        """An HTML page that shows all of it. It is made when it is first asked for; ValueError for more than 60,000,000
+        weights."""
+        if self._record is None:
+            raise ValueError("[page] an Attention that was not copied without its page; found one of too many weights")
+        return self._record.page()
+
+    def __getstate__(self) -> Dict[str, Any]:
+        try:
+            self.page
+        except ValueError:  # the arrays are of use without it
+            pass
+        return {**self.__dict__, "_record": None}
 
     def picture(self, layer: str, head: Optional[int] = None) -> Picture:
         """The weights of a layer, one of the names in `weights`: of a head, from 0, or the mean of all heads."""
@@ -260,7 +273,7 @@ class Translator(_Pipeline):
     ) -> Attention:
         """Who attends to whom while the model says `target`, or its own translation. Languages: as in translate()."""
         self._check_attention("attention", text, target, beam, source_language, target_language)
-        return Attention(*self._model.attention(text, target, beam, source_language, target_language))
+        return Attention(self._model.record(text, target, beam, source_language, target_language, False))
 
     def attention_page(
         self,
@@ -273,7 +286,7 @@ class Translator(_Pipeline):
     ) -> str:
         """An HTML page: who attends to whom while the model says `target`, or its own translation."""
         self._check_attention("attention_page", text, target, beam, source_language, target_language)
-        return self._model.attention_page(text, target, beam, source_language, target_language)
+        return self._model.record(text, target, beam, source_language, target_language, True).page()
 
 
 class Generator(_Pipeline):
@@ -335,12 +348,12 @@ class Generator(_Pipeline):
     def attention(self, text: str) -> Attention:
         """Who attends to whom while the model reads `text`."""
         _checks.text("attention", text)
-        return Attention(*self._model.attention(text))
+        return Attention(self._model.record(text, False))
 
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
         _checks.text("attention_page", text)
-        return self._model.attention_page(text)
+        return self._model.record(text, True).page()
 
 
 class Encoder(_Pipeline):
@@ -437,12 +450,12 @@ class Encoder(_Pipeline):
     def attention(self, text: str) -> Attention:
         """Who attends to whom while the model reads `text`."""
         _checks.text("attention", text)
-        return Attention(*self._model.attention(text))
+        return Attention(self._model.record(text, False))
 
     def attention_page(self, text: str) -> str:
         """An HTML page: who attends to whom while the model reads `text`."""
         _checks.text("attention_page", text)
-        return self._model.attention_page(text)
+        return self._model.record(text, True).page()
 
 
 def _save(

@@ -60,6 +60,21 @@ std::string in_python(std::string_view message) {
   return result;
 }
 
+// What to do about it, in parentheses; empty where nothing is to be said.
+std::string hint_for(std::string_view message) {
+  const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
+  if (says("a folder without a training")) return " (go on with resume=True, or name another folder)";
+  if (says("a folder without a model")) return " (name another folder; start trains that model further)";
+  if (says("tokens that the model reads") && !says("::record]") && !says("::answer]")) {
+    return message.starts_with("[translate]") ? " (too_long=\"split\" translates it sentence by sentence)"
+                                              : " (too_long=\"cut\" reads the beginning)";
+  }
+  if (says("found a decoder-only model")) return " (heed.Generator continues texts with it)";
+  if (says("found an encoder-decoder")) return " (heed.Translator runs it)";
+  if (says("found an encoder-only model")) return " (heed.Encoder runs it)";
+  return "";
+}
+
 void raise(PyObject* type, const std::string& message) {
   // The name of a file may be no UTF-8.
   PyObject* const text =
@@ -76,7 +91,7 @@ void register_errors() {
     try {
       if (error) std::rethrow_exception(error);
     } catch (const Error& e) {
-      raise(PyExc_ValueError, in_python(e.what()));
+      raise(PyExc_ValueError, in_python(e.what()) + hint_for(e.what()));
     }
   });
 }

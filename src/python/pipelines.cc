@@ -4,6 +4,7 @@
 #include <pybind11/functional.h>
 #include <pybind11/stl.h>
 #include <pybind11/stl/filesystem.h>
+#include <unistd.h>
 
 #include <filesystem>
 #include <functional>
@@ -232,39 +233,56 @@ py::list fill(const Encoder& encoder, const std::string& text, int64_t count, co
   return places;
 }
 
-// (page, source tokens, target tokens, output tokens, {layer: weights}) of a record, which `record` computes without
-// the GIL.
-template <class Record>
-py::tuple attention(Record&& record) {
-  inspect::Record found;
-  std::string html;
-  {
-    const py::gil_scoped_release release;
-    found = record();
-    html = inspect::to_html(found);
+// Refuses records before they are computed: of more weights than a page may have, or than the machine can keep.
+std::function<void(int64_t weights, int64_t masked)> size_check(bool for_page) {
+  if (for_page) {
+    return [](int64_t weights, int64_t) {
+      require(weights <= inspect::kMostWeights, "attention_page", "a text of at most ", inspect::kMostWeights,
+              " weights in all heads; found ", weights);
+    };
   }
+  return [](int64_t weights, int64_t) {
+    const int64_t memory = int64_t{sysconf(_SC_PHYS_PAGES)} * sysconf(_SC_PAGESIZE);
+    constexpr int64_t kBytes = 5;  // of a weight: 4, and room for what computes it
+    require(weights <= memory / kBytes, "attention", "a text whose weights fit into memory, at most ", memory / kBytes,
+            "; found ", weights);
+  };
+}
+
+// Who attends to whom, which `record` computes without the GIL.
+template <class F>
+inspect::Record recorded(F&& record) {
+  const py::gil_scoped_release release;
+  return record();
+}
+
+py::dict weights_of(const inspect::Record& record) {
   py::dict weights;
-  for (const auto* const part : {&found.encoder, &found.decoder, &found.cross})
+  for (const auto* const part : {&record.encoder, &record.decoder, &record.cross})
     for (const inspect::Map& map : *part) weights[py::str(map.path)] = to_numpy(map.weights);
-  return py::make_tuple(html, found.source_tokens, found.target_tokens, found.output_tokens, weights);
+  return weights;
 }
 
 // Of an encoder-decoder, which translates where it is given no target.
 inspect::Record record_translation(const Translator& translator, const std::string& text,
                                    const std::optional<std::string>& target, int64_t beam,
-                                   const std::string& source_language, const std::string& target_language) {
-  return translator.record(text, {.target = target,
-                                  .search = interruptible({.beam = beam}),
-                                  .source_language = source_language,
-                                  .target_language = target_language,
-                                  .text = text_options("refuse")});
+                                   const std::string& source_language, const std::string& target_language,
+                                   bool for_page) {
+  return recorded([&] {
+    return translator.record(text, {.target = target,
+                                    .search = interruptible({.beam = beam}),
+                                    .source_language = source_language,
+                                    .target_language = target_language,
+                                    .text = text_options("refuse"),
+                                    .on_size = size_check(for_page)});
+  });
 }
 
-// The page of a record, which `record` computes without the GIL.
-template <class Record>
-std::string page(Record&& record) {
-  const py::gil_scoped_release release;
-  return inspect::to_html(record());
+// Of a model that reads one text.
+template <class Pipeline>
+inspect::Record record_text(const Pipeline& pipeline, const std::string& text, bool for_page) {
+  return recorded(
+      [&] { return pipeline.record(text, {.text = text_options("refuse"), .on_size = size_check(for_page)}); });
 }
 
 }  // namespace
@@ -278,6 +296,16 @@ void define_pipelines(py::module_& module) {
   module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
   module.def("architecture_of",
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
+  py::class_<inspect::Record>(module, "Record")
+      .def("page",
+           [](const inspect::Record& record) {
+             const py::gil_scoped_release release;
+             return inspect::to_html(record);
+           })
+      .def("source_tokens", [](const inspect::Record& record) { return record.source_tokens; })
+      .def("target_tokens", [](const inspect::Record& record) { return record.target_tokens; })
+      .def("output_tokens", [](const inspect::Record& record) { return record.output_tokens; })
+      .def("weights", &weights_of);
   py::class_<Translator>(module, "Translator")
       .def(py::init(&load<Translator>))
       .def("save", &save<Translator>)
@@ -285,39 +313,21 @@ void define_pipelines(py::module_& module) {
            [](const Translator& t) { return tokenizer_of(t, std::mem_fn(&Translator::source_tokenizer)); })
       .def("target_tokenizer",
            [](const Translator& t) { return tokenizer_of(t, std::mem_fn(&Translator::target_tokenizer)); })
-      .def("attention",
-           [](const Translator& translator, const std::string& text, const std::optional<std::string>& target,
-              int64_t beam, const std::string& from, const std::string& to) {
-             return attention([&] { return record_translation(translator, text, target, beam, from, to); });
-           })
-      .def("translate", &translate)
-      .def("attention_page",
-           [](const Translator& translator, const std::string& text, const std::optional<std::string>& target,
-              int64_t beam, const std::string& from, const std::string& to) {
-             return page([&] { return record_translation(translator, text, target, beam, from, to); });
-           });
+      .def("record", &record_translation)
+      .def("translate", &translate);
   py::class_<Generator>(module, "Generator")
       .def(py::init(&load<Generator>))
       .def("save", &save<Generator>)
       .def("tokenizer",
            [](const Generator& pipeline) { return tokenizer_of(pipeline, std::mem_fn(&Generator::tokenizer)); })
-      .def("attention",
-           [](const Generator& g, const std::string& text) {
-             return attention([&] { return g.record(text, {.text = text_options("refuse")}); });
-           })
-      .def("generate", &generate_text)
-      .def("attention_page", [](const Generator& g, const std::string& text) {
-        return page([&] { return g.record(text, {.text = text_options("refuse")}); });
-      });
+      .def("record", &record_text<Generator>)
+      .def("generate", &generate_text);
   py::class_<Encoder>(module, "Encoder")
       .def(py::init(&load<Encoder>))
       .def("save", &save<Encoder>)
       .def("tokenizer",
            [](const Encoder& pipeline) { return tokenizer_of(pipeline, std::mem_fn(&Encoder::tokenizer)); })
-      .def("attention",
-           [](const Encoder& e, const std::string& text) {
-             return attention([&] { return e.record(text, {.text = text_options("refuse")}); });
-           })
+      .def("record", &record_text<Encoder>)
       .def("classify", &classify)
       .def("classify_tokens", &classify_tokens)
       .def("answer", &answer)
@@ -338,10 +348,7 @@ void define_pipelines(py::module_& module) {
              }
              return py::make_tuple(found.tokens, to_numpy(found.states));
            })
-      .def("embed", &embed)
-      .def("attention_page", [](const Encoder& encoder, const std::string& text) {
-        return page([&] { return encoder.record(text, {.text = text_options("refuse")}); });
-      });
+      .def("embed", &embed);
 }
 
 }  // namespace heed::python

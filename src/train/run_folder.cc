@@ -70,7 +70,7 @@ void require_begun(const fs::path& folder) {
 
 void require_unused(const fs::path& folder, bool has_checkpoints) {
   require(!has_checkpoints && !fs::exists(folder / "log.jsonl"), "train", files::quoted(folder),
-          ": a folder without a training; found one, which --resume goes on with");
+          ": a folder without a training; found one");
   require(!fs::exists(folder / "model.safetensors"), "train", files::quoted(folder),
           ": a folder without a model; found one");
 }

@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstring>
+#include <string>
+#include <vector>
 
+#include "base/message.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
 #include "pipelines/small_models.h"
@@ -47,6 +50,28 @@ TEST(Generator, BytesOfACharacterWaitForTheRestOfIt) {
     return true;
   };
   (void)generator.generate("", options);  // begins as the training's texts do
+}
+
+TEST(Generator, ReadsTheEndOfALongPromptWithAWarning) {
+  const Folder folder;
+  const Generator generator = Generator::load(make_model(folder.path(), Architecture::decoder_only));
+  const auto window = generator.model().config().max_length;
+  std::vector<std::string> warnings;
+  const GeneratorOptions options{
+      .sampling = {.seed = 3, .max_tokens = 4},
+      .ignore_end = true,
+      .text = {.on_warning = [&](const TextWarning& warning) { warnings.push_back(to_string(warning)); }}};
+  std::string prompt;
+  while (std::ssize(generator.tokenizer().encode(prompt)) <= window) prompt += "车站";
+  const auto count = std::ssize(generator.tokenizer().encode(prompt));
+  (void)generator.generate(prompt, options);
+  EXPECT_EQ(warnings, std::vector<std::string>{std::to_string(count) + " tokens, of which the model reads the last " +
+                                               std::to_string(window)});
+  (void)generator.generate("车站", options);
+  EXPECT_EQ(warnings.size(), 1u);
+  EXPECT_EQ(testing::message_of([&] { (void)generator.generate("车", {.sampling = {.max_tokens = -1}}); }),
+            "[sample_text] max_tokens of 0 or more; found -1");
+  EXPECT_EQ(generator.generate("车", {.sampling = {.max_tokens = 0}}).tokens.size(), 0u);
 }
 
 TEST(Generator, EndsWhereTheModelEnds) {

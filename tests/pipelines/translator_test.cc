@@ -205,6 +205,13 @@ TEST(Translator, RefusesWhatDoesNotFit) {
   text::train_characters(test::kTarget)->save(path, text::Side::source);
   EXPECT_NE(message_of([&] { (void)Translator::load(path); }).find("a source tokenizer of "), std::string::npos);
   EXPECT_NE(message_of([&] { (void)Translator::load(folder.path() / "none"); }), "");
+  const Translator translator = Translator::load(kDemo);
+  const auto refused = [&](const generate::BeamOptions& search) {
+    return message_of([&] { (void)translator.translate("Help!", {.search = search}); });
+  };
+  EXPECT_EQ(refused({.max_length = 0}), "[translate] a max_length of 1 token or more; found 0");
+  EXPECT_EQ(refused({.max_length = -1}), "[translate] a max_length of 1 token or more; found -1");
+  EXPECT_EQ(refused({.min_length = -1}), "[translate] a min_length of 0 tokens or more; found -1");
 }
 
 int64_t weights_of(const inspect::Record& record) {

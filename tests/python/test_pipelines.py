@@ -83,11 +83,11 @@ class Translates(unittest.TestCase):
             heed.load("")
         with self.assertRaisesRegex(TypeError, "a folder or ORG/NAME as a str or a path; found int 3"):
             heed.load(3)
-        with self.assertRaisesRegex(ValueError, "text 2: at most"):
+        with self.assertRaisesRegex(ValueError, r'text 2: at most .* \(too_long="split" translates it sentence by sentence\)'):
             self.translator.translate(["a", "a " * 3000])
         with self.assertRaisesRegex(ValueError, "no/such"):
             heed.Translator("no/such")
-        with self.assertRaisesRegex(ValueError, "a decoder-only model; found an encoder-decoder"):
+        with self.assertRaisesRegex(ValueError, r"a decoder-only model; found an encoder-decoder \(heed.Translator runs it\)"):
             heed.Generator(DEMO)
 
     def test_warns(self):
@@ -287,6 +287,17 @@ class Loads(unittest.TestCase):
             found.picture(layer, 8)
         with self.assertRaisesRegex(TypeError, "head as a whole number; found str '0'"):
             found.picture(layer, "0")
+
+    def test_too_many_weights_are_refused_before_they_are_computed(self):
+        generator = heed.load(ROOT / "demo" / "shakespeare")  # reads 32,768 tokens in 24 heads: 103 GB of weights
+        if os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGESIZE") < 100e9:
+            with self.assertRaisesRegex(ValueError, r"\[attention\] a text whose weights fit into memory, .*; found 25769803776"):
+                generator.attention("a" * 32768)
+        with self.assertRaisesRegex(ValueError, r"\[attention_page\] a text of at most 60000000 weights .*; found 96000000"):
+            generator.attention_page("a" * 2000)
+        found = pickle.loads(pickle.dumps(generator.attention("ROMEO:")))
+        self.assertTrue(found.page.startswith("<!"))
+        self.assertEqual(len(found.weights), 4)
 
     def test_classes_of_texts_pairs_and_tokens(self):
         encoder = heed.load(bert_folder(self.folder / "c", "bert-classify"))

@@ -205,8 +205,15 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
             heed.train("no/such.toml", a)
         with self.assertRaises(TypeError):
             heed.train(None, a)
-        with self.assertRaisesRegex(ValueError, "found nothing|no training|a training"):
+        with self.assertRaisesRegex(ValueError, "found no such folder; leave out resume=True to begin one"):
             heed.train(None, a, resume=True)
+        for wrong in ({"changes": 3}, {"on_progress": 3}, {"resume": "yes"}):
+            with self.assertRaisesRegex(TypeError, rf"\[train\] {next(iter(wrong))} as ", msg=str(wrong)):
+                heed.train(self.recipe, a, **wrong)
+        a.mkdir()
+        (a / "log.jsonl").write_text("{}\n")
+        with self.assertRaisesRegex(ValueError, r"found one \(go on with resume=True, or name another folder\)"):
+            heed.train(self.recipe, a)
         self.assertIn("schedule.peak", heed.recipe_keys())
 
 

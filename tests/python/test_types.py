@@ -48,6 +48,7 @@ class Mypy(unittest.TestCase):
             for name, value in vars(_heed).items():  # (its classes have a metaclass of pybind11's own)
                 if isinstance(value, type):
                     allowed.write(f"heed\\._heed\\.{name}\n")
+            allowed.write("heed\\._heed\\.Record\\.__init__\n")  # which Python cannot make
             allowed.flush()
             found = run("mypy.stubtest", "heed._heed", "--mypy-config-file", ROOT / "pyproject.toml", "--allowlist",
                         allowed.name)
