@@ -253,6 +253,7 @@ struct AnswerOptions {
   // special ones included, at most what the model reads. `overlap`: tokens that two neighbours share.
   int64_t window = 384, overlap = 128;
   TextOptions text = {};  // of the question, text 0, and the passage, text 1; a question that is too long is refused
+  std::function<void()> on_window = {};  // called before each window; it may throw to end the work
 };
 // Words of a passage that answer a question.
 struct Answer {

@@ -390,6 +390,7 @@ class KeyValueCache:
     def reorder(self, rows: Sequence[int]) -> None:
         """Sequence r becomes a copy of what sequence rows[r] was; len(rows) sequences remain. In pages, copies share
         their pages until one of them appends."""
+        rows = _checks.listed("reorder", rows, "whole numbers")
         for row in rows:
             _checks.whole("reorder", row=row)
         self._cache.reorder([int(row) for row in rows])

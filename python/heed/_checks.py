@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import operator
 import os
-from typing import Any, Callable, Iterable, List, Optional, Tuple, TypeVar, cast
+import reprlib
+from typing import Any, Callable, List, Mapping, Optional, Tuple, TypeVar, cast
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -14,8 +15,12 @@ def found(value: Any) -> str:
     """A value for a message: its type, and what it is where that is short."""
     if value is None or isinstance(value, bool):
         return repr(value)
-    shown = repr(value)
-    return f"{type(value).__name__} {shown}" if len(shown) <= 40 else f"{type(value).__name__} {shown[:37]}..."
+    name = type(value).__name__
+    try:
+        shown = " ".join(reprlib.repr(value).split())  # which looks at the first of many elements alone
+    except Exception:  # the error that is told must not be hidden by another
+        return name
+    return f"{name} {shown}" if len(shown) <= 40 else f"{name} {shown[:37]}..."
 
 
 def text(function: str, value: Any, what: str = "a text") -> str:
@@ -32,35 +37,43 @@ def text(function: str, value: Any, what: str = "a text") -> str:
     return value
 
 
-def _listed(function: str, values: Iterable[Any], what: str, hint: str) -> List[Any]:
+def listed(function: str, values: Any, what: str, hint: str = "") -> List[Any]:
+    """Any iterable but those that are lists of something else: characters, bytes, keys, columns."""
     if isinstance(values, str):
         raise TypeError(f"[{function}] a list of {what}; found one text{hint}")
-    if isinstance(values, (bytes, bytearray, dict)):
-        raise TypeError(f"[{function}] a list of {what}; found {type(values).__name__}")
     try:
-        return list(values)
+        each = iter(values)
     except TypeError:
         raise TypeError(f"[{function}] a list of {what}; found {found(values)}") from None
+    if isinstance(values, (bytes, bytearray, Mapping)) or hasattr(values, "columns"):  # of pandas, for example
+        raise TypeError(f"[{function}] a list of {what}; found {type(values).__name__}")
+    return list(each)
 
 
-def texts(function: str, values: Iterable[Any], hint: str = "") -> List[str]:
+def texts(function: str, values: Any, hint: str = "") -> List[str]:
     """`hint` says what to do with one text."""
-    rows = _listed(function, values, "texts", hint)
+    rows = listed(function, values, "texts", hint)
     for place, value in enumerate(rows):
         if type(value) is not str or not value.isascii():
             text(function, value, f"text {place + 1}")
     return rows
 
 
-def texts_or_pairs(function: str, values: Iterable[Any], hint: str = "") -> List[Tuple[str, Optional[str]]]:
+def _is_pair(value: Any) -> bool:
+    """Of a tuple, a list, a row of an array."""
+    return not isinstance(value, (bytes, bytearray, Mapping, set)) and hasattr(value, "__getitem__") and len(value) == 2
+
+
+def texts_or_pairs(function: str, values: Any, hint: str = "") -> List[Tuple[str, Optional[str]]]:
     """A text alone is (text, None)."""
     pairs: List[Tuple[str, Optional[str]]] = []
-    for place, value in enumerate(_listed(function, values, "texts or pairs", hint)):
+    for place, value in enumerate(listed(function, values, "texts or pairs", hint)):
         what = f"text {place + 1}"
         if isinstance(value, str):
             pairs.append((text(function, value, what), None))
-        elif isinstance(value, (tuple, list)) and len(value) == 2:
-            pairs.append((text(function, value[0], what), text(function, value[1], f"the second of {what}")))
+        elif _is_pair(value):
+            second = None if value[1] is None else text(function, value[1], f"the second of {what}")
+            pairs.append((text(function, value[0], what), second))
         else:
             raise TypeError(f"[{function}] {what} as a str or a pair of two; found {found(value)}")
     return pairs
@@ -92,7 +105,9 @@ def numbers(function: str, **given: Any) -> None:
     for name, value in given.items():
         try:
             is_number = not isinstance(value, (str, bytes, bool)) and float(value) is not None
-        except (TypeError, ValueError, OverflowError):
+        except OverflowError:
+            raise ValueError(f"[{function}] {name} of a size that a float has; found {found(value)}") from None
+        except (TypeError, ValueError):
             is_number = False
         if not is_number:
             raise TypeError(f"[{function}] {name} as a number; found {found(value)}")

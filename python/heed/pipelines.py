@@ -14,7 +14,7 @@ from __future__ import annotations
 import functools
 import html
 import os
-from typing import Any, Callable, Dict, List, NamedTuple, Optional, Sequence, Tuple, Type, TypeVar, Union, overload
+from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Tuple, Type, TypeVar, Union, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ __all__ = [
     "Translation", "Translator", "load",
 ]
 
-Path = Union[str, "os.PathLike[str]"]
+Path = Union[str, bytes, "os.PathLike[str]"]
 
 
 class Translation(NamedTuple):
@@ -114,7 +114,7 @@ class Attention:
 
     def picture(self, layer: str, head: Optional[int] = None) -> Picture:
         """The weights of a layer, one of the names in `weights`: of a head, from 0, or the mean of all heads."""
-        if layer not in self.weights:
+        if not isinstance(layer, str) or layer not in self.weights:
             raise KeyError(f"[picture] a layer, one of {', '.join(self.weights)}; found {layer}")
         weights = self.weights[layer]
         if head is not None:
@@ -128,7 +128,9 @@ class Attention:
         one = weights.mean(axis=0) if head is None else weights[head]
         return Picture(_heed.attention_svg(one, rows, columns, title), title)
 
-    def _repr_html_(self) -> str:
+    def _repr_html_(self) -> Optional[str]:
+        if sum(one.size for one in self.weights.values()) > 60_000_000:
+            return None  # no page has as many; a notebook then shows the text
         escaped = html.escape(self.page, quote=True)
         return f'<iframe srcdoc="{escaped}" sandbox="allow-scripts" style="width:100%;height:720px;border:0"></iframe>'
 
@@ -154,7 +156,7 @@ class _Pipeline:
     weights: str
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
-        self.folder = _found(type(self).__name__, folder)
+        self.folder = os.path.abspath(_found(type(self).__name__, folder))
         self.weights = weights
         _checks.names(type(self).__name__, weights=weights)
 
@@ -164,6 +166,12 @@ class _Pipeline:
 
     def __reduce__(self) -> Tuple[Any, ...]:
         return type(self)._load, (self.folder, self.weights)
+
+    def __copy__(self: Model) -> Model:
+        return self
+
+    def __deepcopy__(self: Model, memo: Dict[int, Any]) -> Model:
+        return self
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.folder!r}, weights={self.weights!r})"
@@ -198,14 +206,14 @@ class Translator(_Pipeline):
     ) -> List[Translation]: ...
     @overload
     def translate(
-        self, text: Sequence[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
+        self, text: Iterable[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
         source_language: str = ..., target_language: str = ...,
     ) -> List[List[Translation]]: ...
 
     def translate(
         self,
-        text: Union[str, Sequence[str]],
+        text: Union[str, Iterable[str]],
         *,
         beam: int = 5,
         n_best: int = 1,
@@ -396,7 +404,7 @@ class Encoder(_Pipeline):
         return self._model.encode(text, too_long, longest)[1]
 
     def embed(
-        self, texts: Sequence[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = ""
+        self, texts: Iterable[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = ""
     ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
 
@@ -408,7 +416,7 @@ class Encoder(_Pipeline):
         return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None)
 
     def classify(
-        self, texts: Sequence[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
+        self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")

@@ -209,7 +209,8 @@ class SentenceTransformer:
 
     def preprocess(self, inputs: Sequence[str], prompt: Optional[str] = None) -> Dict[str, Any]:
         """What the model reads, padded: "input_ids", "attention_mask" and, where it has them, "token_type_ids"."""
-        texts = [(prompt or "") + text for text in inputs]
+        before = "" if prompt is None else _checks.text("preprocess", prompt, "prompt")
+        texts = [before + text for text in _checks.texts("preprocess", inputs)]
         found = self.tokenizer.arrays(texts, max_length=self._longest)
         if self.encoder.token_types < 2:
             del found["token_type_ids"]
@@ -220,11 +221,11 @@ class SentenceTransformer:
 
     def _prompt(self, prompt: Optional[str], prompt_name: Optional[str]) -> str:
         if prompt is not None:
-            return prompt
+            return _checks.text("encode", prompt, "prompt")
         name = self.default_prompt_name if prompt_name is None else prompt_name
         if name is not None and name not in self.prompts:
             raise ValueError(f'[encode] prompt_name: {self._names()}; found "{name}"')
-        return "" if name is None else self.prompts[name]
+        return "" if name is None else _checks.text("encode", self.prompts[name], f'the prompt "{name}"')
 
     def encode(
         self,
@@ -258,10 +259,7 @@ class SentenceTransformer:
         _check_device("encode", device)
         inputs = sentences if inputs is None else inputs
         single = isinstance(inputs, str)
-        texts = [inputs] if isinstance(inputs, str) else list(inputs if inputs is not None else [None])  # type: ignore
-        for place, text in enumerate(texts):
-            if not isinstance(text, str):
-                raise TypeError(f"[encode] texts; found {type(text).__name__} at place {place + 1}")
+        texts = [_checks.text("encode", inputs)] if isinstance(inputs, str) else _checks.texts("encode", inputs)
         _checks.whole("encode", batch_size=batch_size)
         _check_dimension("encode", truncate_dim)
         if batch_size < 1 or precision not in (None, *_PRECISIONS):
@@ -304,15 +302,12 @@ class SentenceTransformer:
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
-        with warnings.catch_warnings(), _Bar(bar, len(texts)) as progress:
-            warnings.simplefilter("ignore")  # sentence-transformers cuts without a word
-            return self.encoder._model.embed(texts, 4096, "cut", "", prompt, self._longest, progress)
+        with _Bar(bar, len(texts)) as progress:  # sentence-transformers cuts without a word
+            return self.encoder._model.embed(texts, 4096, "cut quietly", "", prompt, self._longest, progress)
 
     def _states(self, texts: List[str]) -> List[Any]:
         torch = _torch("encode", 'output_value="token_embeddings"')
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return [torch.from_numpy(self.encoder._states(text, "cut", self._longest)) for text in texts]
+        return [torch.from_numpy(self.encoder._states(text, "cut quietly", self._longest)) for text in texts]
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""

@@ -46,7 +46,7 @@ class Tokenizer:
         if side not in (None, "source", "target"):
             raise ValueError(f'[Tokenizer] side "source" or "target"; found {_checks.found(side)}')
         name = _checks.path("Tokenizer", folder, "a folder or ORG/NAME")
-        self._folder = os.fspath(_heed.find_model_folder(name))
+        self._folder = os.path.abspath(_heed.find_model_folder(name))
         self._side = side or ("target" if _writes_only(self._folder) else "source")
         self._tokenizer = _heed.Tokenizer(self._folder, self._side == "target")
 
@@ -63,6 +63,12 @@ class Tokenizer:
     def __reduce__(self) -> Tuple[Any, ...]:
         """As the name of its folder, which is read again where it is unpickled."""
         return type(self)._load, (self._folder, self._side)
+
+    def __copy__(self) -> "Tokenizer":
+        return self
+
+    def __deepcopy__(self, memo: Dict[int, Any]) -> "Tokenizer":
+        return self
 
     def encode(
         self,
@@ -130,7 +136,7 @@ class Tokenizer:
 
     def decode_batch(self, rows: Iterable[Union[Sequence[int], npt.NDArray[Any]]]) -> List[str]:
         """decode() of many lists, or of the rows of an array."""
-        return self._tokenizer.decode_batch([_ids(row) for row in rows])
+        return self._tokenizer.decode_batch([_ids(row) for row in _checks.listed("decode_batch", rows, "lists of ids")])
 
     def token_to_id(self, token: str) -> Optional[int]:
         """The id of a token as the vocabulary spells it; None where it is not there."""
@@ -182,10 +188,11 @@ class Tokenizer:
 
 def _ids(row: Any) -> List[int]:
     """Whole numbers of 32 bits: a list, or an array of one axis."""
+    values = _checks.listed("decode", row, "ids")
     try:
-        ids = [operator.index(one) for one in row]
+        ids = [operator.index(one) for one in values]
     except TypeError:
-        raise TypeError(f"[decode] a list of ids, which are whole numbers; found {_checks.found(row)}") from None
+        raise TypeError(f"[decode] a list of ids, which are whole numbers; found {_checks.found(values)}") from None
     for one in ids:
         if not -(2**31) <= one < 2**31:
             raise ValueError(f"[decode] ids of 32 bits; found {one}")

@@ -52,7 +52,20 @@ def recipe_keys() -> List[str]:
 
 def _plain(value: Any) -> Any:
     """What JSON has no form for: paths, and numbers of NumPy."""
-    return value.item() if hasattr(value, "item") else os.fspath(value)
+    if hasattr(value, "item"):
+        return value.item()
+    if isinstance(value, os.PathLike):
+        return _checks.path("train", value, "a file")
+    raise TypeError(f"[train] keys of a recipe that are numbers, strings, lists or tables; found {_checks.found(value)}")
+
+
+def _utf8(recipe: Any, key: str = "recipe") -> Any:
+    """The same; ValueError for a string that is no text, such as the name of a folder that is not UTF-8."""
+    if isinstance(recipe, str):
+        return _checks.text("train", recipe, key)
+    if isinstance(recipe, Mapping):
+        return {name: _utf8(value, name) for name, value in recipe.items()}
+    return [_utf8(value, key) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe
 
 
 def _flat(changes: Mapping[str, Any], table: str = "") -> List[Tuple[str, str]]:
@@ -61,7 +74,7 @@ def _flat(changes: Mapping[str, Any], table: str = "") -> List[Tuple[str, str]]:
         if isinstance(value, Mapping):
             flat += _flat(value, f"{table}{key}.")
         elif isinstance(value, (str, os.PathLike)):
-            flat.append((table + key, os.fspath(value)))
+            flat.append((table + key, _checks.text("train", os.fspath(value), table + key)))
         else:
             flat.append((table + key, json.dumps(value, default=_plain)))
     return flat
@@ -97,7 +110,7 @@ def train(
     if start is not None:
         if "from" in keys or (isinstance(recipe, Mapping) and "from" in recipe):
             raise TypeError("[train] start, or the recipe's key \"from\"; found both")
-        keys["from"] = start
+        keys["from"] = _checks.path("train", start, "start")
     # The task and the preset decide what the model's keys change, so they come first.
     flat = sorted(_flat(keys), key=lambda change: change[0] not in ("task", "preset"))
 
@@ -124,7 +137,7 @@ def _train_dict(
     """As the file that the dict is the content of; errors name the dict."""
     with tempfile.TemporaryDirectory() as scratch:
         file = pathlib.Path(scratch) / "recipe.json"
-        file.write_text(json.dumps(dict(recipe), default=_plain), encoding="utf-8")
+        file.write_text(json.dumps(_utf8(dict(recipe)), default=_plain), encoding="utf-8")
         try:
             _heed.train(str(file), data, folder, resume, changes, progress, on_message)
         except ValueError as error:

@@ -4,6 +4,10 @@
 // which stands for "no answer"; the best pairs of a first and a last token; windows where the passage is long.
 #include <algorithm>
 #include <cmath>
+#include <set>
+#include <span>
+#include <utility>
+#include <vector>
 
 #include "heed/error.h"
 #include "pipelines/encoder_parts.h"
@@ -25,16 +29,19 @@ struct Run {
   double score = 0;
 };
 
-// The question, and the passage between `begin` and `end` of its tokens.
-Window window_of(const text::Tokens& both, int64_t passage_place, int64_t begin, int64_t end, int64_t count) {
+// The question, and of the passage's `count` tokens, which begin at `place`, those from `begin` to `end`.
+Window window_of(const text::Tokens& both, int64_t place, int64_t begin, int64_t end, int64_t count) {
   Window window;
-  for (int64_t i = 0; i < std::ssize(both.ids); ++i) {
-    const int64_t token = i >= passage_place && i < passage_place + count ? i - passage_place : -1;
-    if (token >= 0 && (token < begin || token >= end)) continue;
-    window.sequence.ids.push_back(both.ids[static_cast<size_t>(i)]);
-    window.sequence.types.push_back(both.segments[static_cast<size_t>(i)]);
-    window.passage.push_back(token);
-  }
+  const auto add = [&](int64_t from, int64_t to, bool of_passage) {
+    for (int64_t i = from; i < to; ++i) {
+      window.sequence.ids.push_back(both.ids[static_cast<size_t>(i)]);
+      window.sequence.types.push_back(both.segments[static_cast<size_t>(i)]);
+      window.passage.push_back(of_passage ? i - place : -1);
+    }
+  };
+  add(0, place, false);
+  add(place + begin, place + end, true);
+  add(place + count, std::ssize(both.ids), false);
   return window;
 }
 
@@ -59,8 +66,40 @@ bool is_better(const Run& a, const Run& b) {
   return a.first != b.first ? a.first < b.first : a.last < b.last;
 }
 
-void add_runs(const Window& window, std::span<const double> starts, std::span<const double> ends, int64_t longest,
-              int64_t count, std::vector<Run>& runs) {
+// Runs as whole words, each once.
+class Words {
+ public:
+  explicit Words(const text::Tokens& passage) : passage_(passage), begin_(passage.words.size()), end_(begin_) {
+    for (size_t i = 0; i < begin_.size(); ++i)
+      begin_[i] = i > 0 && passage.words[i - 1] == passage.words[i] ? begin_[i - 1] : i;
+    for (size_t i = end_.size(); i-- > 0;)
+      end_[i] = i + 1 < end_.size() && passage.words[i + 1] == passage.words[i] ? end_[i + 1] : i;
+  }
+  // The bytes of all tokens of the words that the run begins and ends in.
+  [[nodiscard]] text::Span of(const Run& run) const {
+    return {passage_.spans[begin_[static_cast<size_t>(run.first)]].begin,
+            passage_.spans[end_[static_cast<size_t>(run.last)]].end};
+  }
+  // The `count` best runs that are of different words, the best first.
+  [[nodiscard]] std::vector<Run> best(std::vector<Run> runs, int64_t count) const {
+    std::sort(runs.begin(), runs.end(), is_better);
+    std::set<std::pair<int64_t, int64_t>> seen;
+    std::vector<Run> kept;
+    for (size_t i = 0; i < runs.size() && std::ssize(kept) < count; ++i) {
+      const text::Span span = of(runs[i]);
+      if (seen.emplace(span.begin, span.end).second) kept.push_back(runs[i]);
+    }
+    return kept;
+  }
+
+ private:
+  const text::Tokens& passage_;
+  std::vector<size_t> begin_, end_;  // of each token's word, the first and the last token
+};
+
+// Every run of at most `longest` tokens of the window.
+std::vector<Run> runs_of(const Window& window, std::span<const double> starts, std::span<const double> ends,
+                         int64_t longest) {
   std::vector<Run> found;
   for (size_t i = 0; i < window.passage.size(); ++i) {
     if (window.passage[i] < 0) continue;
@@ -69,17 +108,7 @@ void add_runs(const Window& window, std::span<const double> starts, std::span<co
       found.push_back({window.passage[i], window.passage[j], starts[i] * ends[j]});
     }
   }
-  const auto kept = std::min<std::ptrdiff_t>(count, std::ssize(found));
-  std::partial_sort(found.begin(), found.begin() + kept, found.end(), is_better);
-  runs.insert(runs.end(), found.begin(), found.begin() + kept);
-}
-
-// The bytes of whole words: all tokens of the words that the run begins and ends in.
-text::Span words_of(const text::Tokens& passage, const Run& run) {
-  auto first = static_cast<size_t>(run.first), last = static_cast<size_t>(run.last);
-  while (first > 0 && passage.words[first - 1] == passage.words[first]) --first;
-  while (last + 1 < passage.words.size() && passage.words[last + 1] == passage.words[last]) ++last;
-  return {passage.spans[first].begin, passage.spans[last].end};
+  return found;
 }
 
 // What tokens() says of a text, with errors that name it.
@@ -103,40 +132,40 @@ std::vector<Answer> Encoder::answer(std::string_view question, std::string_view 
   require(options.count >= 1 && options.longest_answer >= 1 && options.overlap >= 0, kAnswer,
           "a count and a longest answer of 1 or more, and an overlap of 0 or more; found ", options.count, ", ",
           options.longest_answer, " and ", options.overlap);
+  require(options.window >= 1, kAnswer, "a window of 1 token or more; found ", options.window);
   const text::Tokens asked = tokens_of(*tokenizer_, question, 0, options.text),
                      read = tokens_of(*tokenizer_, passage, 1, options.text);
   const text::Tokens both = tokenizer_->tokens(question, {.pair = passage});
   const int64_t count = std::ssize(read.ids), around = std::ssize(both.ids) - count - std::ssize(asked.ids);
   const int64_t longest = std::min(options.window, parts_->longest);
   const int64_t room = longest - around - std::ssize(asked.ids);
-  require(room >= 1, kAnswer, pipelines::name_of_text(options.text, 0), ": at most the ", longest - around - 1,
+  require(room >= 1, kAnswer, pipelines::name_of_text(options.text, 0), ": at most the ",
+          std::max<int64_t>(0, longest - around - 1),
           " tokens of a question that the model reads beside a passage; found ", asked.ids.size());
   // The passage is the last run of tokens that are not special.
   int64_t place = std::ssize(both.ids);
   while (place > 0 && both.special[static_cast<size_t>(place - 1)] != 0) --place;
   place -= count;
   const int64_t step = std::max<int64_t>(1, room - std::min({options.overlap, longest / 2, room - 1}));
-  std::vector<Window> windows;
-  for (int64_t begin = 0; windows.empty() || begin + room - step < count; begin += step)
-    windows.push_back(window_of(both, place, begin, std::min(count, begin + room), count));
-
+  const Words words(read);
   std::vector<Run> runs;
   double none = 1;
   const NoGradScope no_grad;
-  for (const Window& window : windows) {  // those of a passage are of one length, and few
+  for (int64_t begin = 0; begin == 0 || begin + room - step < count; begin += step) {
+    if (options.on_window) options.on_window();
+    const Window window = window_of(both, place, begin, std::min(count, begin + room), count);
     const pipelines::Sequence* const only = &window.sequence;
     const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
     const Tensor types = model_->config().token_types > 1 ? batch.types : Tensor();
     const Tensor logits = model_->forward(batch.ids, batch.lengths, types).data().contiguous();  // (1, L, 2)
     const std::vector<double> starts = probabilities_of(logits, 0, window), ends = probabilities_of(logits, 1, window);
     none = std::min(none, starts[0] * ends[0]);
-    add_runs(window, starts, ends, options.longest_answer, options.count, runs);
+    const std::vector<Run> best = words.best(runs_of(window, starts, ends, options.longest_answer), options.count);
+    runs.insert(runs.end(), best.begin(), best.end());
   }
-  std::sort(runs.begin(), runs.end(), is_better);
   std::vector<Answer> answers;
-  for (const Run& run : runs) {
-    const text::Span span = words_of(read, run);
-    if (std::any_of(answers.begin(), answers.end(), [&](const Answer& other) { return other.span == span; })) continue;
+  for (const Run& run : words.best(std::move(runs), options.count)) {
+    const text::Span span = words.of(run);
     answers.push_back({.text = std::string(
                            passage.substr(static_cast<size_t>(span.begin), static_cast<size_t>(span.end - span.begin))),
                        .span = span,

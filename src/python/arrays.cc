@@ -153,14 +153,28 @@ py::dtype numpy_type(DType dtype) {
   fail("heed", "a known element type; found number ", static_cast<int>(dtype));
 }
 
+}  // namespace
+
+std::string shown(py::handle value) {
+  constexpr size_t kMost = 60;
+  std::string text = py::cast<std::string>(py::repr(value));
+  std::replace(text.begin(), text.end(), '\n', ' ');
+  if (text.size() <= kMost) return text;
+  size_t end = kMost - 3;
+  while ((static_cast<unsigned char>(text[end]) & 0xC0) == 0x80) --end;  // not within a character
+  return text.substr(0, end) + "...";
+}
+
+namespace {
+
 // A list of whole numbers as an array.
 py::array array_of(py::handle list, std::string_view name) {
   py::array array = py::array::ensure(list);
-  if (!array || (array.size() > 0 && array.dtype().kind() != 'i')) {
+  if (!array || (array.size() > 0 && array.dtype().kind() != 'i' && array.dtype().kind() != 'u')) {
     throw py::type_error("[heed] " + std::string(name) + " as an array or a list of whole numbers; found " +
-                         py::cast<std::string>(py::repr(list)));
+                         shown(list));
   }
-  return array.size() > 0 ? array : py::array(py::dtype("int64"), array.request().shape);
+  return array.attr("astype")("int64");  // of an empty list, too, and of NumPy's smaller numbers
 }
 
 }  // namespace

@@ -30,6 +30,9 @@ struct Borrowed {
 // which `place` is the function and the argument: "[KeyValueCache] dtype".
 [[nodiscard]] DType cache_dtype(const std::string& name, const char* place);
 
+// repr() of a value for a message, cut where it is long.
+[[nodiscard]] std::string shown(pybind11::handle value);
+
 // Arrays borrowed for one call: their owners are kept until it returns.
 class Arguments {
  public:

@@ -32,14 +32,15 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"--resume", "resume=True"},
 };
 
-// Replaces whole words, those between spaces and punctuation. Names of files are left alone: they stand in quotes or
-// between slashes.
+// Replaces whole words, those between spaces and punctuation. What is in quotes is left alone, and all up to the next
+// colon or semicolon after a word that begins with a slash: names of files.
 std::string in_python(std::string_view message) {
   const auto ends = [](std::string_view rest) {
     return rest.empty() || std::string_view(" ,;:)").find(rest.front()) != std::string_view::npos;
   };
   std::string result;
-  bool begins = true;  // whether a word may begin here
+  bool begins = true;                 // whether a word may begin here
+  bool quoted = false, path = false;  // whether this is within a name
   while (!message.empty()) {
     const auto* const known =
         begins ? std::find_if(std::begin(kNames), std::end(kNames),
@@ -53,7 +54,11 @@ std::string in_python(std::string_view message) {
       begins = false;
       continue;
     }
-    begins = message.front() == ' ' || message.front() == '(';
+    const char c = message.front();
+    if (c == '"') quoted = !quoted;
+    if (begins && c == '/') path = true;
+    if (c == ';' || (c == ':' && message.starts_with(": "))) path = false;
+    begins = !quoted && !path && (c == ' ' || c == '(');
     result += message.front();
     message.remove_prefix(1);
   }

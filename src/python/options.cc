@@ -19,8 +19,7 @@ T as(py::handle value, const std::string& name, const char* expected) {
   try {
     return py::cast<T>(value);
   } catch (const py::cast_error&) {
-    throw py::type_error("[attention] " + name + " as " + expected + "; found " +
-                         py::cast<std::string>(py::repr(value)));
+    throw py::type_error("[attention] " + name + " as " + expected + "; found " + shown(value));
   }
 }
 
@@ -41,7 +40,7 @@ Causal causal_of(const py::object& causal) {
     throw py::value_error("[attention] causal \"bottom_right\" or \"top_left\"; found \"" + name + "\"");
   }
   throw py::type_error("[attention] causal as None, a bool, \"bottom_right\", \"top_left\" or a whole offset; found " +
-                       py::cast<std::string>(py::repr(causal)));
+                       shown(causal));
 }
 
 AttentionTaps taps_of(const py::dict& taps) {

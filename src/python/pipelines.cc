@@ -32,7 +32,9 @@ TooLong too_long_of(const std::string& name) {
   throw py::value_error("[heed] too_long \"refuse\", \"cut\" or \"split\"; found \"" + name + "\"");
 }
 
+// Nothing is said of texts with too_long "cut quietly", which is what SentenceTransformer does.
 TextOptions text_options(const std::string& too_long) {
+  if (too_long == "cut quietly") return {.too_long = TooLong::cut};
   return {.too_long = too_long_of(too_long), .on_warning = [](const TextWarning& warning) {
             const py::gil_scoped_acquire acquire;
             const std::string text = "text " + std::to_string(warning.text + 1) + ": " + to_string(warning);
@@ -101,7 +103,8 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
   if (!on_text.is_none()) {
     options.on_text = [&](std::string_view piece) {
       const py::gil_scoped_acquire acquire;
-      return on_text(std::string(piece)).ptr() != Py_False;  // None, which most functions return, goes on
+      py::detail::make_caster<bool> answer;  // False, NumPy's too; None, which most functions return, goes on
+      return !answer.load(on_text(std::string(piece)), false) || py::detail::cast_op<bool>(answer);
     };
   }
   Generation made;
@@ -207,7 +210,8 @@ py::list answer(const Encoder& encoder, const std::string& question, const std::
                             .may_be_none = may_be_none,
                             .window = window,
                             .overlap = overlap,
-                            .text = text_options("refuse")});
+                            .text = text_options("refuse"),
+                            .on_window = raise_if_interrupted});
   }
   py::list list;
   const Characters characters(passage);
@@ -258,8 +262,13 @@ inspect::Record recorded(F&& record) {
 
 py::dict weights_of(const inspect::Record& record) {
   py::dict weights;
-  for (const auto* const part : {&record.encoder, &record.decoder, &record.cross})
-    for (const inspect::Map& map : *part) weights[py::str(map.path)] = to_numpy(map.weights);
+  for (const auto* const part : {&record.encoder, &record.decoder, &record.cross}) {
+    for (const inspect::Map& map : *part) {
+      const py::array array = to_numpy(map.weights);
+      array.attr("setflags")(py::arg("write") = false);  // the page is made of the same numbers, later
+      weights[py::str(map.path)] = array;
+    }
+  }
   return weights;
 }
 

@@ -31,8 +31,11 @@ TEST(Answers, AreThoseOfTransformers) {
     const Encoder& encoder = encoders.at(one["model"]);
     const int64_t count = one["count"];
     const std::vector<Answer> found = encoder.answer(question, passage, {.count = count});
-    ASSERT_EQ(found.size(), one["answers"].size());
-    for (size_t i = 0; i < found.size(); ++i) {
+    // transformers returns fewer than `count` where several of its best runs are of the same words.
+    const size_t expected_count = one["answers"].size();
+    ASSERT_GE(found.size(), expected_count);
+    ASSERT_LE(std::ssize(found), count);
+    for (size_t i = 0; i < expected_count; ++i) {
       const auto& expected = one["answers"][i];
       EXPECT_NEAR(found[i].score, expected["score"].get<double>(), 1e-6);
       EXPECT_EQ(found[i].text, expected["text"]) << i;
@@ -47,6 +50,34 @@ TEST(Answers, AreThoseOfTransformers) {
   }
 }
 
+// Words of several tokens: many runs are the same words, and only different words count.
+TEST(Answers, FewAreTheFirstOfMany) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-answer"));
+  const std::string passage = "pariss citys frances capitals as citys ofs thes pariss of frances a querys";
+  const std::vector<Answer> all = encoder.answer("a city", passage, {.count = 1000});
+  ASSERT_GT(all.size(), 20u);
+  for (int64_t count = 1; count <= std::ssize(all); ++count) {
+    const std::vector<Answer> few = encoder.answer("a city", passage, {.count = count});
+    ASSERT_EQ(std::ssize(few), count);
+    for (size_t i = 0; i < few.size(); ++i) {
+      EXPECT_EQ(few[i].span, all[i].span) << count;
+      EXPECT_EQ(few[i].score, all[i].score) << count;
+    }
+  }
+}
+
+TEST(Answers, EachWindowIsAnnounced) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-answer"));
+  std::string passage;
+  for (int i = 0; i < 100; ++i) passage += "paris ";
+  int64_t windows = 0;
+  (void)encoder.answer("a city", passage, {.window = 15, .overlap = 0, .on_window = [&] { ++windows; }});
+  EXPECT_EQ(windows, 10);  // of 10 tokens of the passage
+  EXPECT_THROW((void)encoder.answer("a city", passage, {.on_window = [] { throw Error("enough"); }}), Error);
+}
+
 TEST(Answers, Options) {
   const Scratch scratch;
   const Encoder encoder = Encoder::load(with_words(scratch, "bert-answer"));
@@ -57,6 +88,8 @@ TEST(Answers, Options) {
   EXPECT_EQ(encoder.answer("a city", passage, {.count = 100}).size(), 21u);
   EXPECT_NE(message_of([&] { (void)encoder.answer("a city", passage, {.count = 0}); }).find("1 or more"),
             std::string::npos);
+  EXPECT_EQ(message_of([&] { (void)encoder.answer("a city", passage, {.window = 0}); }),
+            "[Encoder::answer] a window of 1 token or more; found 0");
   EXPECT_EQ(message_of([&] { (void)encoder.answer("", passage); }),
             "[Encoder::answer] text 1: a text of at least one token; found an empty one");
   EXPECT_EQ(message_of([&] { (void)encoder.answer("a", " "); }),

@@ -393,6 +393,12 @@ class Errors(unittest.TestCase):
         np.testing.assert_array_equal(heed.attention(q, k, v, causal=np.bool_(False)), heed.attention(q, k, v))
         np.testing.assert_array_equal(heed.attention(q, k, v, key_lengths=[3]),
                                       heed.attention(q, k, v, key_lengths=np.array([3])))
+        for kind in (np.int8, np.uint8, np.int16, np.uint32, np.uint64):
+            np.testing.assert_array_equal(heed.attention(q, k, v, key_lengths=[kind(3)]), heed.attention(q, k, v, key_lengths=[3]))
+        self.refused(TypeError, "found [1.5, 1.5, ", q, k, v, key_lengths=[1.5] * 100_000)
+        with self.assertRaises(TypeError) as caught:
+            heed.attention(q, k, v, taps={"rows": np.zeros((100_000, 3))})
+        self.assertRegex(str(caught.exception), r"^\[attention\] taps.rows as a list of pairs \(head, query\); found .{60}$")
         np.testing.assert_array_equal(heed.attention(q, k, v, query_documents=[[0, 0, 1, 1, 1]], key_documents=((0, 0, 0, 1, 1, 1),)),
                                       heed.attention(q, k, v, query_documents=np.array([[0, 0, 1, 1, 1]]),
                                                      key_documents=np.array([[0, 0, 0, 1, 1, 1]])))
@@ -528,6 +534,9 @@ class Caches(unittest.TestCase):
             expected = heed.attention(q, k[[1, 0, 1]], v[[1, 0, 1]], key_lengths=np.array([23, 30, 23], np.int32))
             np.testing.assert_array_equal(heed.attention_cached(q, cache), expected)
             self.assertRaises(ValueError, lambda: cache.reorder([3]))
+            self.assertRaises(TypeError, lambda: cache.reorder(3))
+            cache.reorder(iter([0, 1, 2]))
+            np.testing.assert_array_equal(heed.attention_cached(q, cache), expected)
             self.assertRaises(ValueError, lambda: cache.reorder([]))
 
     def test_threads_share_a_cache(self):

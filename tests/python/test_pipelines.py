@@ -1,5 +1,7 @@
 """heed.Translator, Generator and Encoder from Python: what the program gives with the same model."""
 
+import collections
+import copy
 import json
 import os
 import pathlib
@@ -21,6 +23,11 @@ DEMO = ROOT / "demo" / "en-zh"
 ENGLISH = (ROOT / "demo" / "sentences.txt").read_text(encoding="utf-8").splitlines()
 CHINESE = (ROOT / "demo" / "chinese.txt").read_text(encoding="utf-8").splitlines()
 PROGRAM = os.environ.get("HEED_PROGRAM")
+
+
+class Unprintable:
+    def __repr__(self):
+        raise RuntimeError("no repr")
 
 
 def heed_program(*arguments):
@@ -65,12 +72,21 @@ class Translates(unittest.TestCase):
         for wrong, text in (
             (3, "[translate] a list of texts; found int 3"), (None, "a list of texts; found None"),
             (b"a", "a list of texts; found bytes"), (["a", float("nan")], "text 2 as a str; found float nan"),
-            ({"a": "b"}, "a list of texts; found dict"), (["a"] * 99999 + [b"a"], "text 100000 as a str; found bytes b'a'"),
+            ({"a": "b"}, "a list of texts; found dict"), (collections.UserDict(a="b"), "a list of texts; found UserDict"),
+            ([Unprintable()], "text 1 as a str; found Unprintable"), ([np.zeros((2, 2))], "text 1 as a str; found ndarray array"), (["a"] * 99999 + [b"a"], "text 100000 as a str; found bytes b'a'"),
         ):
             with self.assertRaises(TypeError) as caught:
                 self.translator.translate(wrong)
             self.assertIn(text, str(caught.exception))
             self.assertLess(len(str(caught.exception)), 100)
+        def failing():
+            yield "a"
+            raise TypeError("of the caller's own")
+
+        with self.assertRaisesRegex(TypeError, "^of the caller's own$"):
+            self.translator.translate(failing())
+        self.assertEqual(self.translator.translate(iter([ENGLISH[0]]))[0][0].text, CHINESE[0])
+        self.assertEqual(self.translator.translate(np.array([ENGLISH[0]]))[0][0].text, CHINESE[0])
         for wrong in ({"beam": "2"}, {"beam": 2.0}, {"beam": True}, {"length_penalty": "1"}, {"cache": None}, {"max_length": None}):
             with self.assertRaisesRegex(TypeError, rf"\[translate\] {next(iter(wrong))} as a ", msg=str(wrong)):
                 self.translator.translate("a", **wrong)
@@ -152,6 +168,7 @@ class SmallModels(unittest.TestCase):
         pieces = []
         made = generator.generate("the c", max_tokens=20, seed=7, on_text=lambda piece: pieces.append(piece) or len(pieces) < 3)
         self.assertEqual((len(made.tokens), "".join(pieces)), (3, made.text))
+        self.assertEqual(len(generator.generate("the c", seed=7, on_text=lambda piece: np.bool_(False)).tokens), 1)
         self.assertEqual(len(generator.generate("the c", max_tokens=20, seed=7, on_text=lambda piece: 0, ignore_end=True).tokens), 20)
 
     def test_a_long_prompt_keeps_its_end_with_a_warning(self):
@@ -168,7 +185,18 @@ class SmallModels(unittest.TestCase):
             self.assertEqual(repr(again), f"{type(model).__name__}({model.folder!r}, weights={model.weights!r})")
             tokenizer = pickle.loads(pickle.dumps(model.tokenizer))
             self.assertEqual(tokenizer.encode("the cat"), model.tokenizer.encode("the cat"))
+            for copied in (copy.copy, copy.deepcopy):
+                self.assertIs(copied(model), model)
+                self.assertIs(copied(tokenizer), tokenizer)
         np.testing.assert_array_equal(again.embed(["the cat"]), model.embed(["the cat"]))
+        here = os.getcwd()
+        try:
+            os.chdir(self.folder.name)
+            pickled = pickle.dumps((heed.load("language_model"), heed.Tokenizer("language_model")))
+            os.chdir(here)
+            self.assertEqual(pickle.loads(pickled)[0].folder, str(self.models["language_model"]))
+        finally:
+            os.chdir(here)
 
     def test_folders_may_have_any_name(self):
         name = os.fsencode(self.folder.name) + b"/caf\xe9"  # Latin 1, not UTF-8
@@ -180,6 +208,10 @@ class SmallModels(unittest.TestCase):
         self.assertEqual(heed.Tokenizer(name).encode("the"), heed.load(name).tokenizer.encode("the"))
         with self.assertRaisesRegex(ValueError, "caf.*/none"):
             heed.Encoder(name + b"/none")
+        typed = pathlib.Path(self.folder.name) / "my f32 model"
+        typed.mkdir()
+        with self.assertRaisesRegex(ValueError, f"{typed}"):
+            heed.load(typed)
 
     def test_embeds(self):
         encoder = heed.Encoder(self.models["masked_language_model"])
@@ -295,7 +327,13 @@ class Loads(unittest.TestCase):
                 generator.attention("a" * 32768)
         with self.assertRaisesRegex(ValueError, r"\[attention_page\] a text of at most 60000000 weights .*; found 96000000"):
             generator.attention_page("a" * 2000)
-        found = pickle.loads(pickle.dumps(generator.attention("ROMEO:")))
+        large = generator.attention("a" * 1600)
+        self.assertIsNone(large._repr_html_())
+        self.assertIn("4 layers", repr(large))
+        original = generator.attention("ROMEO:")
+        with self.assertRaisesRegex(ValueError, "read-only"):
+            next(iter(original.weights.values()))[...] = 0
+        found = pickle.loads(pickle.dumps(original))
         self.assertTrue(found.page.startswith("<!"))
         self.assertEqual(len(found.weights), 4)
 
@@ -303,6 +341,7 @@ class Loads(unittest.TestCase):
         encoder = heed.load(bert_folder(self.folder / "c", "bert-classify"))
         self.assertEqual(encoder.labels, ["sad", "calm", "glad"])
         one, two = encoder.classify(["a b c", ("a", "b 7")])
+        self.assertEqual(encoder.classify([("a b c", None), np.array(["a", "b 7"])]), [one, two])
         self.assertAlmostEqual(sum(one.scores), 1, places=5)
         self.assertEqual(one.label, encoder.labels[int(np.argmax(one.scores))])
         self.assertNotEqual(one.scores, two.scores)
@@ -327,6 +366,10 @@ class Loads(unittest.TestCase):
         self.assertEqual(found, sorted(found, key=lambda one: -one.score))
         self.assertEqual(encoder.answer("a b", passage), found[:1])
         self.assertEqual(max(len(one.text.split()) for one in encoder.answer("a b", passage, count=100, longest_answer=2)), 2)
+        words = "abc déf ghi jkl mno pqr stu"  # of several tokens each
+        many = encoder.answer("a b", words, count=100)
+        for count in range(1, 12):
+            self.assertEqual(encoder.answer("a b", words, count=count), many[:count])
         none = [one for one in encoder.answer("a b", passage, count=100, may_be_none=True) if one.text == ""]
         self.assertEqual([(one.begin, one.end) for one in none], [(0, 0)])
         with self.assertRaisesRegex(ValueError, "a count and a longest answer of 1 or more"):
@@ -403,6 +446,11 @@ class IsInterrupted(unittest.TestCase):
 
     def test_recording_attention(self):
         self.check(f"model = heed.load({str(DEMO)!r})\nwork(lambda: [model.attention('a ' * 80, beam=20) for _ in range(200)])")
+
+    def test_answers(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = bert_folder(pathlib.Path(scratch) / "q", "bert-answer")
+            self.check(f"model = heed.load({str(folder)!r})\nwork(lambda: model.answer('a b', 'abc def ' * 200000))", 3)
 
     def test_vectors_and_classes(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -9,6 +9,7 @@ import inspect
 import json
 import pathlib
 import tempfile
+import threading
 import unittest
 import warnings
 
@@ -149,6 +150,30 @@ class Encodes(unittest.TestCase):
         same = heed.SentenceTransformer(self.folder, trust_remote_code=True, local_files_only=True, token="t", backend="torch",
                                         model_kwargs={})
         np.testing.assert_array_equal(same.eval().to("cpu").encode(TEXTS), self.vectors)
+
+    def test_threads_leave_the_warnings_of_the_process_alone(self):
+        before = list(warnings.filters)
+        long = ["a b c d e f g h " * 20] * 300
+        threads = [threading.Thread(target=lambda: [self.model.encode(long) for _ in range(5)]) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(warnings.filters, before)
+
+    def test_texts_and_prompts_are_named(self):
+        for wrong, text in (
+            ({"inputs": ["a", 3]}, "text 2 as a str; found int 3"), ({"inputs": {"a": 1}}, "a list of texts; found dict"),
+            ({"inputs": 3}, "a list of texts; found int 3"), ({"inputs": TEXTS, "prompt": 3}, "prompt as a str; found int 3"),
+        ):
+            with self.assertRaisesRegex(TypeError, text):
+                self.model.encode(**wrong)
+        with self.assertRaisesRegex(TypeError, "text 1 as a str; found int 3"):
+            self.model.tokenize([3])
+        with self.assertRaisesRegex(ValueError, "text 1 of Unicode's characters; found a lone surrogate"):
+            self.model.encode(["a\ud800"])
+        with self.assertRaisesRegex(TypeError, 'the prompt "q" as a str; found int 3'):
+            heed.SentenceTransformer(self.folder, prompts={"q": 3}).encode(["a"], prompt_name="q")
 
     def test_senseless_numbers_are_refused(self):
         model = heed.SentenceTransformer(self.folder)

@@ -115,7 +115,7 @@ class Shipped(unittest.TestCase):
 
     def test_wrong_input_raises(self):
         tokenizer = self.model.tokenizer
-        for call in (lambda: tokenizer.decode([1.9]), lambda: tokenizer.decode(["1"]), lambda: tokenizer.decode(3),
+        for call in (lambda: tokenizer.decode([1.9]), lambda: tokenizer.decode(["1"]), lambda: tokenizer.decode(3), lambda: tokenizer.decode_batch(3),
                      lambda: tokenizer.encode_batch([["a", "b", "c"]]), lambda: tokenizer.encode_batch([b"a"]),
                      lambda: tokenizer.id_to_token("a"), lambda: tokenizer.encode("a", max_length="3")):
             with self.assertRaisesRegex(TypeError, r"^\[\w+\] .{1,80}; found .{1,50}$"):

@@ -210,6 +210,12 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
         for wrong in ({"changes": 3}, {"on_progress": 3}, {"resume": "yes"}):
             with self.assertRaisesRegex(TypeError, rf"\[train\] {next(iter(wrong))} as ", msg=str(wrong)):
                 heed.train(self.recipe, a, **wrong)
+        for wrong, text in (({"train_source": b"x"}, "numbers, strings, lists or tables; found bytes"),
+                            ({"train_source": "a\udcff"}, "train_source of Unicode's characters; found a lone surrogate")):
+            with self.assertRaisesRegex((TypeError, ValueError), text):
+                heed.train({**self.recipe, **wrong}, a)
+        with self.assertRaisesRegex(TypeError, r"\[train\] start as a str or a path; found int 3"):
+            heed.train(self.recipe, a, start=3)
         a.mkdir()
         (a / "log.jsonl").write_text("{}\n")
         with self.assertRaisesRegex(ValueError, r"found one \(go on with resume=True, or name another folder\)"):
