@@ -201,6 +201,8 @@ py::list classify_tokens(const Encoder& encoder, const std::string& text, const 
 // (text, begin, end, score) of each answer.
 py::list answer(const Encoder& encoder, const std::string& question, const std::string& passage, int64_t count,
                 int64_t longest_answer, bool may_be_none, int64_t window, int64_t overlap) {
+  TextOptions named = text_options("refuse");
+  named.name = [](int64_t text) { return text == 0 ? "question" : "passage"; };
   std::vector<Answer> found;
   {
     const py::gil_scoped_release release;
@@ -210,7 +212,7 @@ py::list answer(const Encoder& encoder, const std::string& question, const std::
                             .may_be_none = may_be_none,
                             .window = window,
                             .overlap = overlap,
-                            .text = text_options("refuse"),
+                            .text = named,
                             .on_window = raise_if_interrupted});
   }
   py::list list;

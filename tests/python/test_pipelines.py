@@ -372,6 +372,8 @@ class Loads(unittest.TestCase):
             self.assertEqual(encoder.answer("a b", words, count=count), many[:count])
         none = [one for one in encoder.answer("a b", passage, count=100, may_be_none=True) if one.text == ""]
         self.assertEqual([(one.begin, one.end) for one in none], [(0, 0)])
+        with self.assertRaisesRegex(ValueError, "passage: a text of at least one token; found an empty one"):
+            encoder.answer("a", "")
         with self.assertRaisesRegex(ValueError, "a count and a longest answer of 1 or more"):
             encoder.answer("a", passage, count=0)
         with self.assertRaisesRegex(TypeError, "passage as a str"):
