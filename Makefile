@@ -113,7 +113,7 @@ format:
 
 tidy:
 	@tools/install_packages.sh tidy
-	@$(CONFIGURE) -B build/tidy -DHEED_PRECOMPILED_HEADERS=OFF -DHEED_UNITY_BUILD=OFF $(BENCH) >/dev/null
+	@$(CONFIGURE) -B build/tidy -DHEED_PRECOMPILED_HEADERS=OFF -DHEED_UNITY_BUILD=OFF -DHEED_BUILD_PYTHON=ON $(BENCH) $(PYTHON) >/dev/null
 	@tools/tidy.sh build/tidy $(JOBS) $(FILES)
 
 together:

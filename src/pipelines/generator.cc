@@ -25,12 +25,12 @@ class Stream {
     std::string text = tokenizer_.decode(ids_);
     const std::string_view replacement = "\uFFFD";
     while (text.ends_with(replacement)) text.resize(text.size() - replacement.size());
-    return take(std::move(text));
+    return take(text);
   }
   std::string rest() { return take(tokenizer_.decode(ids_)); }
 
  private:
-  std::string take(std::string text) {
+  std::string take(const std::string& text) {
     if (text.size() <= shown_) return {};
     std::string fresh = text.substr(shown_);
     shown_ = text.size();

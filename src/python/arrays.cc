@@ -218,21 +218,22 @@ Tensor Arguments::integers(py::handle array, std::string_view name) {
 
 bool Arguments::overlap(const Tensor& tensor) const {
   // The first byte that a tensor's strides reach, and the one behind the last.
-  const auto reach = [](const Tensor& t) {
-    const char* first = static_cast<const char*>(t.raw());
-    const char* last = first + size_of(t.dtype());
-    for (int axis = 0; axis < t.rank(); ++axis) {
-      const int64_t bytes = (t.size(axis) - 1) * t.stride(axis) * size_of(t.dtype());
-      (bytes < 0 ? first : last) += bytes;
+  struct Reach {
+    const char *begin, *end;
+
+    explicit Reach(const Tensor& t) : begin(static_cast<const char*>(t.raw())), end(begin + size_of(t.dtype())) {
+      for (int axis = 0; axis < t.rank(); ++axis) {
+        const int64_t bytes = (t.size(axis) - 1) * t.stride(axis) * size_of(t.dtype());
+        (bytes < 0 ? begin : end) += bytes;
+      }
     }
-    return std::pair(first, last);
   };
   if (tensor.numel() == 0) return false;
-  const auto [first, last] = reach(tensor);
+  const Reach mine(tensor);
   return std::any_of(tensors_.begin(), tensors_.end(), [&](const Tensor& t) {
     if (t.numel() == 0) return false;
-    const auto [begin, end] = reach(t);
-    return begin < last && first < end;
+    const Reach other(t);
+    return other.begin < mine.end && mine.begin < other.end;
   });
 }
 

@@ -92,7 +92,7 @@ void raise(PyObject* type, const std::string& message) {
 }  // namespace
 
 void register_errors() {
-  py::register_exception_translator([](std::exception_ptr error) {
+  py::register_exception_translator([](std::exception_ptr error) {  // NOLINT: pybind11 wants it by value
     try {
       if (error) std::rethrow_exception(error);
     } catch (const Error& e) {
