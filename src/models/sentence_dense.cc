@@ -68,8 +68,8 @@ SentenceDense read_sentence_dense(const fs::path& folder, int64_t in) {
   const bool with_bias = keys.flag("bias", true);
   SentenceDense dense;
   read_activation(keys, dense);
-  keys.expect("module_input_name", {"sentence_embedding"});
-  keys.expect("module_output_name", {"sentence_embedding"});
+  keys.expect("module_input_name", {std::string_view("sentence_embedding")});
+  keys.expect("module_output_name", {std::string_view("sentence_embedding")});
   keys.expect("use_residual", false);
   keys.finish();
   const std::string where = folder.string();

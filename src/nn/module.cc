@@ -8,10 +8,11 @@ namespace heed::nn {
 std::vector<std::pair<std::string, Value>> Module::named_parameters() const {
   std::vector<std::pair<std::string, Value>> all = parameters_;
   for (const auto& [name, child] : children_) {
-    for (auto& [path, value] : child->named_parameters()) {
+    for (const auto& parameter : child->named_parameters()) {
+      const Value& value = parameter.second;
       const bool tied =
           std::any_of(all.begin(), all.end(), [&value](const auto& seen) { return seen.second.same_leaf(value); });
-      if (!tied) all.emplace_back(name + "." + path, value);
+      if (!tied) all.emplace_back(name + "." + parameter.first, value);
     }
   }
   return all;

@@ -30,7 +30,7 @@ void normalise_rows(const Tensor& rows) {
 
 }  // namespace
 
-SentenceModules::SentenceModules(int64_t width) : width_(width), size_(width) {}
+SentenceModules::SentenceModules(int64_t width) : size_(width) {}
 
 fs::path SentenceModules::encoder_folder(const fs::path& folder) {
   return has_sentence_modules(folder) ? read_sentence_modules(folder).front().folder : folder;

@@ -36,7 +36,7 @@ class SentenceModules {
   struct Normalize {};
   using Module = std::variant<models::SentenceDense, Normalize>;
 
-  int64_t width_, size_;
+  int64_t size_;
   std::vector<models::TokenPooling> poolings_ = {models::TokenPooling::mean};  // side by side
   bool pools_prompts_ = true;
   std::vector<Module> modules_;  // one above the other

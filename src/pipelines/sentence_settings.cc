@@ -40,7 +40,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
       keys.refuse("max_seq_length", "1 or more");
     }
     settings.lowercase = keys.flag("do_lower_case", false);
-    keys.expect("transformer_task", {"feature-extraction"});
+    keys.expect("transformer_task", {std::string_view("feature-extraction")});
   }
   if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());

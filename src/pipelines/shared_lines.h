@@ -42,6 +42,6 @@ struct SharedLines {
 };
 
 // False where a stop() ended the work early.
-bool share_lines(distributed::Communicator& ranks, const SharedLines& lines);
+bool share_lines(distributed::Communicator& ranks, const SharedLines& shared);
 
 }  // namespace heed::pipelines

@@ -117,7 +117,7 @@ Design bart_design(Keys& keys, const Weights& weights) {
       design.unused.push_back(prefix + copy);
     }
   }
-  if (design.config.tie_output) design.unused.push_back("lm_head.weight");
+  if (design.config.tie_output) design.unused.emplace_back("lm_head.weight");
   design.unused.push_back(prefix + "encoder.version");
   design.unused.push_back(prefix + "decoder.version");
   return design;

@@ -64,7 +64,7 @@ Config bert_config(Keys& keys) {
   config.dropout = keys.number("hidden_dropout_prob", 0.1f);
   config.attention_dropout = keys.number("attention_probs_dropout_prob", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
-  keys.expect("position_embedding_type", {"absolute"});
+  keys.expect("position_embedding_type", {std::string_view("absolute")});
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
   if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
@@ -131,11 +131,11 @@ Design read_bert(Keys& keys, const Weights& weights) {
   const std::string body(prefix);
   design.unused = {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*"};
   if (config.head == Head::masked_token) {
-    design.unused.push_back("cls.predictions.decoder.bias");
-    if (config.tie_output) design.unused.push_back("cls.predictions.decoder.weight");
+    design.unused.emplace_back("cls.predictions.decoder.bias");
+    if (config.tie_output) design.unused.emplace_back("cls.predictions.decoder.weight");
   }
   if (!config.head_hidden || config.head == Head::masked_token) design.unused.push_back(body + "pooler.*");
-  if (config.head == Head::none) design.unused.push_back("cls.*");
+  if (config.head == Head::none) design.unused.emplace_back("cls.*");
   return design;
 }
 

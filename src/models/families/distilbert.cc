@@ -63,11 +63,11 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   Design design{.config = config, .names = {{prefix, kDistilbertBody}}, .unused = {}};
   if (config.head == Head::masked_token) {
     design.names.push_back({"", kDistilbertMasked});
-    if (tied) design.unused.push_back("vocab_projector.weight");
+    if (tied) design.unused.emplace_back("vocab_projector.weight");
   } else {
     design.names.push_back({"", kind == "ForQuestionAnswering" ? std::span<const Rename>(kDistilbertAnswer)
                                                                : std::span<const Rename>(kDistilbertClassifier)});
-    design.unused.push_back("vocab_*");  // what the body was trained with
+    design.unused.emplace_back("vocab_*");  // what the body was trained with
   }
   design.unused.push_back(std::string(prefix) + "embeddings.position_ids");
   return design;

@@ -14,8 +14,8 @@ Design read_m2m100(Keys& keys, const Weights& weights) {
   config.positions = Positions::sinusoidal;
   config.position_layout = nn::PositionLayout::halves;
   config.first_position = config.padding_id + 1;
-  design.unused.push_back("model.encoder.embed_positions.*");  // the sinusoids
-  design.unused.push_back("model.decoder.embed_positions.*");
+  design.unused.emplace_back("model.encoder.embed_positions.*");  // the sinusoids
+  design.unused.emplace_back("model.decoder.embed_positions.*");
   return design;
 }
 

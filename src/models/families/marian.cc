@@ -7,8 +7,8 @@ Design read_marian(Keys& keys, const Weights& weights) {
   Design design = bart_design(keys, weights);
   design.config.positions = Positions::sinusoidal;
   design.config.position_layout = nn::PositionLayout::paper_halves;
-  design.unused.push_back("model.encoder.embed_positions.*");  // the sinusoids
-  design.unused.push_back("model.decoder.embed_positions.*");
+  design.unused.emplace_back("model.encoder.embed_positions.*");  // the sinusoids
+  design.unused.emplace_back("model.decoder.embed_positions.*");
   return design;
 }
 

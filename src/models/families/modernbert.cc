@@ -110,8 +110,8 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
     const bool masked = config.head == Head::masked_token;
     design.names.push_back(
         {"", masked ? std::span<const Rename>(kModernbertMasked) : std::span<const Rename>(kModernbertClassifier)});
-    if (masked && tied) design.unused.push_back("decoder.weight");
-    if (!masked || !output_bias) design.unused.push_back("decoder.*");
+    if (masked && tied) design.unused.emplace_back("decoder.weight");
+    if (!masked || !output_bias) design.unused.emplace_back("decoder.*");
   }
   return design;
 }

@@ -34,8 +34,8 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
   if (config.head == Head::masked_token) {
     config.head_activation = Activation::gelu;  // whatever the layers have
     design.names.push_back({"", kRobertaMasked});
-    design.unused.push_back("lm_head.decoder.bias");
-    if (tied) design.unused.push_back("lm_head.decoder.weight");
+    design.unused.emplace_back("lm_head.decoder.bias");
+    if (tied) design.unused.emplace_back("lm_head.decoder.weight");
   } else {
     config.head_hidden = kind == "ForSequenceClassification" || weights.contains(body + "pooler.dense.weight");
     if (kind != "ForSequenceClassification" && kind != "Model") config.head_hidden = false;
@@ -45,7 +45,7 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
     } else {
       design.names.push_back({"", classifier_names(kind)});
     }
-    design.unused.push_back("lm_head.*");
+    design.unused.emplace_back("lm_head.*");
   }
   design.unused.push_back(body + "embeddings.position_ids");
   design.unused.push_back(body + "embeddings.token_type_ids");

@@ -115,7 +115,7 @@ Design read_t5(Keys& keys, const Weights& weights) {
                                                 : std::span<const Rename>(kT5SharedOfEncoder)}};
   design.unused = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-  if (config.tie_output) design.unused.push_back("lm_head.weight");
+  if (config.tie_output) design.unused.emplace_back("lm_head.weight");
   return design;
 }
 
