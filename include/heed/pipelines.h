@@ -193,8 +193,8 @@ class Generator {
   [[nodiscard]] static Generator load(const std::filesystem::path& folder,
                                       WeightFormat weights = WeightFormat::f32);  // errors as of Translator
 
-  // An empty prompt starts a text as the training's texts start. Of a prompt longer than the
-  // model's window the end is read, with a warning.
+  // An empty prompt starts a text as the training's texts start. If a prompt is longer than the model's window, its end
+  // is read, with a warning.
   [[nodiscard]] Generation generate(std::string_view prompt, const GeneratorOptions& options = {}) const;
   // Who attends to whom while the model reads `text`, and the likeliest next token at each place.
   [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;

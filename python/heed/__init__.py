@@ -103,12 +103,12 @@ def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Opt
     return result.astype("float16") if half else result
 
 
-# What PyTorch's scaled_dot_product_attention calls arguments that have other names here.
+# Arguments of PyTorch's scaled_dot_product_attention that have other names here.
 _ELSEWHERE = {
-    "is_causal": 'causal=True (the last query at the last key), or causal="top_left" as PyTorch',
-    "attn_mask": "mask, where it is boolean, or bias, where it is added to the scores",
+    "is_causal": 'causal=True (the last query sees all keys), or causal="top_left" as in PyTorch',
+    "attn_mask": "mask for a boolean mask, or bias for numbers that are added to the scores",
     "dropout_p": "dropout",
-    "enable_gqa": "nothing: fewer key and value heads than query heads need no option",
+    "enable_gqa": "no option for fewer key heads than query heads; they need none",
 }
 
 
@@ -209,7 +209,7 @@ def attention(
     causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as in PyTorch), or
         an offset o: query i sees keys j <= i + o.
     window: (left, right), how many keys on each side of the query's own position it sees; -1: no bound.
-    key_lengths: (B), how many keys of each sequence count. Lists of whole numbers are taken as well, here and for documents.
+    key_lengths: (B), how many keys of each sequence count. It may be a list, as may the documents.
     scale: 1 / sqrt(D) unless given.
     softcap: c; scores become c * tanh(score / c), before bias and masks.
     dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone.
@@ -344,7 +344,7 @@ def attention_varlen_backward(
 def explain(query: Array, key: Array, value: Array, **options: Any) -> str:
     """A line that says what attention() would run: kernel, instruction set, blocks skipped, operations, bytes.
 
-    Options are those that decide it: all of attention() but out, taps and what else to return.
+    It takes the options of attention(), without out, taps and the return_ options.
 
     With HEED_EXPLAIN in the environment (the name of a file, or 1 for standard error) every call writes such a line, with
     its time and its share of the processor's peak.
@@ -363,7 +363,7 @@ class KeyValueCache:
 
     dtype: "float32", "bfloat16", "float16", or "int8", which has a scale for each row of a head. page: keys in a page; 0
     keeps each sequence in one piece. pages: how many pages the sequences share; 0: enough for all. capacity: keys of a
-    sequence at most; with 0 the cache grows. Threads may share a cache: its functions run one after the other.
+    sequence at most; with 0 the cache grows. Several threads may use one cache: their calls run one after the other.
     """
 
     def __init__(
@@ -371,7 +371,7 @@ class KeyValueCache:
         dtype: str = "float32", page: int = 0, pages: int = 0,
     ) -> None:
         value_size = size if value_size is None else value_size
-        _checks.whole("KeyValueCache", batch=batch, heads=heads, capacity=capacity, size=size, value_size=value_size,
+        _checks.integers("KeyValueCache", batch=batch, heads=heads, capacity=capacity, size=size, value_size=value_size,
                       page=page, pages=pages)
         self._dtype = getattr(dtype, "__name__", str(dtype)).rpartition(".")[2]
         self._cache = _heed.Cache(batch, heads, capacity, size, value_size, self._dtype, page, pages)
@@ -379,12 +379,12 @@ class KeyValueCache:
     def append(self, key: Array, value: Array, lengths: Optional[Array] = None, *, layout: str = "bhld") -> None:
         """Appends key (B, Hkv, n, D) and value (B, Hkv, n, Dv) to each sequence; with lengths (B), only the first
         lengths[b] rows to sequence b. If they do not fit, raises ValueError and changes nothing."""
-        _checks.names("append", layout=layout)
+        _checks.strings("append", layout=layout)
         self._cache.append(key, value, lengths, layout)
 
     def truncate(self, sequence: int, length: int) -> None:
         """Forgets all but the first `length` keys of a sequence."""
-        _checks.whole("truncate", sequence=sequence, length=length)
+        _checks.integers("truncate", sequence=sequence, length=length)
         self._cache.truncate(sequence, length)
 
     def reorder(self, rows: Sequence[int]) -> None:
@@ -392,7 +392,7 @@ class KeyValueCache:
         their pages until one of them appends."""
         rows = _checks.listed("reorder", rows, "whole numbers")
         for row in rows:
-            _checks.whole("reorder", row=row)
+            _checks.integers("reorder", row=row)
         self._cache.reorder([int(row) for row in rows])
 
     @property

@@ -12,13 +12,13 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def found(value: Any) -> str:
-    """A value for a message: its type, and what it is where that is short."""
+    """What a message says of a value: its type, and its repr(), cut to one short line."""
     if value is None or isinstance(value, bool):
         return repr(value)
     name = type(value).__name__
     try:
-        shown = " ".join(reprlib.repr(value).split())  # which looks at the first of many elements alone
-    except Exception:  # the error that is told must not be hidden by another
+        shown = " ".join(reprlib.repr(value).split())  # reads only the first elements of a long list
+    except Exception:  # a repr() that fails must not hide the error that the message is about
         return name
     return f"{name} {shown}" if len(shown) <= 40 else f"{name} {shown[:37]}..."
 
@@ -38,14 +38,15 @@ def text(function: str, value: Any, what: str = "a text") -> str:
 
 
 def listed(function: str, values: Any, what: str, hint: str = "") -> List[Any]:
-    """Any iterable but those that are lists of something else: characters, bytes, keys, columns."""
+    """The elements of an iterable. A str, bytes, a dict and a table are refused: their elements are characters, numbers,
+    keys and columns."""
     if isinstance(values, str):
         raise TypeError(f"[{function}] a list of {what}; found one text{hint}")
     try:
         each = iter(values)
     except TypeError:
         raise TypeError(f"[{function}] a list of {what}; found {found(values)}") from None
-    if isinstance(values, (bytes, bytearray, Mapping)) or hasattr(values, "columns"):  # of pandas, for example
+    if isinstance(values, (bytes, bytearray, Mapping)) or hasattr(values, "columns"):  # a table of pandas
         raise TypeError(f"[{function}] a list of {what}; found {type(values).__name__}")
     return list(each)
 
@@ -60,12 +61,12 @@ def texts(function: str, values: Any, hint: str = "") -> List[str]:
 
 
 def _is_pair(value: Any) -> bool:
-    """Of a tuple, a list, a row of an array."""
-    return not isinstance(value, (bytes, bytearray, Mapping, set)) and hasattr(value, "__getitem__") and len(value) == 2
+    """Whether it is a tuple, a list or an array of two."""
+    return isinstance(value, (tuple, list)) and len(value) == 2 or getattr(value, "shape", None) == (2,)
 
 
 def texts_or_pairs(function: str, values: Any, hint: str = "") -> List[Tuple[str, Optional[str]]]:
-    """A text alone is (text, None)."""
+    """(text, second text) of each; a text alone has None as its second."""
     pairs: List[Tuple[str, Optional[str]]] = []
     for place, value in enumerate(listed(function, values, "texts or pairs", hint)):
         what = f"text {place + 1}"
@@ -79,7 +80,7 @@ def texts_or_pairs(function: str, values: Any, hint: str = "") -> List[Tuple[str
     return pairs
 
 
-def whole(function: str, **given: Any) -> None:
+def integers(function: str, **given: Any) -> None:
     """Options that are whole numbers of 64 bits."""
     for name, value in given.items():
         try:
@@ -93,6 +94,7 @@ def whole(function: str, **given: Any) -> None:
 
 
 def seed(function: str, value: Any) -> None:
+    """A whole number of 64 bits without a sign."""
     try:
         in_range = 0 <= operator.index(value) < 2**64
     except TypeError:
@@ -101,7 +103,7 @@ def seed(function: str, value: Any) -> None:
         raise ValueError(f"[{function}] seed as a whole number from 0 to 2^64 - 1; found {found(value)}")
 
 
-def numbers(function: str, **given: Any) -> None:
+def floats(function: str, **given: Any) -> None:
     for name, value in given.items():
         try:
             is_number = not isinstance(value, (str, bytes, bool)) and float(value) is not None
@@ -113,13 +115,13 @@ def numbers(function: str, **given: Any) -> None:
             raise TypeError(f"[{function}] {name} as a number; found {found(value)}")
 
 
-def names(function: str, **given: Any) -> None:
-    """Options that are short strings."""
+def strings(function: str, **given: Any) -> None:
+    """Options that are strings."""
     for name, value in given.items():
         text(function, value, name)
 
 
-def truths(function: str, **given: Any) -> None:
+def booleans(function: str, **given: Any) -> None:
     for name, value in given.items():
         if type(value).__name__ not in ("bool", "bool_"):
             raise TypeError(f"[{function}] {name} as True or False; found {found(value)}")
@@ -142,7 +144,7 @@ def path(function: str, value: Any, what: str = "a folder") -> str:
 
 
 def also_called(**names_elsewhere: str) -> Callable[[F], F]:
-    """Of a function whose arguments other libraries call otherwise: their names raise TypeError with the one used here."""
+    """A decorator: {name in another library: what to write here}. A call with such a name raises TypeError that says so."""
 
     def decorate(function: F) -> F:
         @functools.wraps(function)

@@ -42,14 +42,14 @@ def silu(x: Array) -> Array:
 @_checks.also_called(eps="epsilon")
 def layer_norm(x: Array, gain: Array, bias: Optional[Array] = None, epsilon: float = 1e-5) -> Array:
     """(x - mean) / sqrt(variance + epsilon) * gain + bias. gain and bias (E)."""
-    _checks.numbers("layer_norm", epsilon=epsilon)
+    _checks.floats("layer_norm", epsilon=epsilon)
     return _like(x, _heed.layer_norm(x, gain, bias, epsilon))
 
 
 @_checks.also_called(eps="epsilon")
 def rms_norm(x: Array, gain: Array, epsilon: float = 1e-5) -> Array:
     """x / sqrt(mean(x^2) + epsilon) * gain. gain (E)."""
-    _checks.numbers("rms_norm", epsilon=epsilon)
+    _checks.floats("rms_norm", epsilon=epsilon)
     return _like(x, _heed.rms_norm(x, gain, epsilon))
 
 
@@ -63,13 +63,13 @@ def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False
 
     Pair n is columns (n, n + R / 2), or with interleaved=True columns (2 n, 2 n + 1).
     """
-    _checks.truths("rotary_embedding", interleaved=interleaved)
+    _checks.booleans("rotary_embedding", interleaved=interleaved)
     return _like(x, _heed.rotary_embedding(x, cos, sin, interleaved))
 
 
 def rotary_tables(count: int, size: int, first_position: int = 0, base: float = 10000.0) -> Tuple[Array, Array]:
     """cos and sin (count, size / 2) of the angles position * base^(-2 n / size)."""
-    _checks.whole("rotary_tables", count=count, size=size, first_position=first_position)
-    _checks.numbers("rotary_tables", base=base)
+    _checks.integers("rotary_tables", count=count, size=size, first_position=first_position)
+    _checks.floats("rotary_tables", base=base)
     cos, sin = _heed.rotary_tables(count, size, first_position, base)
     return cos, sin

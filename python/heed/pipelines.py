@@ -97,19 +97,20 @@ class Attention:
         self.output_tokens: List[str] = record.output_tokens()
         self.weights: Dict[str, npt.NDArray[np.float32]] = record.weights()
 
+    @property
+    def _count(self) -> int:
+        return sum(one.size for one in self.weights.values())
+
     @functools.cached_property
     def page(self) -> str:
-        """An HTML page that shows all of it. It is made when it is first asked for; ValueError for more than 60,000,000
-        weights."""
-        if self._record is None:
-            raise ValueError("[page] an Attention that was not copied without its page; found one of too many weights")
+        """An HTML page that shows all of it, made at the first call. ValueError for more than 60,000,000 weights."""
+        if self._count > _heed.most_weights or self._record is None:
+            raise ValueError(f"[page] at most {_heed.most_weights} weights in one page; found {self._count}")
         return self._record.page()
 
     def __getstate__(self) -> Dict[str, Any]:
-        try:
-            self.page
-        except ValueError:  # the arrays are of use without it
-            pass
+        if self._count <= _heed.most_weights:
+            self.page  # a copy has no record to make it from
         return {**self.__dict__, "_record": None}
 
     def picture(self, layer: str, head: Optional[int] = None) -> Picture:
@@ -118,7 +119,7 @@ class Attention:
             raise KeyError(f"[picture] a layer, one of {', '.join(self.weights)}; found {layer}")
         weights = self.weights[layer]
         if head is not None:
-            _checks.whole("picture", head=head)
+            _checks.integers("picture", head=head)
             if not 0 <= head < len(weights):
                 raise IndexError(f"[picture] a head from 0 to {len(weights) - 1}; found {head}")
         encoder = layer.startswith("encoder") or not self.target_tokens
@@ -129,8 +130,8 @@ class Attention:
         return Picture(_heed.attention_svg(one, rows, columns, title), title)
 
     def _repr_html_(self) -> Optional[str]:
-        if sum(one.size for one in self.weights.values()) > 60_000_000:
-            return None  # no page has as many; a notebook then shows the text
+        if self._count > _heed.most_weights:
+            return None  # a notebook then shows the text of __repr__()
         escaped = html.escape(self.page, quote=True)
         return f'<iframe srcdoc="{escaped}" sandbox="allow-scripts" style="width:100%;height:720px;border:0"></iframe>'
 
@@ -149,7 +150,7 @@ Model = TypeVar("Model", bound="_Pipeline")
 class _Pipeline:
     """A model of a folder. It never changes once it is loaded: any number of threads may use one at once.
 
-    It pickles as the name of its folder, which is read again where it is unpickled.
+    A pickle of it holds the name of the folder. Unpickling reads the folder again.
     """
 
     folder: str
@@ -158,7 +159,7 @@ class _Pipeline:
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
         self.folder = os.path.abspath(_found(type(self).__name__, folder))
         self.weights = weights
-        _checks.names(type(self).__name__, weights=weights)
+        _checks.strings(type(self).__name__, weights=weights)
 
     @classmethod
     def _load(cls: Type[Model], folder: str, weights: str) -> Model:
@@ -235,9 +236,9 @@ class Translator(_Pipeline):
         length_penalty: translations are ranked by the sum of their log probabilities / length ** length_penalty; 1 where
             it is not given, or what the model's folder says.
         length_reward: added to this for each token, so that longer translations win.
-        max_length, min_length: tokens of a translation. It also ends at twice the tokens of the text and 20 more.
-        batch_tokens: tokens of the texts that are computed together, times the beam. It changes no result; 0 takes what
-            is fast.
+        max_length, min_length: tokens of a translation, at most and at least. Models in heed's layout also write at most
+            twice the tokens of the text plus 20.
+        batch_tokens: tokens of the texts in one batch, times the beam. It changes no result; 0 chooses it.
         cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
         too_long: what happens to a text of more tokens than the model reads. "refuse" raises ValueError; "cut" reads the
             beginning, with a warning; "split" cuts the text where sentences end, and joins the translations.
@@ -246,12 +247,12 @@ class Translator(_Pipeline):
         """
         one = isinstance(text, str)
         texts = [_checks.text("translate", text)] if one else _checks.texts("translate", text)
-        _checks.whole("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
+        _checks.integers("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
                       batch_tokens=batch_tokens)
-        _checks.numbers("translate", length_reward=length_reward)
+        _checks.floats("translate", length_reward=length_reward)
         if length_penalty is not None:
-            _checks.numbers("translate", length_penalty=length_penalty)
-        _checks.names("translate", cache=cache, too_long=too_long, source_language=source_language,
+            _checks.floats("translate", length_penalty=length_penalty)
+        _checks.strings("translate", cache=cache, too_long=too_long, source_language=source_language,
                       target_language=target_language)
         found = self._model.translate(
             texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
@@ -267,8 +268,8 @@ class Translator(_Pipeline):
         _checks.text(function, text)
         if target is not None:
             _checks.text(function, target, "target")
-        _checks.whole(function, beam=beam)
-        _checks.names(function, source_language=source_language, target_language=target_language)
+        _checks.integers(function, beam=beam)
+        _checks.strings(function, source_language=source_language, target_language=target_language)
 
     def attention(
         self,
@@ -297,8 +298,26 @@ class Translator(_Pipeline):
         return self._model.record(text, target, beam, source_language, target_language, True).page()
 
 
-class Generator(_Pipeline):
+class _Reader(_Pipeline):
+    """A model whose attention over a text needs no second text."""
+
+    _model: Union[_heed.Generator, _heed.Encoder]
+
+    def attention(self, text: str) -> Attention:
+        """Who attends to whom while the model reads `text`."""
+        _checks.text("attention", text)
+        return Attention(self._model.record(text, False))
+
+    def attention_page(self, text: str) -> str:
+        """An HTML page: who attends to whom while the model reads `text`."""
+        _checks.text("attention_page", text)
+        return self._model.record(text, True).page()
+
+
+class Generator(_Reader):
     """A decoder-only model that continues texts. The same seed gives the same text."""
+
+    _model: _heed.Generator
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
         super().__init__(folder, weights=weights)
@@ -328,23 +347,23 @@ class Generator(_Pipeline):
     ) -> Generation:
         """What follows the prompt. The same seed gives the same text.
 
-        Of a prompt longer than the model's window the end is read, with a warning. An empty one begins a text.
+        If the prompt is longer than the model's window, its end is read, with a warning. An empty prompt begins a text.
 
         max_tokens: how many tokens to write at most.
         temperature: divides the logits: below 1 likely tokens become likelier. 0 always takes the likeliest one.
-        top_k: only the k likeliest tokens are drawn from; 0: all.
-        top_p: only the fewest tokens are drawn from that have this probability together.
-        min_p: only tokens are drawn from that have at least this share of the likeliest one's probability.
+        top_k: draws among the k likeliest tokens; 0: among all.
+        top_p: draws among the smallest set of tokens whose probabilities sum to top_p (nucleus sampling).
+        min_p: draws among tokens with at least this share of the likeliest one's probability.
         seed: from 0 to 2^64 - 1.
         ignore_end: go on where the model ends the text.
         cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
-        on_text: gets the text piece by piece as it is made; what is written ends where it returns False.
+        on_text: gets the text piece by piece as it is made. If it returns False, the text ends.
         """
         _checks.text("generate", prompt, "prompt")
-        _checks.whole("generate", max_tokens=max_tokens, top_k=top_k)
-        _checks.numbers("generate", temperature=temperature, top_p=top_p, min_p=min_p)
-        _checks.names("generate", cache=cache)
-        _checks.truths("generate", ignore_end=ignore_end)
+        _checks.integers("generate", max_tokens=max_tokens, top_k=top_k)
+        _checks.floats("generate", temperature=temperature, top_p=top_p, min_p=min_p)
+        _checks.strings("generate", cache=cache)
+        _checks.booleans("generate", ignore_end=ignore_end)
         _checks.callbacks("generate", on_text=on_text)
         _checks.seed("generate", seed)
         return Generation(
@@ -353,23 +372,15 @@ class Generator(_Pipeline):
             )
         )
 
-    def attention(self, text: str) -> Attention:
-        """Who attends to whom while the model reads `text`."""
-        _checks.text("attention", text)
-        return Attention(self._model.record(text, False))
 
-    def attention_page(self, text: str) -> str:
-        """An HTML page: who attends to whom while the model reads `text`."""
-        _checks.text("attention_page", text)
-        return self._model.record(text, True).page()
-
-
-class Encoder(_Pipeline):
+class Encoder(_Reader):
     """An encoder-only model: text in, vectors, classes or missing words out.
 
     Its functions take too_long: "refuse" raises ValueError for a text of more tokens than the model reads, and "cut"
     reads the beginning, with a warning. batch_tokens: tokens in a batch at most; it changes no result.
     """
+
+    _model: _heed.Encoder
 
     def __init__(self, folder: Path, *, weights: str = "float32") -> None:
         super().__init__(folder, weights=weights)
@@ -397,11 +408,8 @@ class Encoder(_Pipeline):
     def encode(self, text: str, *, too_long: str = "refuse") -> Encoding:
         """The states of one text, a row for each token."""
         _checks.text("encode", text)
-        _checks.names("encode", too_long=too_long)
-        return Encoding(*self._model.encode(text, too_long, 0))
-
-    def _states(self, text: str, too_long: str, longest: int) -> npt.NDArray[np.float32]:
-        return self._model.encode(text, too_long, longest)[1]
+        _checks.strings("encode", too_long=too_long)
+        return Encoding(*self._model.encode(text, too_long, 0, True))
 
     def embed(
         self, texts: Iterable[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = ""
@@ -411,23 +419,23 @@ class Encoder(_Pipeline):
         No row depends on the other texts. `prompt` names one of `prompts`, whose text stands in front of each text.
         """
         rows = _checks.texts("embed", texts, "; embed([text]) gives its vector, and encode(text) the states of its tokens")
-        _checks.whole("embed", batch_tokens=batch_tokens)
-        _checks.names("embed", too_long=too_long, prompt=prompt)
-        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None)
+        _checks.integers("embed", batch_tokens=batch_tokens)
+        _checks.strings("embed", too_long=too_long, prompt=prompt)
+        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, True)
 
     def classify(
         self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
-        _checks.whole("classify", batch_tokens=batch_tokens)
-        _checks.names("classify", too_long=too_long)
+        _checks.integers("classify", batch_tokens=batch_tokens)
+        _checks.strings("classify", too_long=too_long)
         return [Classification(*one) for one in self._model.classify(pairs, batch_tokens, too_long)]
 
     def classify_tokens(self, text: str, *, too_long: str = "refuse") -> List[TokenClass]:
         """The class of each token, with its place in the text."""
         _checks.text("classify_tokens", text)
-        _checks.names("classify_tokens", too_long=too_long)
+        _checks.strings("classify_tokens", too_long=too_long)
         found = self._model.classify_tokens(text, too_long)
         return [TokenClass(*one) for one in found]
 
@@ -443,27 +451,17 @@ class Encoder(_Pipeline):
         """
         _checks.text("answer", question, "question")
         _checks.text("answer", passage, "passage")
-        _checks.whole("answer", count=count, longest_answer=longest_answer, window=window, overlap=overlap)
-        _checks.truths("answer", may_be_none=may_be_none)
+        _checks.integers("answer", count=count, longest_answer=longest_answer, window=window, overlap=overlap)
+        _checks.booleans("answer", may_be_none=may_be_none)
         found = self._model.answer(question, passage, count, longest_answer, bool(may_be_none), window, overlap)
         return [Answer(*one) for one in found]
 
     def fill(self, text: str, *, count: int = 5, too_long: str = "refuse") -> List[List[Filling]]:
         """The `count` likeliest tokens for each `mask_token` in the text."""
         _checks.text("fill", text)
-        _checks.whole("fill", count=count)
-        _checks.names("fill", too_long=too_long)
+        _checks.integers("fill", count=count)
+        _checks.strings("fill", too_long=too_long)
         return [[Filling(*one) for one in place] for place in self._model.fill(text, count, too_long)]
-
-    def attention(self, text: str) -> Attention:
-        """Who attends to whom while the model reads `text`."""
-        _checks.text("attention", text)
-        return Attention(self._model.record(text, False))
-
-    def attention_page(self, text: str) -> str:
-        """An HTML page: who attends to whom while the model reads `text`."""
-        _checks.text("attention_page", text)
-        return self._model.record(text, True).page()
 
 
 def _save(
@@ -471,8 +469,8 @@ def _save(
     overwrite: bool,
 ) -> None:
     to = _checks.path("save", folder)
-    _checks.names("save", layout=layout)
-    _checks.truths("save", overwrite=overwrite)
+    _checks.strings("save", layout=layout)
+    _checks.booleans("save", overwrite=overwrite)
     if not overwrite and os.path.exists(to) and (not os.path.isdir(to) or os.listdir(to)):
         raise FileExistsError(f"[save] a new or empty folder, or overwrite=True; found files at {to}")
     model.save(source, to, layout)

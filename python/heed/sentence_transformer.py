@@ -45,7 +45,7 @@ def _check_device(function: str, device: Any) -> None:
 def _check_dimension(function: str, value: Optional[int]) -> None:
     if value is None:
         return
-    _checks.whole(function, truncate_dim=value)
+    _checks.integers(function, truncate_dim=value)
     if value < 1:
         raise ValueError(f"[{function}] truncate_dim of 1 or more; found {value}")
 
@@ -176,7 +176,7 @@ class SentenceTransformer:
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
-        _checks.whole("max_seq_length", value=value)
+        _checks.integers("max_seq_length", value=value)
         if not 3 <= value <= self.encoder.longest:
             raise ValueError(f"[max_seq_length] 3 to {self.encoder.longest} tokens; found {value}")
         self._longest = int(value)
@@ -260,7 +260,7 @@ class SentenceTransformer:
         inputs = sentences if inputs is None else inputs
         single = isinstance(inputs, str)
         texts = [_checks.text("encode", inputs)] if isinstance(inputs, str) else _checks.texts("encode", inputs)
-        _checks.whole("encode", batch_size=batch_size)
+        _checks.integers("encode", batch_size=batch_size)
         _check_dimension("encode", truncate_dim)
         if batch_size < 1 or precision not in (None, *_PRECISIONS):
             raise ValueError(f"[encode] batch_size of 1 or more and a precision of {', '.join(_PRECISIONS)}; found "
@@ -302,12 +302,13 @@ class SentenceTransformer:
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
-        with _Bar(bar, len(texts)) as progress:  # sentence-transformers cuts without a word
-            return self.encoder._model.embed(texts, 4096, "cut quietly", "", prompt, self._longest, progress)
+        with _Bar(bar, len(texts)) as progress:  # sentence-transformers does not warn of cut texts
+            return self.encoder._model.embed(texts, 4096, "cut", "", prompt, self._longest, progress, False)
 
     def _states(self, texts: List[str]) -> List[Any]:
         torch = _torch("encode", 'output_value="token_embeddings"')
-        return [torch.from_numpy(self.encoder._states(text, "cut quietly", self._longest)) for text in texts]
+        states = (self.encoder._model.encode(text, "cut", self._longest, False)[1] for text in texts)
+        return [torch.from_numpy(one) for one in states]
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""

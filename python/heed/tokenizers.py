@@ -42,7 +42,7 @@ class Tokenizer:
     """The tokenizer of a model's folder. It never changes; any number of threads may use one."""
 
     def __init__(self, folder: Union[str, "os.PathLike[str]"], *, side: Optional[str] = None) -> None:
-        """side: of an encoder-decoder, "source" (as it is where nothing is given) or "target"."""
+        """side: of an encoder-decoder, "source" (the default) or "target"."""
         if side not in (None, "source", "target"):
             raise ValueError(f'[Tokenizer] side "source" or "target"; found {_checks.found(side)}')
         name = _checks.path("Tokenizer", folder, "a folder or ORG/NAME")
@@ -61,7 +61,7 @@ class Tokenizer:
         return cls(folder, side=side)
 
     def __reduce__(self) -> Tuple[Any, ...]:
-        """As the name of its folder, which is read again where it is unpickled."""
+        """A pickle holds the name of the folder. Unpickling reads the folder again."""
         return type(self)._load, (self._folder, self._side)
 
     def __copy__(self) -> "Tokenizer":
@@ -101,9 +101,9 @@ class Tokenizer:
     ) -> List[Tokens]:
         """encode() of many texts, or pairs of texts, shared among threads."""
         both = _checks.texts_or_pairs("encode_batch", texts, "; encode(text) takes one")
-        _checks.truths("encode_batch", add_special_tokens=add_special_tokens, parse_special=parse_special)
+        _checks.booleans("encode_batch", add_special_tokens=add_special_tokens, parse_special=parse_special)
         if max_length is not None:
-            _checks.whole("encode_batch", max_length=max_length)
+            _checks.integers("encode_batch", max_length=max_length)
             if max_length < 1:
                 raise ValueError(f"[encode_batch] max_length of 1 or more; found {max_length}")
         found = self._tokenizer.encode_batch(both, add_special_tokens, max_length or 0, parse_special)
@@ -144,7 +144,7 @@ class Tokenizer:
 
     def id_to_token(self, id: int) -> Optional[str]:
         """The token as the vocabulary spells it; None outside the vocabulary."""
-        _checks.whole("id_to_token", id=id)
+        _checks.integers("id_to_token", id=id)
         return self._tokenizer.piece(id) if 0 <= id < self.get_vocab_size() else None
 
     def get_vocab(self) -> Dict[str, int]:
@@ -187,7 +187,7 @@ class Tokenizer:
 
 
 def _ids(row: Any) -> List[int]:
-    """Whole numbers of 32 bits: a list, or an array of one axis."""
+    """The ids of a list, or of an array of one axis: whole numbers of 32 bits."""
     values = _checks.listed("decode", row, "ids")
     try:
         ids = [operator.index(one) for one in values]
@@ -200,8 +200,8 @@ def _ids(row: Any) -> List[int]:
 
 
 def _writes_only(folder: str) -> bool:
-    """Whether the folder has a decoder-only model, whose tokenizer is that of the text that it writes."""
+    """Whether the folder has a decoder-only model. Its tokenizer is stored as the target's."""
     try:
         return _heed.architecture_of(folder) == "decoder_only"
-    except ValueError:  # no model, or one that heed does not compute: a tokenizer alone is enough
+    except ValueError:  # a folder with a tokenizer alone, or with a model that heed does not compute
         return False

@@ -55,17 +55,17 @@ def _plain(value: Any) -> Any:
     if hasattr(value, "item"):
         return value.item()
     if isinstance(value, os.PathLike):
-        return _checks.path("train", value, "a file")
+        return _checks.text("train", _checks.path("train", value, "a file"), "the name of a file")
     raise TypeError(f"[train] keys of a recipe that are numbers, strings, lists or tables; found {_checks.found(value)}")
 
 
-def _utf8(recipe: Any, key: str = "recipe") -> Any:
-    """The same; ValueError for a string that is no text, such as the name of a folder that is not UTF-8."""
+def _checked(recipe: Any, key: str = "recipe") -> Any:
+    """The recipe as it is. ValueError for a string that is no UTF-8, as names of folders may be."""
     if isinstance(recipe, str):
         return _checks.text("train", recipe, key)
     if isinstance(recipe, Mapping):
-        return {name: _utf8(value, name) for name, value in recipe.items()}
-    return [_utf8(value, key) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe
+        return {name: _checked(value, name) for name, value in recipe.items()}
+    return [_checked(value, key) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe
 
 
 def _flat(changes: Mapping[str, Any], table: str = "") -> List[Tuple[str, str]]:
@@ -102,7 +102,7 @@ def train(
     called in the thread that called train(). Ctrl-C, and an exception of theirs, ends the training after the current
     update, with a checkpoint, and is raised; resume=True then goes on with the same bits. The GIL is released.
     """
-    _checks.truths("train", resume=resume)
+    _checks.booleans("train", resume=resume)
     _checks.callbacks("train", on_progress=on_progress, on_message=on_message)
     if changes is not None and not isinstance(changes, Mapping):
         raise TypeError(f"[train] changes as a dict of a recipe's keys; found {_checks.found(changes)}")
@@ -137,7 +137,7 @@ def _train_dict(
     """As the file that the dict is the content of; errors name the dict."""
     with tempfile.TemporaryDirectory() as scratch:
         file = pathlib.Path(scratch) / "recipe.json"
-        file.write_text(json.dumps(_utf8(dict(recipe)), default=_plain), encoding="utf-8")
+        file.write_text(json.dumps(_checked(dict(recipe)), default=_plain), encoding="utf-8")
         try:
             _heed.train(str(file), data, folder, resume, changes, progress, on_message)
         except ValueError as error:

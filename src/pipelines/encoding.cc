@@ -28,8 +28,7 @@ std::string to_string(const TextWarning& warning) {
   if (warning.kind == TextWarning::Kind::split)
     return std::to_string(warning.total) + " tokens, translated in " + std::to_string(warning.count) + " parts";
   if (warning.kind == TextWarning::Kind::window)
-    return std::to_string(warning.total) + " tokens, of which the model reads the last " +
-           std::to_string(warning.count);
+    return std::to_string(warning.total) + " tokens; the model reads only the last " + std::to_string(warning.count);
   return std::to_string(warning.count) + " of " + std::to_string(warning.total) +
          " characters are unknown to the model; is the text in the language that it reads?";
 }

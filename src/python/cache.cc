@@ -18,7 +18,7 @@ namespace py = pybind11;
 namespace heed::python {
 namespace {
 
-// A cache that several threads of Python may use: one call at a time has it, and the others wait without the GIL.
+// A cache that several threads of Python may use. Calls run one after the other; those that wait do not hold the GIL.
 class Cache {
  public:
   Cache(int64_t batch, int64_t heads, int64_t capacity, int64_t size, int64_t value_size, const std::string& dtype,
@@ -47,7 +47,7 @@ class Cache {
   std::mutex mutex_;
 };
 
-// Attention of `query` to what use(compute) gives to `compute`, which runs without the GIL.
+// Attention of `query` to a memory. `use` gets a function and has to call it, with the memory and without the GIL.
 template <class Use>
 py::dict attend_memory(const py::object& query, const py::dict& given, const py::object& out, Arguments& arguments,
                        Use&& use) {

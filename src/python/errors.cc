@@ -1,4 +1,4 @@
-// The library's messages name what C++ and the command line call otherwise than Python does.
+// Translates the library's messages: some types and options have other names in C++ and on the command line.
 #include "python/errors.h"
 
 #include <pybind11/pybind11.h>
@@ -32,8 +32,8 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"--resume", "resume=True"},
 };
 
-// Replaces whole words, those between spaces and punctuation. What is in quotes is left alone, and all up to the next
-// colon or semicolon after a word that begins with a slash: names of files.
+// Replaces whole words, but not in names of files: these stand in quotes, or begin with a slash and end before the next
+// colon or semicolon.
 std::string in_python(std::string_view message) {
   const auto ends = [](std::string_view rest) {
     return rest.empty() || std::string_view(" ,;:)").find(rest.front()) != std::string_view::npos;
@@ -59,13 +59,13 @@ std::string in_python(std::string_view message) {
     if (begins && c == '/') path = true;
     if (c == ';' || (c == ':' && message.starts_with(": "))) path = false;
     begins = !quoted && !path && (c == ' ' || c == '(');
-    result += message.front();
+    result += c;
     message.remove_prefix(1);
   }
   return result;
 }
 
-// What to do about it, in parentheses; empty where nothing is to be said.
+// Advice for the user, in parentheses, or nothing.
 std::string hint_for(std::string_view message) {
   const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
   if (says("a folder without a training")) return " (go on with resume=True, or name another folder)";

@@ -32,9 +32,8 @@ TooLong too_long_of(const std::string& name) {
   throw py::value_error("[heed] too_long \"refuse\", \"cut\" or \"split\"; found \"" + name + "\"");
 }
 
-// Nothing is said of texts with too_long "cut quietly", which is what SentenceTransformer does.
-TextOptions text_options(const std::string& too_long) {
-  if (too_long == "cut quietly") return {.too_long = TooLong::cut};
+TextOptions text_options(const std::string& too_long, bool warns = true) {
+  if (!warns) return {.too_long = too_long_of(too_long)};
   return {.too_long = too_long_of(too_long), .on_warning = [](const TextWarning& warning) {
             const py::gil_scoped_acquire acquire;
             const std::string text = "text " + std::to_string(warning.text + 1) + ": " + to_string(warning);
@@ -143,8 +142,8 @@ void save(const Pipeline& pipeline, const fs::path& from, const fs::path& to, co
   pipelines::save(pipeline, from, to, wanted);
 }
 
-EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long) {
-  return {.batch_tokens = batch_tokens, .text = text_options(too_long), .progress = [](int64_t) {
+EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, bool warns = true) {
+  return {.batch_tokens = batch_tokens, .text = text_options(too_long, warns), .progress = [](int64_t) {
             raise_if_interrupted();
           }};
 }
@@ -166,8 +165,8 @@ py::list classify(const Encoder& encoder, const std::vector<std::pair<std::strin
 
 py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
                 const std::string& too_long, const std::string& prompt, const std::optional<std::string>& prompt_text,
-                int64_t longest, const std::function<void(int64_t)>& on_progress) {
-  EncoderOptions options = encoder_options(batch_tokens, too_long);
+                int64_t longest, const std::function<void(int64_t)>& on_progress, bool warns) {
+  EncoderOptions options = encoder_options(batch_tokens, too_long, warns);
   options.prompt = prompt;
   options.prompt_text = prompt_text;
   options.longest = longest;
@@ -239,7 +238,7 @@ py::list fill(const Encoder& encoder, const std::string& text, int64_t count, co
   return places;
 }
 
-// Refuses records before they are computed: of more weights than a page may have, or than the machine can keep.
+// For RecordOptions::on_size: refuses what would have more weights than a page may have, or than fit into memory.
 std::function<void(int64_t weights, int64_t masked)> size_check(bool for_page) {
   if (for_page) {
     return [](int64_t weights, int64_t) {
@@ -255,7 +254,7 @@ std::function<void(int64_t weights, int64_t masked)> size_check(bool for_page) {
   };
 }
 
-// Who attends to whom, which `record` computes without the GIL.
+// Calls `record` without the GIL.
 template <class F>
 inspect::Record recorded(F&& record) {
   const py::gil_scoped_release release;
@@ -307,6 +306,7 @@ void define_pipelines(py::module_& module) {
   module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
   module.def("architecture_of",
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
+  module.attr("most_weights") = inspect::kMostWeights;  // of a page
   py::class_<inspect::Record>(module, "Record")
       .def("page",
            [](const inspect::Record& record) {
@@ -350,8 +350,9 @@ void define_pipelines(py::module_& module) {
       .def("longest", &Encoder::longest)
       .def("token_types", [](const Encoder& encoder) { return encoder.model().config().token_types; })
       .def("encode",
-           [](const Encoder& encoder, const std::string& text, const std::string& too_long, int64_t longest) {
-             const EncoderOptions options{.longest = longest, .text = text_options(too_long)};
+           [](const Encoder& encoder, const std::string& text, const std::string& too_long, int64_t longest,
+              bool warns) {
+             const EncoderOptions options{.longest = longest, .text = text_options(too_long, warns)};
              Encoding found;
              {
                const py::gil_scoped_release release;

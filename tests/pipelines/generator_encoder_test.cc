@@ -65,7 +65,7 @@ TEST(Generator, ReadsTheEndOfALongPromptWithAWarning) {
   while (std::ssize(generator.tokenizer().encode(prompt)) <= window) prompt += "车站";
   const auto count = std::ssize(generator.tokenizer().encode(prompt));
   (void)generator.generate(prompt, options);
-  EXPECT_EQ(warnings, std::vector<std::string>{std::to_string(count) + " tokens, of which the model reads the last " +
+  EXPECT_EQ(warnings, std::vector<std::string>{std::to_string(count) + " tokens; the model reads only the last " +
                                                std::to_string(window)});
   (void)generator.generate("车站", options);
   EXPECT_EQ(warnings.size(), 1u);

@@ -174,7 +174,7 @@ class SmallModels(unittest.TestCase):
     def test_a_long_prompt_keeps_its_end_with_a_warning(self):
         generator = heed.Generator(self.models["language_model"])
         prompt = "the cat sat on the mat the dog sat on the log " * 24
-        with self.assertWarnsRegex(UserWarning, f"{len(prompt)} tokens, of which the model reads the last 1024"):
+        with self.assertWarnsRegex(UserWarning, f"{len(prompt)} tokens; the model reads only the last 1024"):
             made = generator.generate(prompt, max_tokens=5, temperature=0)
         self.assertEqual(generator.generate(prompt[-1024:], max_tokens=5, temperature=0), made)
 
