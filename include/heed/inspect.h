@@ -116,8 +116,8 @@ inline constexpr int64_t kMostWeights = 60'000'000;
 
 // A training's curves (loss, validation, learning rate, speed) from its log.jsonl: as a page, or as one picture. A last
 // line that was cut off is left out; any other line that is not JSON is an Error with its number.
-[[nodiscard]] std::string plot_log(const std::filesystem::path& log);
-[[nodiscard]] std::string plot_log_svg(const std::filesystem::path& log);
+[[nodiscard]] std::string plot_log(const std::filesystem::path& file);
+[[nodiscard]] std::string plot_log_svg(const std::filesystem::path& file);
 
 }  // namespace heed::inspect
 HEED_EXPORT_END

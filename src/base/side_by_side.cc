@@ -84,11 +84,14 @@ void SideBySide::run(const std::function<void(int64_t)>& work, const std::functi
   }
   while (take())
     if (!ended_) guarded(kLookUp, look_up);
-  for (std::unique_lock lock(mutex); running > 0;) {
-    changed.wait_for(lock, kPatience);
-    lock.unlock();
-    if (!ended_) guarded(kLookUp, look_up);
-    lock.lock();
+  {
+    std::unique_lock lock(mutex);
+    while (running > 0) {
+      changed.wait_for(lock, kPatience);
+      lock.unlock();
+      if (!ended_) guarded(kLookUp, look_up);
+      lock.lock();
+    }
   }
   for (std::thread& thread : others) thread.join();
   if (!others.empty() && !ended_) guarded(kLookUp, look_up);

@@ -126,7 +126,7 @@ std::optional<PeerError> Communicator::next_failure() {
 }
 
 void Communicator::look_for_failures() {
-  if (const auto failure = next_failure()) throw *failure;
+  if (const auto failure = next_failure()) throw PeerError(*failure);
 }
 
 bool Communicator::failure_announced() { return next_failure().has_value(); }

@@ -262,8 +262,8 @@ std::string title_of(const std::filesystem::path& log) {
 
 }  // namespace
 
-std::string plot_log_svg(const std::filesystem::path& log) {
-  return draw(read_log(log), page_files::kCurvesStyle, title_of(log));
+std::string plot_log_svg(const std::filesystem::path& file) {
+  return draw(read_log(file), page_files::kCurvesStyle, title_of(file));
 }
 
 std::string plot_log(const std::filesystem::path& file) {

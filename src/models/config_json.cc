@@ -201,8 +201,8 @@ std::string to_json(const Config& config) {
   return io::json_text(object, 2) + "\n";
 }
 
-Config config_from_json(std::string_view text, const std::string& where) {
-  const io::ParsedJson parsed = io::parse_json(text);
+Config config_from_json(std::string_view json, const std::string& where) {
+  const io::ParsedJson parsed = io::parse_json(json);
   require(parsed.problem.empty(), kReader, where, ": ", parsed.problem);
   const Json& object = parsed.value;
   require(object.is_object(), kReader, where, ": a JSON object; found ", object.type_name());

@@ -24,10 +24,10 @@ constexpr int64_t kLargeRows = int64_t{1} << 20;  // bytes that are given back a
 void check_finite(const Tensor& tensor, const std::string& where, const std::string& name, int64_t first) {
   const float* values = tensor.data<float>();
   // An exponent of ones is that of infinity and NaN. All of them at once; the first is looked for where there is one.
-  int32_t all = 1;
+  uint32_t all = 1;
 #pragma omp simd reduction(& : all)
   for (int64_t i = 0; i < tensor.numel(); ++i) {
-    all &= static_cast<int32_t>((std::bit_cast<uint32_t>(values[i]) & 0x7F800000u) != 0x7F800000u);
+    all &= static_cast<uint32_t>((std::bit_cast<uint32_t>(values[i]) & 0x7F800000u) != 0x7F800000u);
   }
   if (all != 0) return;
   for (int64_t i = 0; i < tensor.numel(); ++i) {

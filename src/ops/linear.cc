@@ -1,5 +1,6 @@
 // The linear layer, with a weight as it is trained and with a packed one.
 #include <algorithm>
+#include <memory>
 #include <variant>
 
 #include "heed/cpu.h"
@@ -70,13 +71,13 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
   const int64_t out = weight.size(0), in = weight.size(1);
   if (format == WeightFormat::int8) {
     require_int8_depth(in);
-    contents_.reset(new Contents{kernels::PackedInt8(weight.data<float>(), in, out)});
+    contents_ = std::make_unique<Contents>(Contents{kernels::PackedInt8(weight.data<float>(), in, out)});
   } else {
     const bool bf16 = format == WeightFormat::bf16;
     require(!bf16 || multiplies_bf16(), "PackedWeight",
             "a processor that multiplies bf16 (AVX512-BF16 or AMX), for weights in bf16; found ",
             to_string(active_isa()), ", where f32 and int8 run");
-    contents_.reset(new Contents{kernels::PackedB(weight.data<float>(), 1, in, in, out, bf16)});
+    contents_ = std::make_unique<Contents>(Contents{kernels::PackedB(weight.data<float>(), 1, in, in, out, bf16)});
   }
 }
 
@@ -92,8 +93,8 @@ PackedWeight::PackedWeight(const Int8Numbers& given) : shape_(given.numbers.shap
     require_shape(balance, {numbers.size(1)}, "PackedWeight", "balance");
   }
   const float* const balanced_by = balance.defined() ? balance.data<float>() : nullptr;
-  contents_.reset(new Contents{kernels::PackedInt8(numbers.data<int8_t>(), scales.data<float>(), balanced_by,
-                                                   numbers.size(1), numbers.size(0))});
+  contents_ = std::make_unique<Contents>(Contents{kernels::PackedInt8(numbers.data<int8_t>(), scales.data<float>(),
+                                                                      balanced_by, numbers.size(1), numbers.size(0))});
 }
 
 PackedWeight::~PackedWeight() = default;

@@ -24,10 +24,10 @@ class Api : public Service {
   ~Api() override;
 
   [[nodiscard]] Kind kind(std::string_view name) const override;
-  [[nodiscard]] Reply call(std::string_view name, const nlohmann::json& request,
+  [[nodiscard]] Reply call(std::string_view name, const nlohmann::json& object,
                            const std::function<bool()>& stop) override;
   using Stream = Service::Stream;
-  [[nodiscard]] std::unique_ptr<Stream> stream(std::string_view name, const nlohmann::json& request) override;
+  [[nodiscard]] std::unique_ptr<Stream> stream(std::string_view name, const nlohmann::json& object) override;
   [[nodiscard]] std::vector<std::string> lines() const override;
 
  private:

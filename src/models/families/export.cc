@@ -99,7 +99,7 @@ io::Tensors renamed(const Design& design, const io::Tensors& own) {
   return result;
 }
 
-struct Exported {
+struct Exported {  // NOLINT(bugprone-exception-escape): of moving a Json, which nlohmann declares noexcept
   Json config, generation;
   io::Tensors tensors;
 };

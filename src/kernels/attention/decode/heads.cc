@@ -208,16 +208,9 @@ void decode_heads(const HeadsDecode& p, int64_t head, const HeadsScratch& s) {
     }
   }
   int64_t r = 0;
-  const auto scored = [&](int64_t count) {
-    const float* const query = s.query + r * p.size * kLanes;
-    float* const scores = s.scores + r * s.vectors * kLanes;
-    r += count;
-    return std::pair{query, scores};
-  };
   const auto take = [&]<int kRows>() HWY_ATTR {
-    while (rows - r >= kRows) {
-      const auto [query, scores] = scored(kRows);
-      score_rows<kWidth, kRows>(p, head, query, s, scores);
+    for (; rows - r >= kRows; r += kRows) {
+      score_rows<kWidth, kRows>(p, head, s.query + r * p.size * kLanes, s, s.scores + r * s.vectors * kLanes);
     }
   };
   take.template operator()<5>();
