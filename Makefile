@@ -12,6 +12,8 @@
 #   make portable  build without any special kernel and run the tests of that path (not those that start processes)
 #   make neon      compile the kernels for 64-bit ARM and run the attention's tests on an emulated processor
 #   make format    clang-format over the tree
+#   make together  check that the files of each folder compile as one file
+#   make packages  install the Debian packages that all of this needs
 #   make tidy      clang-tidy over src/ and include/, with the checks of .clang-tidy (half an hour; FILES="src/nn/norm.cc" for fewer)
 
 BUILD ?= build/release

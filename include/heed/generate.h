@@ -72,7 +72,8 @@ struct BeamOptions {
   double length_factor = 2.0;
   int64_t length_extra = 20;
   std::optional<StopWhen> stop_when = {};  // not given: best; Translator takes what the model's folder says
-  Ids prefix = {};                         // forced first tokens
+  int32_t begin_id = -1;  // what the decoder of translate() begins with; -1: the model's begin_id
+  Ids prefix = {};        // forced first tokens
   int32_t last_id = -1;      // the forced last token of an output that reaches its limit, the end as a rule; -1: none
   bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
   int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may

@@ -158,6 +158,7 @@ class Translator {
   [[nodiscard]] Source read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
                                      const Around& around) const;
   [[nodiscard]] int64_t longest(const Around& around) const;
+  [[nodiscard]] bool begins_with_language() const;
 
   std::shared_ptr<const models::Transformer> model_;
   std::shared_ptr<const text::Tokenizer> source_, target_;

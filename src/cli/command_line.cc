@@ -89,6 +89,7 @@ Options& Options::find_subcommand(const std::string& name) {
     if (command->name_ == name || (command->other_name_ == name && !name.empty())) return *command;
     names.push_back(command->name_);
   }
+  if (parent_ == nullptr) names.insert(names.end(), {"help", "version"});
   const std::string_view nearest = nearest_word(name, names);
   throw UsageError(fmt::format(
       "there is no command {}; {}", in_quotes(name),

@@ -91,6 +91,7 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
     return "--too-long cut reads the beginning";
   if (says("found a decoder-only model")) return "heed generate continues text with it";
   if (says("found an encoder-decoder")) return "heed translate runs it";
+  if (says("found an encoder-only model") && command == "heed evaluate") return "--text evaluates it on texts";
   if (says("found an encoder-only model")) return "heed embed makes vectors of texts with it";
   if (says("found a model that guesses masked tokens")) return "heed fill guesses words with it";
   if (says("found a model that tells classes of texts")) return "heed classify tells them";

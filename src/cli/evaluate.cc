@@ -271,7 +271,8 @@ void add_evaluate_command(Options& options) {
   options.add("--target", o->targets, "Their translations; given several times, several references").takes("FILE");
   options.add("--pairs", o->pairs, "Both in one file: source, tab, target; equal sources are one sentence")
       .takes("TSV");
-  options.add("--text", o->text, "Text for a language model").takes("FILE");
+  options.add("--text", o->text, "Text for a language model or an encoder, or texts with their classes or scores")
+      .takes("FILE");
   options.add("--hypotheses", o->hypotheses, "Score these translations, without a model").takes("FILE");
   options.add("--output", o->output, "Write the model's translations here; - is standard output").takes("FILE");
   options.add("--tokenize", o->bleu.tokenize, "How BLEU cuts text into words, as sacreBLEU does")
@@ -290,9 +291,9 @@ void add_evaluate_command(Options& options) {
       .excludes({"--text", "--hypotheses", "--no-bleu"});
   options
       .add("--source-language", o->translate.source_language,
-           "Of models of several languages: that of the source, as the vocabulary spells it")
+           "The language of the source, for models of several languages, as the vocabulary spells it")
       .takes("CODE");
-  options.add("--target-language", o->translate.target_language, "That of the translations").takes("CODE");
+  options.add("--target-language", o->translate.target_language, "The language of the translations").takes("CODE");
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.add("--batch-tokens", o->loss.batch_tokens, "Tokens in a batch, padding included").range(1);
   options.add("--context", o->loss.context, "Window of a language model; 0 is the longest it has")
@@ -302,7 +303,7 @@ void add_evaluate_command(Options& options) {
   options.footer(
       "Examples:\n"
       "  heed evaluate runs/en-de --source test.en --target test.de --lowercase\n"
-      "  heed evaluate demo/en-zh --pairs heldout.tsv --tokenize zh\n"
+      "  heed evaluate demo/en-zh --pairs demo/heldout.tsv --tokenize zh\n"
       "  heed evaluate --hypotheses out.de --target test.de\n"
       "  heed evaluate runs/shakespeare --text valid.txt\n"
       "  mpirun -n 4 heed evaluate runs/en-de --source test.en --target test.de\n");

@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <filesystem>
+#include <optional>
 
 #include "cli/command.h"
 #include "cli/pages.h"
@@ -200,8 +201,10 @@ int run_inspect(const InspectCommand& o, Context& context) {
   check_options(o, context);
   inspect::Record record = record_of(o, context);
   record.title = title_of(o.model);
+  std::optional<ChosenHead> head;  // a layer or head that is not there ends the command before anything is written
+  if (o.wants_head()) head = choose_head(o, record);
   if (!record.cross.empty()) message(context, record.output);
-  if (o.wants_head()) write_head(o, choose_head(o, record), context);
+  if (head) write_head(o, *head, context);
   if (context.json) print(inspect::to_json(record));
   if (o.wants_page(context.json)) {
     const std::string file = o.page();
@@ -234,9 +237,9 @@ void add_inspect_command(Options& options) {
       .excludes({"--target"});
   options
       .add("--source-language", o->source_language,
-           "Of models of several languages: that of the text, as the vocabulary spells it")
+           "The language of the text, for models of several languages, as the vocabulary spells it")
       .takes("CODE");
-  options.add("--target-language", o->target_language, "That of the model's output").takes("CODE");
+  options.add("--target-language", o->target_language, "The language of the model's output").takes("CODE");
   options.choose("--too-long", o->too_long, {{"cut", TooLong::cut}, {"refuse", TooLong::refuse}},
                  "What to do with a text that is longer than the model can read");
   options.group("One head");

@@ -30,7 +30,7 @@ constexpr Command kCommands[] = {
     {"classify", "Tell the class of texts, pairs or tokens", add_classify_command},
     {"fill", "Guess the words that are missing in a text", add_fill_command},
     {"answer", "Find the answer to a question in a text", add_answer_command},
-    {"evaluate", "Loss, perplexity and BLEU of a model", add_evaluate_command},
+    {"evaluate", "How good a model is: loss, BLEU, accuracy", add_evaluate_command},
     {"attend", "Attention over arrays from files", add_attend_command},
     {"inspect", "A page that shows a model's attention", add_inspect_command},
     {"serve", "The live page: see heads, and switch them off", add_serve_command},
@@ -68,6 +68,7 @@ std::vector<std::string> words_of(int argc, char** argv) {
   std::vector<std::string> words(argv + 1, argv + argc);
   if (!words.empty() && words[0] == "help") {
     words.erase(words.begin());
+    if (!words.empty() && (words[0] == "help" || words[0] == "version")) words.erase(words.begin());
     words.emplace_back("--help");
   } else if (!words.empty() && words[0] == "version") {
     words[0] = "--version";

@@ -100,7 +100,7 @@ void add_serve_command(Options& options) {
   options.add("--port", o->port, "Port to listen at; 0 takes a free one")
       .range(0, 65535)
       .shows(fmt::format("{}, or one of the next {} that is free", serve::kDefaultPort, kMorePorts));
-  options.add("--host", o->host, "Address to listen at; others than this machine then need the token of the link")
+  options.add("--host", o->host, "Address to listen at; other machines need the whole link, with its token")
       .takes("ADDRESS");
   options.flag("--open", o->open, "Open the page in the browser");
   options.footer(

@@ -144,7 +144,8 @@ void add_tokenize_command(Options& options) {
       .shows("source; target where it is the only one");
   options.flag("--pieces", o->pieces, "Write the tokens instead of their ids");
   options.flag("--plain", o->plain, "Without the special tokens around the text");
-  options.flag("--parse-special", o->parse_special, "Special tokens that are written in the text are special");
+  options.flag("--parse-special", o->parse_special,
+               "Read special tokens in the text as special tokens, not as plain text");
   options.flag("--pair-by-tab", o->pair_by_tab, "What stands behind a tab is a second text");
   options.flag("--json-input", o->json_input, "Each line is a text in JSON, which may have line ends in it")
       .excludes({"TEXT"});

@@ -107,9 +107,9 @@ void add_translate_command(Options& options) {
       .range(0, 1e6);
   options
       .add("--source-language", o->translate.source_language,
-           "Of models of several languages: that of the text, as the vocabulary spells it")
+           "The language of the text, for models of several languages, as the vocabulary spells it")
       .takes("CODE");
-  options.add("--target-language", o->translate.target_language, "That of the translation").takes("CODE");
+  options.add("--target-language", o->translate.target_language, "The language of the translation").takes("CODE");
   options
       .add("--batch-tokens", o->translate.batch_tokens,
            "Tokens in a batch at most, padding and beam included; 0 is 2048, or 512 with int8 weights")

@@ -50,6 +50,9 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   require(search.beam >= 1, kName, "a beam of 1 or more; found ", search.beam);
   require(search.max_length >= 1, kName, "a max_length of 1 token or more; found ", search.max_length);
   require(search.min_length >= 0, kName, "a min_length of 0 tokens or more; found ", search.min_length);
+  require(search.begin_id < config.target_vocabulary, kName, "a begin_id below the ", config.target_vocabulary,
+          " of the vocabulary; found ", search.begin_id);
+  const int32_t begin_id = search.begin_id >= 0 ? search.begin_id : static_cast<int32_t>(config.begin_id);
   suppress_special(search, model);
 
   const auto limit_of = [&](size_t source_length) {
@@ -79,8 +82,8 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
         std::vector<int64_t> limits;
         for (const int64_t i : members) limits.push_back(limit_of(sources[static_cast<size_t>(i)].size()));
         const auto decoder = model.start(batch.ids, batch.lengths, 1, options.cache);
-        auto found = beam_search(*decoder, std::ssize(members), static_cast<int32_t>(config.begin_id),
-                                 static_cast<int32_t>(config.end_id), limits, search);
+        auto found =
+            beam_search(*decoder, std::ssize(members), begin_id, static_cast<int32_t>(config.end_id), limits, search);
         for (size_t b = 0; b < members.size(); ++b) results[static_cast<size_t>(members[b])] = std::move(found[b]);
       },
       [&, tell = batches.tells([&](int64_t done) {

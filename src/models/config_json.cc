@@ -220,7 +220,7 @@ Config config_from_json(std::string_view json, const std::string& where) {
   try {
     config.validate();
   } catch (const Error& error) {
-    fail(kReader, where, ": a configuration that fits together: ", error.what());
+    fail(kReader, where, ": ", error.what());
   }
   return config;
 }

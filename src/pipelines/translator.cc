@@ -155,25 +155,31 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
       if (search.beam == 1) search.stop_when = generate::StopWhen::full;
     }
   }
+  if (search.begin_id < 0) search.begin_id = static_cast<int32_t>(model_->config().begin_id);
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
-    const int64_t begin = model_->config().begin_id;
-    const bool begins = text::looks_like_language(*target_, begin);  // mBART's first models
-    require(!begins || language == begin, "translate", "the language that the model begins with, ",
-            begins ? target_->piece(static_cast<int32_t>(begin)) : "", "; found \"", options.target_language, "\"");
-    const bool behind = around_.before.empty() && around_.after.size() == 2;
-    const bool is_mbart = behind && model_->origin() != nullptr &&
-                          io::parse_json(model_->origin()->config_json).value.value("model_type", "") == "mbart";
-    require(begins || !is_mbart, "translate",
-            "a decoder_start_token_id in config.json that is a language, because the model begins with one; found ",
-            begin);
-    search.prefix = begins ? Ids() : Ids{language};
+    if (begins_with_language()) {
+      search.begin_id = language;
+      search.prefix.clear();
+    } else {
+      search.prefix = {language};
+    }
   }
   return search;
 }
 
 std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorOptions& options) const {
   return read(text, 0, options.text, around(options), "Translator::encode");
+}
+
+// Whether the decoder begins with the language that it writes, as in mBART's first models. In others the language is
+// the first token that is written.
+bool Translator::begins_with_language() const {
+  if (text::looks_like_language(*target_, model_->config().begin_id)) return true;
+  // mbart-large-cc25 itself: config.json names no language, and the source's stands behind its text.
+  const bool behind = around_.before.empty() && around_.after.size() == 2;
+  return behind && model_->origin() != nullptr &&
+         io::parse_json(model_->origin()->config_json).value.value("model_type", "") == "mbart";
 }
 
 Translator::Languages Translator::languages() const {
@@ -188,10 +194,8 @@ Translator::Languages Translator::languages() const {
   const int64_t begin = model_->config().begin_id;
   if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
     for (const int32_t id : arrows) all.target.push_back(name(*source_, id));
-  } else if (text::looks_like_language(*target_, begin)) {  // mBART's first models write one language
-    all.usual_target = name(*target_, begin);
-    all.target = {all.usual_target};
   } else {
+    if (text::looks_like_language(*target_, begin)) all.usual_target = name(*target_, begin);
     for (const int32_t id : text::languages_of(*target_, false)) all.target.push_back(name(*target_, id));
     if (settings_ && !settings_->prefix.empty() && text::looks_like_language(*target_, settings_->prefix.front()))
       all.usual_target = name(*target_, settings_->prefix.front());
@@ -282,7 +286,7 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   inspect::Record record;
   record.source = source;
   record.output = options.target ? *options.target : target_->decode(said);
-  Ids seen = {static_cast<int32_t>(config.begin_id)};
+  Ids seen = {search.begin_id};
   seen.insert(seen.end(), said.begin(), said.end());
   said.push_back(static_cast<int32_t>(config.end_id));
   record.source_tokens = pipelines::pieces_of(*source_, heard);
@@ -291,8 +295,7 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   const size_t special = around.before.size() + around.after.size();
   record.source_words = pipelines::words_of_first(*source_, source, heard.size() - special);
   const text::Ids inwards(around.before.rbegin(), around.before.rend());  // the one beside the text first
-  for (const int32_t token : inwards)
-    pipelines::add_special_word(record.source_words, source_->piece(token), true);
+  for (const int32_t token : inwards) pipelines::add_special_word(record.source_words, source_->piece(token), true);
   for (const int32_t token : around.after)
     pipelines::add_special_word(record.source_words, source_->piece(token), false);
   record.target_words = pipelines::words_of(*target_, std::span(seen).subspan(1));

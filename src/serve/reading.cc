@@ -129,7 +129,7 @@ Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request
   const std::string text = request.text("text");
   (served.encodes() ? reading.source : reading.target) =
       ids_of_text(served, served.encodes() ? text::Side::source : text::Side::target, text, spoken);
-  if (served.translates()) reading.target = {static_cast<int32_t>(served.config().begin_id)};
+  if (served.translates()) reading.target = {served.search({}, spoken).begin_id};
   if ((served.encodes() && reading.source.empty()) || (served.decodes() && reading.target.empty()))
     throw Error("text: expected at least one token; found an empty text");
   return reading;

@@ -52,7 +52,7 @@ int32_t known_language(const Tokenizer& tokenizer, const std::string& language, 
     const std::string piece = tokenizer.piece(id);
     if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + piece;
   }
-  require(!known.empty(), function, "no language, because this model knows none by name; found \"", language, "\"");
+  require(!known.empty(), function, "no source_language and no target_language, because this model knows no language by name; found \"", language, "\"");
   fail(function, "a language that the model knows (", known, "); found \"", language, "\"");
 }
 

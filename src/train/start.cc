@@ -169,12 +169,18 @@ bool names_languages(const models::Model& model, const text::Tokenizer& target) 
 
 bool language_is_behind(const Frame& source) { return source.before.empty() && source.after.size() == 2; }
 
-// mBART's first models begin with the language that they write. mbart-large-cc25, which knows 25 of them, can be
-// trained to write any of them: its first token becomes that language, as in transformers' scripts. In other models
-// the first token stays.
+// mBART's first models begin with the language that they write. mbart-large-cc25, which knows 25 of them, names none of
+// them in config.json.
+bool begins_with_language(const models::Model& model, const Frame& source, const text::Tokenizer& target) {
+  return text::looks_like_language(target, model.config().begin_id) ||
+         (model_type(model) == "mbart" && language_is_behind(source));
+}
+
+// A model that begins with a language can be trained to write any of them: its first token becomes that language, as in
+// transformers' scripts. In other models the first token stays.
 int64_t first_token(const Recipe& recipe, const models::Model& model, const Start& start) {
   const int64_t usual = model.config().begin_id;
-  if (!start.source || !start.target || model_type(model) != "mbart" || !language_is_behind(around(*start.source)))
+  if (!start.source || !start.target || !begins_with_language(model, around(*start.source), *start.target))
     return usual;
   const auto language = text::language_id(*start.target, recipe.target_language);
   return language ? *language : usual;  // frames_of() refuses a language that is missing or unknown
@@ -196,15 +202,13 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   const bool behind = language_is_behind(frames.source);
   frames.source.before = behind ? Ids() : Ids{from};
   frames.source.after = behind ? Ids{end, from} : Ids{end};
-  const bool begins = text::looks_like_language(target, config.begin_id);
-  require(!begins || config.begin_id == to, kName, "target_language: that which the model begins with, ",
-          begins ? target.piece(static_cast<int32_t>(config.begin_id)) : "", "; found ", languages.target);
-  require(!behind || begins || model_type(model) != "mbart", kName,
-          "a decoder_start_token_id in config.json that is a language, because the model begins with one; found ",
-          config.begin_id);
   frames.target.before = behind ? Ids() : Ids{to};
   frames.target.after = behind ? Ids{end, to} : Ids{end};
-  if (!begins) frames.prefix = {to};
+  if (begins_with_language(model, frames.source, target)) {
+    frames.target.begin = to;
+  } else {
+    frames.prefix = {to};
+  }
 }
 
 }  // namespace

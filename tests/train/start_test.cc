@@ -300,7 +300,11 @@ TEST_F(SeveralLanguages, TheLossIsThatOfTransformers) {
   EXPECT_NEAR(loss(write("m2m100", true), "en", "fr"), golden("m2m100"), 1e-5);
   EXPECT_NEAR(loss(write("nllb", true), "__en__", "__fr__"), golden("nllb"), 1e-5);
   EXPECT_NEAR(loss(write("mbart", false), "en_XX", "fr_XX"), golden("mbart"), 1e-5);
-  EXPECT_NEAR(loss(write_behind(), "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5);
+  const fs::path behind = write_behind();
+  for (const int32_t begin : {58, 57, 2}) {  // what config.json names does not matter where a language is asked for
+    begin_with(behind, begin);
+    EXPECT_NEAR(loss(behind, "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5) << begin;
+  }
 }
 
 // The tokenizers of a Marian say that nothing begins a text; the model begins with its padding token.
@@ -394,11 +398,6 @@ TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   EXPECT_CONTAINS(error(m2m100, "en", "a"), "found \"a\"");  // a piece of words
   EXPECT_CONTAINS(error(behind, "fr_XX", ""), "found one of them");
   EXPECT_CONTAINS(error(behind, "fr_XX", "xx_XX"), "a language that the model knows");
-  EXPECT_CONTAINS(message_of([&] { (void)loss(behind, "fr_XX", "en_XX"); }),
-                  "that which the model begins with, fr_XX; found en_XX");
-  begin_with(behind, 2);
-  EXPECT_CONTAINS(message_of([&] { (void)loss(behind, "en_XX", "fr_XX"); }),
-                  "a decoder_start_token_id in config.json that is a language");
   EXPECT_CONTAINS(error(folder_ / "marian", "en", "fr"), "because the model does not name its languages; found en");
   EXPECT_CONTAINS(message_of([&] { (void)loss(m2m100, "", ""); }), "found neither");
   Recipe own = copy_;

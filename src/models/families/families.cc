@@ -76,7 +76,7 @@ Design read_design(const io::Json& object, const std::string& where, const Weigh
   try {
     design.config.validate();
   } catch (const Error& error) {
-    fail("load", where, ": a configuration that fits together: ", error.what());
+    fail("load", where, ": ", error.what());
   }
   return design;
 }
