@@ -25,7 +25,9 @@ class Stream {
     std::string text = tokenizer_.decode(ids_);
     const std::string_view replacement = "\uFFFD";
     while (text.ends_with(replacement)) text.resize(text.size() - replacement.size());
-    return take(text);
+    std::string fresh = take(text);
+    if (std::ssize(ids_) >= longest_) forget();
+    return fresh;
   }
   std::string rest() { return take(tokenizer_.decode(ids_)); }
 
@@ -36,10 +38,28 @@ class Stream {
     shown_ = text.size();
     return fresh;
   }
+  // Decoding all tokens for each new one would take a time that grows with the square of their number. The last ones
+  // are enough if they alone give the end of the text. If not, the first of them may be a part of a character.
+  void forget() {
+    const std::string all = tokenizer_.decode(ids_);
+    for (std::ptrdiff_t kept = kKept; kept < kKept + 4; ++kept) {
+      const Ids last(ids_.end() - kept, ids_.end());
+      const std::string end = tokenizer_.decode(last);
+      if (end.empty() || !all.ends_with(end) || all.size() - end.size() > shown_) continue;
+      shown_ -= all.size() - end.size();
+      ids_ = last;
+      longest_ = 2 * kKept;
+      return;
+    }
+    longest_ *= 2;
+  }
+
+  static constexpr std::ptrdiff_t kKept = 64;  // tokens
 
   const text::Tokenizer& tokenizer_;
   Ids ids_;
-  size_t shown_ = 0;
+  std::ptrdiff_t longest_ = 2 * kKept;  // tokens, before most of them are forgotten
+  size_t shown_ = 0;                    // bytes of what ids_ decode to
 };
 
 // The likeliest token after each position: logits (1, L, V).

@@ -3,9 +3,12 @@
 
 #include <algorithm>
 #include <cstring>
+#include <fstream>
+#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/data.h"
 #include "base/message.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
@@ -50,6 +53,29 @@ TEST(Generator, BytesOfACharacterWaitForTheRestOfIt) {
     return true;
   };
   (void)generator.generate("", options);  // begins as the training's texts do
+}
+
+TEST(Generator, StreamsALongTextWhole) {  // only the last tokens are decoded again for each new one
+  const Folder folder;
+  // Bytes, the first 256 tokens of GPT-2. At random most of them are no characters.
+  auto vocabulary = nlohmann::json::parse(std::ifstream(test::test_data("tokenizers/gpt2_vocab.json")));
+  for (auto token = vocabulary.begin(); token != vocabulary.end();)
+    token = token.value() < 256 ? std::next(token) : vocabulary.erase(token);
+  std::ofstream(folder.path() / "vocab.json") << vocabulary;
+  std::ofstream(folder.path() / "merges.txt") << "#version: 0.2\n";
+  const auto bytes = text::Tokenizer::load(folder.path(), text::Side::target);
+  models::save(*models::create(test::small_config(Architecture::decoder_only, 0, bytes->vocabulary()), 3),
+               folder.path());
+  const Generator generator = Generator::load(folder.path());
+  for (const uint64_t seed : {1, 2, 3}) {
+    std::string streamed;
+    GeneratorOptions options{.sampling = {.seed = seed, .max_tokens = 700}, .ignore_end = true};
+    options.on_text = [&](std::string_view piece) {
+      streamed += piece;
+      return true;
+    };
+    EXPECT_EQ(generator.generate(seed == 3 ? std::string(1000, 'a') : "车站", options).text, streamed);
+  }
 }
 
 TEST(Generator, ReadsTheEndOfALongPromptWithAWarning) {
