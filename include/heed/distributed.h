@@ -18,6 +18,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -130,6 +131,10 @@ class Communicator {
   void give_up(int rank);
   // Memory that a message may still read or write, kept as long as this object.
   void keep(std::shared_ptr<const void> memory) { kept_.push_back(std::move(memory)); }
+  // For a thread beside the one that uses this object, while that one computes and waits for nobody. The process of
+  // `rank` runs on this host and has ended; and the first such rank that has not announced that it ends.
+  [[nodiscard]] bool has_ended_here(int rank) const;
+  [[nodiscard]] std::optional<PeerError> lost_here();
   // Tells all other ranks that this one ends, and why. Their next wait throws PeerError with announced().
   void announce_failure(std::string_view text);
   // Ends the processes of all ranks. (Threads as ranks: their waits throw.)
@@ -168,6 +173,7 @@ class Communicator {
     int64_t process_namespace = 0;
   };
   void look_for_failures();
+  [[nodiscard]] PeerError lost_error(int rank) const;
   [[nodiscard]] virtual std::optional<PeerError> next_failure();
   virtual void count_waiting(double seconds) { waited_ += seconds; }
   void check_peer(int peer, double silent) const;
@@ -181,6 +187,7 @@ class Communicator {
   std::vector<std::vector<std::byte>> failure_texts_;
   std::vector<std::byte> own_failure_;
   std::vector<TransferPtr> failure_receives_, failure_sends_;  // they use the memory above
+  std::mutex failures_lock_;                                   // around failure_receives_
   std::vector<std::shared_ptr<const void>> kept_;
   std::vector<int> given_up_;  // ranks
   int exit_status_ = 0;

@@ -25,7 +25,6 @@ from ._heed import (
     num_threads,
     peak_gflops,
     set_isa,
-    set_num_threads,
 )
 
 __all__ = [
@@ -339,6 +338,12 @@ def attention_varlen_backward(
     found = _heed.attention_varlen_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))
     return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+
+
+def set_num_threads(count: int) -> None:
+    """How many threads heed computes with, 1 or more. No result depends on it."""
+    _checks.integers("set_num_threads", count=count)
+    _heed.set_num_threads(count)
 
 
 def explain(query: Array, key: Array, value: Array, **options: Any) -> str:

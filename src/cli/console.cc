@@ -5,6 +5,7 @@
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -139,6 +140,17 @@ int interrupted_status() { return g_signal.load() == SIGTERM ? kTerminated : kIn
 std::string escaped(std::string_view text) { return inspect::escape_terminal(text); }
 
 std::string in_quotes(std::string_view text) { return "'" + escaped(text) + "'"; }
+
+std::string for_shell(const std::string& word) {
+  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
+           std::string_view("-_./=:,+@%").find(c) != std::string_view::npos;
+  });
+  if (plain) return word;
+  std::string quoted = "'";
+  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return escaped(quoted + "'");
+}
 
 std::string one_line(std::string text) {
   for (char& c : text)

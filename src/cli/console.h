@@ -69,6 +69,8 @@ void install_signal_handlers(bool one_of_several = false);
 // Text from outside as it can be shown: control characters made visible; in quotes.
 [[nodiscard]] std::string escaped(std::string_view text);
 [[nodiscard]] std::string in_quotes(std::string_view text);
+// A word as a shell reads it back: in quotes if it needs them.
+[[nodiscard]] std::string for_shell(const std::string& word);
 // Text that stays on its line, whatever it holds: line ends become spaces.
 [[nodiscard]] std::string one_line(std::string text);
 

@@ -79,7 +79,8 @@ std::string plain_message(std::string_view text) {
 std::string_view hint_for(std::string_view command, std::string_view text) {
   const auto says = [&](std::string_view part) { return text.find(part) != std::string_view::npos; };
   if (says("o space left") && !text.starts_with("standard output"))
-    return command == "heed train" ? "free some space; --resume goes on from the last checkpoint" : "free some space";
+    return command == "heed train" ? "free some space; if there is a checkpoint, --resume goes on from it"
+                                   : "free some space";
   if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
     return says("token_cache") ? "name another folder with --token-cache" : "name another folder with --output";
   if (says("a folder without a training")) return "go on with --resume, or name another folder";

@@ -155,21 +155,20 @@ std::string flops_text(int64_t flops) {
                     : fmt::format("{:.2f} MFLOP", f / 1e6);
 }
 
-// A table of the keys and values of a JSON object that has one key a line, without those of a part that is `absent`.
+// A table of the keys and values of a JSON object, without those of a part that is `absent`.
 std::string keys_and_values(std::string_view json, const std::vector<std::string_view>& absent) {
   std::string out;
-  while (!json.empty()) {
-    const size_t end = std::min(json.find('\n'), json.size());
-    const std::string_view line = json.substr(0, end);
-    json.remove_prefix(std::min(end + 1, json.size()));
-    const size_t key = line.find('"'), colon = line.find("\": ");
-    if (colon == std::string_view::npos) continue;
-    const std::string_view name = line.substr(key + 1, colon - key - 1);
+  const io::Json object = io::parse_json(json).value;
+  for (const auto& [name, value] : object.items()) {
     if (std::ranges::find(absent, name) != absent.end()) continue;
-    std::string_view value = line.substr(colon + 3);
-    if (value.ends_with(',')) value.remove_suffix(1);
-    if (value.starts_with('"')) value = value.substr(1, value.size() - 2);
-    out += fmt::format("{:<20}{}\n", name, value);
+    std::string shown = value.is_string() ? value.get<std::string>() : io::json_text(value);
+    if (value.is_array()) {
+      shown.clear();
+      for (const io::Json& one : value) {
+        shown += (shown.empty() ? "" : ", ") + (one.is_string() ? one.get<std::string>() : io::json_text(one));
+      }
+    }
+    out += fmt::format("{:<20}{}\n", name, escaped(shown));
   }
   return out;
 }

@@ -3,7 +3,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <cstring>
 #include <filesystem>
 
 #include "cli/errors.h"
@@ -32,17 +31,6 @@ std::string options_to_compare(const std::vector<std::string>& words) {
     }
   }
   return text;
-}
-
-// A word as a shell reads it back.
-std::string for_shell(const std::string& word) {
-  const bool plain = !word.empty() && std::all_of(word.begin(), word.end(), [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::strchr("-_./=:,+@%", c);
-  });
-  if (plain) return word;
-  std::string quoted = "'";
-  for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
-  return escaped(quoted + "'");
 }
 
 std::string command_line(const Context& context) {

@@ -102,7 +102,7 @@ int run(int argc, char** argv) {
   const Options::Parsed parsed =
       program.parse(context.words, [](const Options& command) { set_command_name(command.full_name()); });
   if (parsed.wants_help || parsed.wants_version) {
-    print(parsed.wants_help ? parsed.command->help() : std::string("heed ") + HEED_VERSION + "\n");
+    if (leads()) print(parsed.wants_help ? parsed.command->help() : std::string("heed ") + HEED_VERSION + "\n");
     return kSuccess;
   }
   if (parsed.lacks_command) {
@@ -122,8 +122,9 @@ int run(int argc, char** argv) {
   return parsed.command->run(context);
 }
 
-int fail(int status, const std::string& text, std::string_view hint = {}, bool peer_has_spoken = false) {
-  return end_with(status, hint.empty() ? text : fmt::format("{} ({})", text, hint), peer_has_spoken);
+int fail(int status, const std::string& text, std::string_view hint = {},
+         const distributed::PeerError* lost = nullptr) {
+  return end_with(status, hint.empty() ? text : fmt::format("{} ({})", text, hint), lost);
 }
 
 int guarded_main(int argc, char** argv) {
@@ -136,7 +137,7 @@ int guarded_main(int argc, char** argv) {
   } catch (const BrokenPipe&) {
     return kBrokenPipe;
   } catch (const distributed::PeerError& error) {
-    return fail(kFailure, plain_message(error.what()), way_to_go_on(), error.announced());
+    return fail(kFailure, plain_message(error.what()), way_to_go_on(), &error);
   } catch (const train::Interrupted& error) {
     return fail(interrupted_status(), error.what());
   } catch (const Error& error) {

@@ -3,22 +3,27 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <cstdlib>
 #include <memory>
+#include <mutex>
 #include <span>
 #include <thread>
 #include <vector>
 
 #include "cli/console.h"
 #include "cli/cores.h"
+#include "cli/errors.h"
 #include "heed/cpu.h"
 
 namespace heed::cli {
 namespace {
 
 std::string g_way_to_go_on;
-std::unique_ptr<distributed::Communicator> g_ranks;  // ends first: what it calls while it waits uses the command
+std::unique_ptr<distributed::Communicator> g_ranks;  // ends before the command, which it uses while it waits
+std::atomic<bool> g_said{false};                     // why this run ends
 
 bool is_set(const char* name) {
   const char* const value = std::getenv(name);
@@ -50,9 +55,7 @@ std::string how_to_bind(const std::string& launcher, int cores) {
 // A process that is asked to stop while it waits may never get what it waits for: mpirun asks when another was lost.
 void say_whom_we_wait_for(const distributed::Communicator& all, int peer, double seconds) {
   constexpr double kPatience = 0.3;
-  static bool said = false;
-  if (said || !stop_requested().load() || seconds < kPatience) return;
-  said = true;
+  if (!stop_requested().load() || seconds < kPatience || g_said.exchange(true)) return;
   complain(fmt::format("asked to stop while {} waits for {}{}", all.name_of(all.rank()), all.name_of(peer),
                        g_way_to_go_on.empty() ? "" : "; if it was lost, go on with: " + g_way_to_go_on));
 }
@@ -73,6 +76,78 @@ void announce_failure(const std::string& text) {
   }
 }
 
+// Of the processes on a host that one was lost on, the first that is left speaks.
+bool is_first_survivor(const distributed::Communicator& all) {
+  for (int rank = 0; rank < all.rank(); ++rank) {
+    if (all.host(rank) == all.host() && !all.has_ended_here(rank)) return false;
+  }
+  return true;
+}
+
+// Messages of other ranks than 0 begin with who says it.
+std::string signed_text(const std::string& text) {
+  const int rank = distributed::launch().rank;
+  if (rank == 0) return text;
+  return fmt::format("{}: {}", g_ranks != nullptr ? g_ranks->name_of(rank) : fmt::format("rank {}", rank), text);
+}
+
+class Watch {
+ public:
+  Watch() : thread_([this] { run(); }) {}
+  ~Watch() {
+    {
+      const std::scoped_lock lock(lock_);
+      ended_ = true;
+    }
+    wake_.notify_one();
+    thread_.join();
+  }
+  Watch(const Watch&) = delete;
+  Watch& operator=(const Watch&) = delete;
+
+ private:
+  static constexpr std::chrono::milliseconds kDistance{100};
+  static constexpr int kTurnsToSave = 5, kTurnsToEnd = 50;
+
+  void run() {
+    int asked = 0, lost = 0;  // turns since
+    std::unique_lock lock(lock_);
+    while (!wake_.wait_for(lock, kDistance, [this] { return ended_; })) {
+      if (lost > 0 || look()) ++lost;
+      if (lost == kTurnsToEnd) g_ranks->abort(kFailure);
+      if (stop_requested().load()) ++asked;
+      if (asked == kTurnsToSave && leads() && !g_said) {
+        complain(
+            fmt::format("asked to stop; the training is saved after the update that is being computed; if it is "
+                        "killed before, {}",
+                        way_to_go_on()));
+      }
+    }
+  }
+
+  // Whether a rank was lost.
+  static bool look() {
+    try {
+      if (!is_first_survivor(*g_ranks)) return false;
+      const auto error = g_ranks->lost_here();
+      if (!error) return false;
+      if (!g_said.exchange(true))
+        complain(signed_text(fmt::format("{} ({})", plain_message(error->what()), way_to_go_on())));
+      return true;
+    } catch (const Error&) {
+      return false;  // where MPI fails as well, this process ends by itself
+    }
+  }
+
+  std::mutex lock_;
+  std::condition_variable wake_;
+  bool ended_ = false;
+  std::thread thread_;
+};
+std::unique_ptr<Watch> g_watch;  // ends before the ranks: the other processes end when all of them have
+
+bool is_watched(int peer) { return g_watch != nullptr && g_ranks->host(peer) == g_ranks->host(); }
+
 }  // namespace
 
 bool several_processes() { return distributed::launch().size > 1; }
@@ -82,6 +157,7 @@ distributed::Communicator& ranks() {
   if (g_ranks == nullptr) {
     g_ranks = distributed::world();
     g_ranks->on_wait([](int peer, double seconds) {
+      if (is_watched(peer)) return;
       if (leads() || peer == 0) say_whom_we_wait_for(*g_ranks, peer, seconds);
     });
   }
@@ -128,26 +204,31 @@ std::string mpirun_command(const std::string& command) {
   return fmt::format("{} -n {} {}", launch.by, launch.size, command);
 }
 
-int end_with(int status, const std::string& text, bool peer_has_spoken) {
+void watch_ranks() {
+  if (several_processes() && g_watch == nullptr) g_watch = std::make_unique<Watch>();
+}
+
+int end_with(int status, const std::string& text, const distributed::PeerError* lost) {
   if (!several_processes()) {
     complain(text);
     return status;
   }
   using std::chrono::milliseconds;
-  // All ranks may have found the same mistake. Rank 0 speaks first, and the others only if it has nothing to say.
-  // (Without messages, it is mpirun that ends the others when one has failed; it takes a second or so.)
-  bool silent = peer_has_spoken;
-  const int turns = g_ranks != nullptr ? 20 : 80;
-  for (int turn = 0; !leads() && !silent && turn < turns; ++turn) {
+  // All ranks may have found the same mistake. Rank 0 speaks first, and the others, one after the other, only if nobody
+  // has said it. (Without messages, it is mpirun that ends the others when one has failed; it takes a second or so.)
+  const distributed::Launch launch = distributed::launch();
+  const int first = lost != nullptr && lost->rank() == 0 ? 1 : 0;
+  int turns = launch.rank <= first ? 0 : g_ranks != nullptr ? 20 + 4 * (launch.rank - first - 1) : 80;
+  bool silent = lost != nullptr && lost->announced();
+  if (lost != nullptr && g_ranks != nullptr && g_ranks->has_ended_here(lost->rank())) {  // all of its host know it
+    silent = !is_first_survivor(*g_ranks);
+    turns = 0;
+  }
+  for (int turn = 0; !silent && turn < turns; ++turn) {
     std::this_thread::sleep_for(milliseconds(50));
     silent = failure_was_announced();
   }
-  if (!silent) {
-    const distributed::Launch launch = distributed::launch();
-    const std::string who =
-        g_ranks != nullptr ? g_ranks->name_of(g_ranks->rank()) : fmt::format("rank {}", launch.rank);
-    complain(launch.rank == 0 ? text : fmt::format("{}: {}", who, text));
-  }
+  if (!g_said.exchange(true) && !silent) complain(signed_text(text));
   if (g_ranks == nullptr) return status;
   if (!silent) announce_failure(text);
   std::this_thread::sleep_for(milliseconds(silent ? 1000 : 200));  // what was announced arrives, and others end first

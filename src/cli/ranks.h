@@ -27,9 +27,14 @@ void set_way_to_go_on(std::string command);
 [[nodiscard]] std::string way_to_go_on();  // "go on with: ...", or nothing
 [[nodiscard]] std::string mpirun_command(const std::string& command);
 
+// From here on a thread looks after the other processes of this host, because this one may compute for longer than it
+// takes mpirun to end it where another one was lost. It says who was lost and how to go on, at once, and ends all
+// processes if that does not happen within seconds. Asked to stop, rank 0 says that it saves first, if that takes long.
+void watch_ranks();
+
 // The last words of a process that failed. One of several says them once, with its rank, and ends all; where another
-// has said why it ends, nothing is said again. Returns the status to exit with.
-[[nodiscard]] int end_with(int status, const std::string& text, bool peer_has_spoken);
+// has said why it ends, nothing is said again. `lost`: the rank that it failed for. Returns the status to exit with.
+[[nodiscard]] int end_with(int status, const std::string& text, const distributed::PeerError* lost = nullptr);
 // What this process is about to exit with: the status of the job where a rank hangs and MPI has to end all.
 void set_exit_status(int status);
 

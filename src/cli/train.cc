@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 
+#include "base/files.h"
 #include "base/nearest_word.h"
 #include "cli/command.h"
 #include "cli/errors.h"
@@ -19,11 +20,13 @@
 namespace heed::cli {
 namespace {
 
+constexpr double kUsualTimeout = 300;  // seconds
+
 struct TrainCommand {
   std::string config, output, data;
   std::vector<std::string> set;
   std::vector<std::pair<std::string, std::string>> keys;  // given as options of their own
-  double peer_timeout = 300;
+  double peer_timeout = kUsualTimeout;
   int64_t context_ranks = 0;
   bool resume = false;
   bool print_recipe = false;
@@ -105,6 +108,12 @@ train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& chan
   } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
     recipe = train::read_recipe(recorded, ".");  // its paths are relative to the current folder
   } else {
+    if (o.resume && changes.empty() && std::filesystem::exists(std::filesystem::path(o.output) / ".lock", ignored)) {
+      throw Error(
+          fmt::format("[train] {}: a training with its recipe; found one that ended before it wrote recipe.json: give "
+                      "its options again",
+                      files::quoted(o.output)));
+    }
     train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
   }
   for (const Change& change : changes) {
@@ -117,14 +126,26 @@ train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& chan
   return recipe;
 }
 
+// The options that are no keys of a recipe.
+std::string common_options(const TrainCommand& o, const Context& context) {
+  std::string text;
+  if (context.threads) text += fmt::format(" --threads {}", *context.threads);
+  if (context.quiet) text += " --quiet";
+  if (o.peer_timeout != kUsualTimeout) text += fmt::format(" --peer-timeout {}", o.peer_timeout);
+  if (o.context_ranks > 0) text += fmt::format(" --context-ranks {}", o.context_ranks);
+  return text;
+}
+
 // The options of a new training, for the command that goes on with it.
 std::string as_typed(const TrainCommand& o, const std::vector<Change>& changes) {
   std::string text;
-  if (!o.config.empty()) text += " --config " + o.config;
-  if (!o.data.empty()) text += " --data " + o.data;
-  for (const Change& change : changes)
-    text += fmt::format(" {}{}{}", change.name(), change.own_option ? ' ' : '=', change.value);
-  return text + " --output " + o.output;
+  if (!o.config.empty()) text += " --config " + for_shell(o.config);
+  if (!o.data.empty()) text += " --data " + for_shell(o.data);
+  for (const Change& change : changes) {
+    text += change.own_option ? fmt::format(" {} {}", change.name(), for_shell(change.value))
+                              : fmt::format(" --set {}", for_shell(change.key + "=" + change.value));
+  }
+  return text + " --output " + for_shell(o.output);
 }
 
 // Throws where keys do not go together, and names an option where one of them was given as an option.
@@ -226,13 +247,15 @@ int run_train(const TrainCommand& o, Context& context) {
       message(context, train_text(p, recipe));
     }
   };
-  const std::string grid = o.context_ranks > 0 ? fmt::format(" --context-ranks {}", o.context_ranks) : "";
-  const std::string resume_command = mpirun_command(fmt::format("heed train --output {}{} --resume", o.output, grid));
+  const std::string common = common_options(o, context);
+  const std::string resume_command =
+      mpirun_command(fmt::format("heed train --output {}{} --resume", for_shell(o.output), common));
   if (several_processes()) {
     // A new run may be lost before it has written its recipe: what was typed goes on with either.
     set_way_to_go_on(o.resume ? resume_command
-                              : mpirun_command("heed train" + as_typed(o, changes) + grid + " --resume"));
+                              : mpirun_command("heed train" + as_typed(o, changes) + common + " --resume"));
     ranks().set_timeout(o.peer_timeout);
+    watch_ranks();
   }
   const train::Outcome outcome =
       train::train(recipe, o.output, o.resume, callbacks, ranks(), static_cast<int>(o.context_ranks));
@@ -266,6 +289,15 @@ void add_train_command(Options& options) {
   options.flag("--resume", o->resume, "Go on from the last checkpoint of a training that was begun in the folder");
   options.add("--set", o->set, "Change a key of the recipe; may be repeated").takes("KEY=VALUE");
   options.flag("--print-recipe", o->print_recipe, "Print the whole recipe as JSON and do nothing");
+  options
+      .add("--peer-timeout", o->peer_timeout,
+           "With mpirun: seconds to wait for a process that does not answer. 0: for ever")
+      .range(0);
+  options
+      .add("--context-ranks", o->context_ranks,
+           "With mpirun and --context-parallel: how many processes share each sequence: 1, or one for each part. 0: "
+           "one for each part where the number of processes allows it, else 1")
+      .range(0, 1024);
   for (const train::RecipeField& field : train::recipe_fields()) {
     if (field.key == "seed") continue;  // one of the common options
     options.group(field.key.starts_with("model.")
@@ -289,16 +321,6 @@ void add_train_command(Options& options) {
       "  heed train --config recipe.toml --output runs/b --schedule.peak 0.001 --set max_updates=500\n"
       "  mpirun -n 4 heed train --config recipe.toml --output runs/c --shards 4\n"
       "Ctrl-C saves and leaves; --resume goes on with the same bits.\n");
-  options
-      .add("--peer-timeout", o->peer_timeout,
-           "With mpirun: seconds to wait for a process that does not answer. 0: for ever")
-      .range(0);
-  options
-      .add("--context-ranks", o->context_ranks,
-           "With mpirun and --context-parallel: how many processes share each sequence: 1, or one for each part. 0: "
-           "one for "
-           "each part where the number of processes allows it, else 1")
-      .range(0, 1024);
   options.shares_work();
   options.has_json();
   options.on_run([o](Context& c) { return run_train(*o, c); });

@@ -17,6 +17,9 @@ namespace heed::distributed {
 
 namespace {
 
+// What a rank announced before it ended may arrive some moments after it is gone.
+constexpr int kTurnsForLastWords = 20;
+constexpr std::chrono::milliseconds kTurn{5};
 constexpr size_t kFailureBytes = 512;  // of a failure's text; longer ones are cut
 
 // Spins while an answer is near, then lets other processes have the core, then sleeps.
@@ -97,16 +100,22 @@ bool Communicator::done(Transfer& transfer) { return transfer.poll(); }
 
 void Communicator::wait(Transfer& transfer) {
   if (transfer.poll()) return;
-  constexpr double kBetweenChecks = 0.05;
+  constexpr double kBetweenChecks = 0.05, kMostBetweenChecks = 0.5;
   const Clock::time_point start = Clock::now();
-  double checked = 0;
+  double checked = 0, silent = 0;
   Patience patience;
   while (!transfer.poll()) {
     patience.wait();
-    const double silent = seconds_since(start);
-    if (silent - checked < kBetweenChecks) continue;
-    checked = silent;
+    const double now = seconds_since(start);
+    if (now - checked < kBetweenChecks) continue;
+    // Where this process was stopped for a while, it is not its peer that was silent.
+    silent += std::min(now - checked, kMostBetweenChecks);
+    checked = now;
     look_for_failures();
+    for (int turn = 0; turn < kTurnsForLastWords && has_ended_here(transfer.peer_); ++turn) {
+      std::this_thread::sleep_for(kTurn);
+      look_for_failures();
+    }
     check_peer(transfer.peer_, silent);
     if (on_wait_) on_wait_(transfer.peer_, silent);
   }
@@ -114,6 +123,7 @@ void Communicator::wait(Transfer& transfer) {
 }
 
 std::optional<PeerError> Communicator::next_failure() {
+  const std::scoped_lock lock(failures_lock_);
   for (size_t i = 0; i < failure_receives_.size(); ++i) {
     if (failure_receives_[i] == nullptr || !failure_receives_[i]->poll()) continue;
     const int peer = failure_receives_[i]->peer_;
@@ -133,6 +143,7 @@ bool Communicator::failure_announced() { return next_failure().has_value(); }
 
 std::optional<PeerError> Communicator::lost_rank() {
   if (auto failure = next_failure()) return failure;
+  const std::scoped_lock lock(failures_lock_);
   for (TransferPtr& each : failure_receives_) {
     if (each == nullptr) continue;
     try {
@@ -146,24 +157,49 @@ std::optional<PeerError> Communicator::lost_rank() {
 }
 
 void Communicator::give_up(int rank) {
+  const std::scoped_lock lock(failures_lock_);
   given_up_.push_back(rank);
   for (TransferPtr& each : failure_receives_) {
     if (each != nullptr && each->peer_ == rank) each.reset();
   }
 }
 
-void Communicator::check_peer(int peer, double silent) const {
+bool Communicator::has_ended_here(int rank) const {
   const Place& mine = places_[static_cast<size_t>(rank_)];
-  const Place& theirs = places_[static_cast<size_t>(peer)];
-  if (theirs.process != 0 && theirs.process != mine.process && theirs.host == mine.host &&
-      theirs.process_namespace == mine.process_namespace && has_ended(theirs.process)) {
-    throw PeerError(
-        theirs.number, false,
-        "[distributed] " + name_of(peer) + " to go on; its process " + std::to_string(theirs.process) + " has ended");
+  const Place& theirs = places_[static_cast<size_t>(rank)];
+  return theirs.process != 0 && theirs.process != mine.process && theirs.host == mine.host &&
+         theirs.process_namespace == mine.process_namespace && has_ended(theirs.process);
+}
+
+PeerError Communicator::lost_error(int rank) const {
+  const Place& place = places_[static_cast<size_t>(rank)];
+  return PeerError(
+      place.number, false,
+      "[distributed] " + name_of(rank) + " to go on; its process " + std::to_string(place.process) + " has ended");
+}
+
+std::optional<PeerError> Communicator::lost_here() {
+  for (int rank = 0; rank < size_; ++rank) {
+    if (!has_ended_here(rank)) continue;
+    bool silent = true;
+    for (int turn = 0; turn < kTurnsForLastWords && silent; ++turn) {
+      if (turn > 0) std::this_thread::sleep_for(kTurn);
+      const std::scoped_lock lock(failures_lock_);
+      // Where it is not there any more, next_failure() has it, or all are leaving.
+      const auto at = std::ranges::find_if(
+          failure_receives_, [&](const TransferPtr& each) { return each != nullptr && each->peer_ == rank; });
+      silent = at != failure_receives_.end() && !(*at)->poll();
+    }
+    if (silent) return lost_error(rank);
   }
+  return std::nullopt;
+}
+
+void Communicator::check_peer(int peer, double silent) const {
+  if (has_ended_here(peer)) throw PeerError(lost_error(peer));
   if (timeout_ > 0 && silent > timeout_) {
     throw PeerError(
-        theirs.number, false,
+        places_[static_cast<size_t>(peer)].number, false,
         "[distributed] an answer from " + name_of(peer) + " within " + seconds_text(timeout_) + "; found none");
   }
 }
@@ -210,7 +246,11 @@ void Communicator::leave() {
     }
   }
   // While wait() waits for a goodbye, look_for_failures() must not find it first: it would end the transfer.
-  const std::vector<TransferPtr> goodbyes = std::exchange(failure_receives_, {});
+  std::vector<TransferPtr> goodbyes;
+  {
+    const std::scoped_lock lock(failures_lock_);
+    goodbyes = std::exchange(failure_receives_, {});
+  }
   for (const TransferPtr& each : goodbyes) {
     if (each != nullptr) wait(*each);
   }

@@ -2,6 +2,7 @@
 // is in which. Everything that the index says is compared with what the shards have.
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <optional>
 #include <set>
 
@@ -125,6 +126,19 @@ SafetensorsFile read_shards(const fs::path& folder) {
   return all;
 }
 
+// The class of transformers that a folder's weights are of. Another one might leave some of them out.
+std::string class_of(const fs::path& folder) {
+  std::error_code ignored;
+  if (!fs::exists(folder / "config.json", ignored)) return "AutoModel";
+  const Json config = parse_json(read_file(folder / "config.json", 1 << 20)).value;
+  const auto architectures = config.is_object() ? config.find("architectures") : config.end();
+  if (architectures == config.end() || !architectures->is_array() || architectures->empty()) return "AutoModel";
+  const Json& name = architectures->front();
+  const std::string text = name.is_string() ? name.get<std::string>() : "";
+  const bool is_name = !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
+  return is_name ? text : "AutoModel";
+}
+
 [[noreturn]] void refuse_folder(const fs::path& folder) {
   std::error_code ignored;
   require(fs::is_directory(folder, ignored), kReadWeights, files::quoted(folder), ": a folder with weights; found ",
@@ -132,9 +146,10 @@ SafetensorsFile read_shards(const fs::path& folder) {
   for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     require(!fs::exists(folder / name, ignored), kReadWeights, files::quoted(folder),
             ": weights in model.safetensors; found ", name,
-            ", a file that can run code when it is read. In Python, write the model again with transformers: "
-            "AutoModelForCausalLM (or AutoModel, or AutoModelForSeq2SeqLM) .from_pretrained(folder)"
-            ".save_pretrained(new_folder)");
+            ", a file that can run code when it is read. In Python, write the model again with transformers: ",
+            class_of(folder),
+            ".from_pretrained(folder).save_pretrained(new_folder), and "
+            "AutoTokenizer.from_pretrained(folder).save_pretrained(new_folder)");
   }
   fail(kReadWeights, files::quoted(folder), ": weights in model.safetensors, or in shards with ", kIndexName,
        "; found neither");

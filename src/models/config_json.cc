@@ -215,7 +215,9 @@ Config config_from_json(std::string_view json, const std::string& where) {
   for_each_common_field(config, take);
   for_each_rare_field(config, take);
   for (const auto& [key, value] : object.items()) {
-    require(known.contains(key), kReader, where, ": known keys; found \"", key, "\"");
+    require(known.contains(key), kReader, where, ": known keys",
+            object.contains("architecture") ? "" : ", or a model_type, as Hugging Face writes it", "; found \"", key,
+            "\"");
   }
   try {
     config.validate();

@@ -24,6 +24,8 @@ constexpr const char* kSaver = "save";
 
 constexpr std::string_view kSearchSettings = "generation_config.json";
 constexpr const char* kSideFiles[] = {kSearchSettings.data(), "modules.json", "config_sentence_transformers.json"};
+// What a model may be used for: a README.md of Hugging Face names the licence.
+constexpr const char* kLicences[] = {"README.md", "MODEL_CARD.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"};
 constexpr const char* kSentenceSettings[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
                                              "sentence_distilbert_config.json", "sentence_camembert_config.json",
                                              "sentence_xlm-roberta_config.json"};
@@ -118,6 +120,13 @@ void copy_files(const fs::path& from, const fs::path& to, std::span<const char* 
   }
 }
 
+// Into `folder`, which becomes a part of `to`. What stands there already stays.
+void copy_licences(const fs::path& from, const fs::path& folder, const fs::path& to) {
+  std::error_code ignored;
+  for (const char* const& name : kLicences)
+    if (!fs::exists(to / name, ignored)) copy_files(from, folder, std::span(&name, 1));
+}
+
 // A folder in heed's own layout has as many tokens as rows.
 void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
   require(tokenizer.vocabulary() == rows, kSaver, "a tokenizer of ", rows,
@@ -159,6 +168,7 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
     source.save(folder, text::Side::source);
     target.save(folder, text::Side::target);
     copy_files(from, folder, kSideFiles);
+    copy_licences(from, folder, to);
   });
 }
 
@@ -167,6 +177,7 @@ void save(const Generator& generator, const fs::path& from, const fs::path& to, 
     save_model(generator.model(), folder, layout);
     generator.tokenizer().save(folder, text::Side::target);
     copy_files(from, folder, kSideFiles);
+    copy_licences(from, folder, to);
   });
 }
 
@@ -197,6 +208,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     tokenizer.save(folder, text::Side::source);
     copy_files(folders.front(), folder, kSentenceSettings);
     copy_files(from, top, kSideFiles);
+    copy_licences(from, top, to);
     if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, folder);
     constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
     for (size_t i = 1; i < folders.size(); ++i) {

@@ -97,10 +97,9 @@ bool Connection::write(std::string_view bytes) const {
     const ssize_t sent = send(socket_, bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (sent > 0) {
       bytes.remove_prefix(static_cast<size_t>(sent));
-    } else if (sent < 0 && errno != EAGAIN && errno != EWOULDBLOCK && errno != EINTR) {
-      return false;
-    } else if (!wait_for(socket_, POLLOUT, deadline)) {
-      return false;
+    } else {
+      const bool later = sent == 0 || errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
+      if (!later || !wait_for(socket_, POLLOUT, deadline)) return false;
     }
   }
   return true;

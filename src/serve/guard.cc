@@ -22,7 +22,7 @@ bool is_ip_address(const std::string& name) {
 }
 
 // "name:port" as it stands in Host and Origin, in lower case. Port 80 may be left out.
-std::string with_port(std::string text, int port) {
+std::string with_port(const std::string& text, int port) {
   const bool bare = text.find(':', text.find(']') == std::string::npos ? 0 : text.find(']')) == std::string::npos;
   return bare && port == 80 ? text + ":80" : text;
 }

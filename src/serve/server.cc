@@ -192,7 +192,7 @@ class Listener : public httplib::Server {
       nlohmann::json request = asked.kind == Kind::get ? parse_query(head.query) : parse_body(body);
       const auto gone = [&connection] { return connection.gone(); };
       if (asked.kind != Kind::stream) {
-        return [this, reply = worker_.call(asked.name, std::move(request), gone)](httplib::Response& response) {
+        return [reply = worker_.call(asked.name, std::move(request), gone)](httplib::Response& response) {
           give(response, 200, reply.type, reply.body);
         };
       }
@@ -290,7 +290,7 @@ struct Server::Parts {
   std::thread thread;
 };
 
-Server::Server(Worker& worker, ServerOptions options) : parts_(std::make_unique<Parts>(worker, options)) {
+Server::Server(Worker& worker, const ServerOptions& options) : parts_(std::make_unique<Parts>(worker, options)) {
   parts_->thread = std::thread([parts = parts_.get()] {
     parts->listener.listen_after_bind();
     parts->ended = true;

@@ -25,7 +25,7 @@ struct ServerOptions {
 class Server {
  public:
   // Listens and answers, from now on. Throws Error where it cannot listen.
-  Server(Worker& worker, ServerOptions options);
+  Server(Worker& worker, const ServerOptions& options);
   ~Server();
   Server(const Server&) = delete;
   Server& operator=(const Server&) = delete;

@@ -27,7 +27,7 @@ struct BF16 {
 using Loop = void (*)(void* to, int64_t to_stride, const void* from, int64_t from_stride, int64_t count);
 
 // clang-format off
-template <class T, class S> void convert(T& to, const S& from) { to = static_cast<T>(from); }
+template <class T, class S> void convert(T& to, const S& from) { to = static_cast<T>(from); }  // NOLINT(bugprone-signed-char-misuse): i8 is a number
 template <class S> void convert(bool& to, const S& from) { to = from != 0; }
 inline void convert(float& to, const F16& from) { to = f16_to_f32(from.bits); }
 inline void convert(float& to, const BF16& from) { to = bf16_to_f32(from.bits); }

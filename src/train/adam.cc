@@ -9,9 +9,10 @@ namespace heed::train {
 
 Adam::Adam(std::vector<std::pair<std::string, Value>> parameters, const AdamOptions& options) : options_(options) {
   slots_.reserve(parameters.size());
-  for (auto& [name, parameter] : parameters) {
-    require(parameter.defined(), "adam", "a defined parameter; found none for ", name);
-    slots_.push_back({.name = std::move(name),
+  for (auto& each : parameters) {
+    const Value& parameter = each.second;
+    require(parameter.defined(), "adam", "a defined parameter; found none for ", each.first);
+    slots_.push_back({.name = std::move(each.first),
                       .parameter = parameter,
                       .first = Tensor::zeros(parameter.shape()),
                       .second = Tensor::zeros(parameter.shape())});

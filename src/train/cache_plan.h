@@ -14,7 +14,7 @@
 
 namespace heed::train {
 
-struct CachePlan {
+struct CachePlan {  // NOLINT(bugprone-exception-escape): of moving a Json, which nlohmann declares noexcept
   struct File {
     std::string path;
     int64_t modified = 0;  // nanoseconds, of the file system's clock

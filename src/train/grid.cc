@@ -14,7 +14,10 @@ Grid::Grid(const Recipe& recipe, int ranks, int context_ranks)
           ", which share each sequence; found ", ranks);
   require(rows() <= shards_, "train", "as many shards as ", columns_ > 1 ? "groups of processes" : "processes",
           ", or more; found shards = ", shards_, " and ", rows(), columns_ > 1 ? " groups of " : " processes",
-          columns_ > 1 ? std::to_string(columns_) + " processes" : std::string());
+          columns_ > 1 ? std::to_string(columns_) + " processes" : std::string(),
+          columns_ < parts_ && shards_ * parts_ >= ranks
+              ? "; a multiple of " + std::to_string(parts_) + " processes could share each sequence"
+              : std::string());
 }
 
 std::vector<int> Grid::parts_of(int rank) const {

@@ -480,7 +480,7 @@ Outcome follow(const Recipe& recipe, const fs::path& folder, const Callbacks& ca
 
 Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const Callbacks& callbacks,
               distributed::Communicator& ranks, int context_ranks) {
-  if (resume && ranks.rank() == 0) require_begun(folder);  // before what a recipe that is not there would be blamed for
+  if (resume) require_begun(folder);  // before what a recipe that is not there would be blamed for
   validate(recipe);
   const Grid grid(recipe, ranks.size(), context_ranks);
   distributed::require_agreement(ranks, "version of heed", distributed::hash_of(HEED_VERSION));

@@ -74,20 +74,20 @@ int64_t right_rows(const Tensor& logits, const Tensor& targets) {
 
 }  // namespace
 
-Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& asked) {
-  const CrossEntropyOptions options{.ignored_id = batch.padding_id,
-                                    .label_smoothing = asked.label_smoothing,
-                                    .sum = true,
-                                    .consistency = asked.consistency};
+Value loss_sum(const models::Model& model, const Batch& batch, const LossOptions& options) {
+  const CrossEntropyOptions cross{.ignored_id = batch.padding_id,
+                                  .label_smoothing = options.label_smoothing,
+                                  .sum = true,
+                                  .consistency = options.consistency};
   if (const auto* transformer = dynamic_cast<const models::Transformer*>(&model)) {
-    return transformer->loss(batch.source, batch.source_lengths, batch.input, batch.output, options);
+    return transformer->loss(batch.source, batch.source_lengths, batch.input, batch.output, cross);
   }
   if (const auto* gpt = dynamic_cast<const models::Gpt*>(&model)) {
-    return gpt->loss(batch.input, batch.output, options);
+    return gpt->loss(batch.input, batch.output, cross);
   }
   if (batch.scores.defined()) return score_loss(predicted_scores(model, batch), batch.scores, batch.score_loss);
-  if (has_classes(batch)) return cross_entropy(class_logits(model, batch), batch.output, options);
-  return bert_of(model).loss(batch.source, batch.source_lengths, batch.output, options, batch.types);
+  if (has_classes(batch)) return cross_entropy(class_logits(model, batch), batch.output, cross);
+  return bert_of(model).loss(batch.source, batch.source_lengths, batch.output, cross, batch.types);
 }
 
 Batch twice(const Batch& batch) {

@@ -38,8 +38,10 @@ TEST(Convert, SentenceModelsKeepTheirModules) {
   for (const char* const name : {"st-mean", "st-cls-dense"}) {
     const heed::test::Scratch scratch;
     const std::string from = heed::test::with_words(scratch, name).string(), to = (scratch / "converted").string();
+    scratch.file(std::string(name) + "/README.md", "---\nlicense: mit\n---\n");
     const Result r = run({"convert", from, to});
     ASSERT_EQ(r.status, 0) << r.err;
+    EXPECT_EQ(read(fs::path(to) / "README.md"), read(fs::path(from) / "README.md")) << "the licence";
     const Result expected = run({"embed", from, "Paris is a city", "--json"});
     ASSERT_EQ(expected.status, 0) << expected.err;
     EXPECT_EQ(run({"embed", to, "Paris is a city", "--json"}).out, expected.out) << name;

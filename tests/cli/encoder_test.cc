@@ -238,6 +238,8 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
   EXPECT_EQ(table.substr(0, 25), "family              bert\n");
   EXPECT_NE(table.find("\nencoder_layers "), std::string::npos);
   EXPECT_EQ(table.find("\ndecoder_layers "), std::string::npos) << "of a part that it does not have";
+  EXPECT_NE(run({"info", model_in(folder, "bert-classify")}).out.find("\nlabels              sad, calm, glad\n"),
+            std::string::npos);
   const nlohmann::json record = nlohmann::json::parse(run({"inspect", model, "Paris is", "--json"}).out);
   EXPECT_NE(record.dump().find("[CLS]"), std::string::npos);
 }

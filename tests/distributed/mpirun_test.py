@@ -193,6 +193,7 @@ def kills(runs, count):
                 victims = processes_of(name)
                 if victims:
                     rank = draw.choice(sorted(victims))
+                    trains = (output / "log.jsonl").exists()
                     try:
                         os.kill(victims[rank], signal.SIGKILL)
                     except ProcessLookupError:
@@ -207,8 +208,9 @@ def kills(runs, count):
                         checkpoints = sorted(p.name for p in output.glob("checkpoints/step-*"))
                         print(f"  killed {done}: rank {rank} of {ranks}, ended after {took:.1f} s, at "
                               f"{checkpoints[-1] if checkpoints else 'the beginning'}", flush=True)
-                        if ranks > 1 and f"rank {rank} (" in text:
-                            expect("--resume" in text, f"how to go on; found {text}")
+                        if ranks > 1 and trains and not runs.two_hosts and "finished after" not in text:
+                            expect(text.count(f"expected rank {rank} (") == 1 and text.count("go on with: mpirun") == 1,
+                                   f"one line that names rank {rank} and says how to go on; found {text!r}")
                 else:  # it had not begun
                     process.kill()
                     process.communicate()
@@ -247,6 +249,7 @@ def silent_rank(runs):
     text, _ = process.communicate(timeout=20)
     expect(process.returncode != 0, "a status that is not 0")
     expect("expected an answer from rank 1" in text and "within 1 s; found none (go on with: mpirun -n 2" in text, text)
+    expect(text.count("heed train: ") == 1, f"one line; found {text!r}")
     expect(not processes_of(name), "no process left")
 
 

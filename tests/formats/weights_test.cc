@@ -53,7 +53,9 @@ TEST(Weights, OfOtherFormatsAreRefusedWithTheWayOut) {
   expect_error([&] { (void)read_weights(scratch.path()); }, "found neither");
   expect_error([&] { (void)read_weights(scratch / "none"); }, "found nothing");
   scratch.file("pytorch_model.bin", "PK");
-  expect_error([&] { (void)read_weights(scratch.path()); }, "save_pretrained");
+  expect_error([&] { (void)read_weights(scratch.path()); }, "transformers: AutoModel.from_pretrained(folder)");
+  scratch.file("config.json", R"({"architectures": ["BertForSequenceClassification"]})");
+  expect_error([&] { (void)read_weights(scratch.path()); }, "BertForSequenceClassification.from_pretrained(folder)");
 }
 
 TEST(Weights, OutliveTheNameOfTheirFile) {

@@ -17,7 +17,7 @@ using io::Json;
 constexpr const char* kExporter = "save_huggingface";
 
 void need(bool condition, std::string_view family, std::string_view what) {
-  require(condition, kExporter, "a model that is a ", family, " in all: ", what, "; found another one");
+  require(condition, kExporter, what, ", as a ", family, " has; found a model with something else");
 }
 
 const char* activation_word(Activation activation) {
@@ -166,7 +166,7 @@ Exported as_bert(const Config& c, io::Tensors own) {
   need(c.bias, "BERT", "biases");
   need(c.positions == Positions::learned && c.first_position == 0, "BERT", "learned positions, from 0");
   need(!c.scale_embedding, "BERT", "no scale_embedding");
-  need(c.head == Head::masked_token && c.tie_output, "BERT", "a tied output for masked tokens");
+  need(c.head == Head::masked_token && c.tie_output, "BERT", "a head that fills masks, with the embeddings' weights");
   if (!own.contains("encoder.embedding.types")) own["encoder.embedding.types"] = Tensor::zeros({2, c.width});
   if (!own.contains("head.output.bias")) own["head.output.bias"] = Tensor::zeros({c.source_vocabulary});
   Json json = common_config(c, "bert", "BertForMaskedLM");

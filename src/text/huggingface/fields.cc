@@ -45,7 +45,7 @@ const io::JsonValue& Fields::get(std::string_view key, Kind kind) const {
   return *found;
 }
 
-std::string Fields::text_or(std::string_view key, std::string otherwise) const {
+std::string Fields::text_or(std::string_view key, const std::string& otherwise) const {
   return find(key) == nullptr ? otherwise : text(key);
 }
 

@@ -24,7 +24,7 @@ class Fields {
   [[nodiscard]] const io::JsonValue* find(std::string_view key) const;  // nullptr where it is missing or null
   [[nodiscard]] const io::JsonValue& get(std::string_view key, io::JsonValue::Kind kind) const;
   [[nodiscard]] const std::string& text(std::string_view key) const { return get(key, io::JsonValue::Kind::text).text; }
-  [[nodiscard]] std::string text_or(std::string_view key, std::string otherwise) const;
+  [[nodiscard]] std::string text_or(std::string_view key, const std::string& otherwise) const;
   [[nodiscard]] bool flag(std::string_view key) const { return get(key, io::JsonValue::Kind::boolean).boolean; }
   [[nodiscard]] bool flag_or(std::string_view key, bool otherwise) const;
   [[nodiscard]] int64_t whole(std::string_view key, int64_t least, int64_t most) const;

@@ -115,14 +115,14 @@ TokenTable::TokenTable(std::vector<std::pair<std::string, int32_t>> tokens, cons
             " has ", id);
     largest = std::max(largest, id);
   }
-  texts_.resize(static_cast<size_t>(largest + 1));
+  texts_.resize(static_cast<size_t>(largest) + 1);
   present_.resize(texts_.size());
-  for (auto& [text, id] : tokens) {
-    const auto place = static_cast<size_t>(id);
-    require(!present_[place], "load_tokenizer", name, ": each id once; ", files::quoted(text), " and ",
-            files::quoted(texts_[place]), " both have ", id);
+  for (auto& token : tokens) {
+    const auto place = static_cast<size_t>(token.second);
+    require(!present_[place], "load_tokenizer", name, ": each id once; ", files::quoted(token.first), " and ",
+            files::quoted(texts_[place]), " both have ", token.second);
     present_[place] = true;
-    texts_[place] = std::move(text);
+    texts_[place] = std::move(token.first);
   }
   std::vector<TokenTrie::Entry> entries;
   entries.reserve(texts_.size());
