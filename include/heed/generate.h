@@ -72,12 +72,16 @@ struct BeamOptions {
   double length_factor = 2.0;
   int64_t length_extra = 20;
   std::optional<StopWhen> stop_when = {};  // not given: best; Translator takes what the model's folder says
-  int32_t begin_id = -1;  // what the decoder of translate() begins with; -1: the model's begin_id
-  Ids prefix = {};        // forced first tokens
+  int32_t begin_id = -1;                   // what the decoder of translate() begins with; -1: the model's begin_id
+  Ids prefix = {};                         // forced first tokens
   int32_t last_id = -1;      // the forced last token of an output that reaches its limit, the end as a rule; -1: none
   bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
   int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may
   std::vector<int32_t> suppressed = {};  // never chosen
+  std::vector<int32_t> suppressed_first = {};  // not chosen as the first token behind the prefix
+  // Probabilities are those among the tokens that may come next, as with renormalize_logits in transformers. Else they
+  // are the model's, and blocked tokens keep their share.
+  bool renormalised = false;
   bool one_row = false;  // the decoder begins with one row a source, not with `beam` equal ones: a step costs less
   // Asked before each step. Once it says true the search ends, and sources that are not done have no hypotheses.
   std::function<bool()> stop = {};
@@ -89,15 +93,17 @@ struct BeamOptions {
 // limits: the longest output of each source; a hypothesis that reaches it is returned unfinished. options.stop_when
 // says when a source is done. Returns at most n_best hypotheses a source, best first. Equal sums of log probabilities
 // are ordered by beam row, then by token id. Log probabilities are the model's: suppressed and forced tokens do not
-// change them (but see forced_free).
+// change them (but see forced_free and renormalised).
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,
                                                                const BeamOptions& options);
 
 // What a folder of Hugging Face says of its search: generation_config.json, or config.json in older folders. Settings
-// that heed's search does not have are refused by name.
+// that heed's search does not have are refused by name. heed never samples in a search: see asks_for_samples().
 [[nodiscard]] BeamOptions search_settings(const std::filesystem::path& folder);
+// Whether this file says "do_sample", so that transformers would draw tokens at random.
+[[nodiscard]] bool asks_for_samples(const std::filesystem::path& folder);
 
 struct SamplingOptions {
   double temperature = 1.0;  // 0: greedy

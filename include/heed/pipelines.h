@@ -136,9 +136,11 @@ class Translator {
   struct Languages {
     std::vector<std::string> source = {}, target = {};
     std::string usual_source = {}, usual_target = {};
+    bool needs_target = false;  // a translation must name its language, because the folder does not
   };
   [[nodiscard]] Languages languages() const;
-  // The search as this model needs it, whatever is asked.
+  // The search as this model needs it, whatever is asked. Throws Error where the model needs a target language, and
+  // neither the options nor the folder name one; translate() and record() do so too.
   [[nodiscard]] generate::BeamOptions search(const TranslatorOptions& options) const;
   [[nodiscard]] const models::Transformer& model() const { return *model_; }
   [[nodiscard]] const text::Tokenizer& source_tokenizer() const { return *source_; }
@@ -158,13 +160,18 @@ class Translator {
   [[nodiscard]] Source read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
                                      const Around& around) const;
   [[nodiscard]] int64_t longest(const Around& around) const;
+  [[nodiscard]] int32_t usual_begin() const;
   [[nodiscard]] bool begins_with_language() const;
+  [[nodiscard]] bool needs_language(const generate::BeamOptions& search) const;
+  void require_language(const generate::BeamOptions& search) const;
 
   std::shared_ptr<const models::Transformer> model_;
   std::shared_ptr<const text::Tokenizer> source_, target_;
   Around around_;
   int64_t longest_ = 0;                            // tokens of a text, special ones included
   std::optional<generate::BeamOptions> settings_;  // of the folder, if it is one of Hugging Face
+  // What the decoder can be told to write, in a model of a family that must be told.
+  std::vector<int32_t> target_languages_;
 };
 
 struct Generation {
@@ -295,9 +302,9 @@ class Encoder {
   [[nodiscard]] std::vector<std::string> prompts() const;  // their names
 
   // The class of each text. Scores are probabilities that make 1 together; with one class only, or where config.json
-  // says that several can be right ("multi_label_classification"), each is the probability of its own class. A model
-  // that compares pairs may say in config.json that its score is a plain number. Throws Error for models without such a
-  // head.
+  // says that several can be right ("multi_label_classification"), each is the probability of its own class. Where
+  // config.json says that they are plain numbers ("regression", or a model that compares pairs), they are left as they
+  // are. Throws Error for models without such a head.
   [[nodiscard]] std::vector<Classification> classify(std::span<const TextPair> texts,
                                                      const EncoderOptions& options = {}) const;
   [[nodiscard]] std::vector<Classification> classify(std::span<const std::string> texts,

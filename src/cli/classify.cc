@@ -20,10 +20,26 @@ struct ClassifyCommand {
   LineOptions lines;
 };
 
+// Warns of the first text with a tab: in a training text, a class or a second text stands behind it.
+class TabWarning {
+ public:
+  void look_at(const std::string& line, int64_t place, const TextOptions& text) {
+    if (told_ || line.find('\t') == std::string::npos) return;
+    told_ = true;
+    warn(fmt::format("{}: the tab and what stands behind it are read as part of the text (--pairs reads two texts)",
+                     text.name(place)));
+  }
+
+ private:
+  bool told_ = false;
+};
+
 TextPair pair_of(const ClassifyCommand& o, const std::string& line, int64_t place, const TextOptions& text) {
   if (!o.pairs) return {.text = line};
   const size_t tab = line.find('\t');
   require(tab != std::string::npos, "classify", text.name(place), ": two texts with a tab between them; found no tab");
+  require(line.find('\t', tab + 1) == std::string::npos, "classify", text.name(place),
+          ": two texts with a tab between them; found a second tab, as in a training text with classes");
   return {.text = line.substr(0, tab), .pair = line.substr(tab + 1)};
 }
 
@@ -37,13 +53,15 @@ std::string as_json(const Encoder& encoder, const TextPair& text, const Classifi
 }
 
 std::vector<std::string> classes_of_texts(const ClassifyCommand& o, const Encoder& encoder,
-                                          std::span<const std::string> lines, const TextOptions& text, bool json) {
+                                          std::span<const std::string> lines, const TextOptions& text, bool json,
+                                          TabWarning& tabs) {
   EncoderOptions options = o.classify;
   std::vector<TextPair> texts;
   std::vector<int64_t> places;  // of those that are not empty
   for (size_t i = 0; i < lines.size(); ++i) {
     if (lines[i].empty()) continue;
     places.push_back(static_cast<int64_t>(i));
+    if (!o.pairs) tabs.look_at(lines[i], places.back(), text);
     texts.push_back(pair_of(o, lines[i], places.back(), text));
   }
   options.text = {.too_long = text.too_long,
@@ -96,9 +114,10 @@ int run_classify(const ClassifyCommand& o, Context& context) {
   if (o.pairs && o.tokens) throw UsageError("--pairs or --tokens can be given; found both");
   const Encoder encoder = Encoder::load(o.model, o.weights);
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
+  TabWarning tabs;
   const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
     return o.tokens ? classes_of_all_tokens(o, encoder, lines, text)
-                    : classes_of_texts(o, encoder, lines, text, context.json);
+                    : classes_of_texts(o, encoder, lines, text, context.json, tabs);
   });
   return run_lines(job, o.lines, context);
 }

@@ -90,6 +90,7 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
   if (says("tokens that the model reads") &&
       (command == "heed inspect" || command == "heed embed" || command == "heed classify"))
     return "--too-long cut reads the beginning";
+  if (says("a target_language, because the model writes several")) return "--target-language names it";
   if (says("found a decoder-only model")) return "heed generate continues text with it";
   if (says("found an encoder-decoder")) return "heed translate runs it";
   if (says("found an encoder-only model") && command == "heed evaluate") return "--text evaluates it on texts";
@@ -97,6 +98,7 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
   if (says("found a model that guesses masked tokens")) return "heed fill guesses words with it";
   if (says("found a model that tells classes of texts")) return "heed classify tells them";
   if (says("found a model that tells classes of tokens")) return "heed classify --tokens tells them";
+  if (says("found a model that finds answers")) return "heed answer finds them";
   if (says("found a model that gives states only")) return "heed embed makes vectors of texts with it";
   return {};
 }

@@ -192,6 +192,7 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
   loss.target_language = o.translate.target_language;
   report.add_loss(train::evaluate(translator.model(), source, target, sources, targets, loss));
   if (!o.no_bleu) {
+    if (leads()) warn_of_samples(o.model);
     std::vector<std::string> system = translate_all(o, translator, set, context);
     if (!leads()) return;
     if (!o.output.empty()) {

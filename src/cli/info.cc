@@ -13,6 +13,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/models.h"
+#include "models/families/classifier.h"
 #include "models/weights.h"
 #include "pipelines/sentence_modules.h"
 
@@ -88,6 +89,7 @@ struct ModelFacts {
   models::Config config;
   std::string family = {}, licence = {};  // of a folder that others wrote; empty: not said
   int64_t parameters = 0;                 // of a folder
+  bool finds_answers = false;             // its head tells where an answer begins and ends
 };
 
 // "license" in the front matter of a model card: a word, or the first of a list.
@@ -122,6 +124,7 @@ ModelFacts facts_of_folder(const fs::path& path) {
   models::require_model_folder(folder, "info");
   const std::unique_ptr<models::Model> model = models::load(folder);
   ModelFacts facts{.config = model->config()};
+  facts.finds_answers = models::finds_answers(*model);
   for (const auto& [name, value] : model->named_parameters()) facts.parameters += value.data().numel();
   if (model->origin() == nullptr) return facts;
   const io::ParsedJson config = io::parse_json(io::read_file(folder / "config.json", 1 << 20));
@@ -200,6 +203,7 @@ void print_model(const InfoCommand& o, const Context& context) {
     JsonObject object;
     if (!facts.family.empty()) object.add("family", facts.family);
     if (!facts.licence.empty()) object.add("licence", facts.licence);
+    if (facts.finds_answers) object.add("finds_answers", true);
     object.add_json("config", without_line_ends(configuration));
     object.add("batch", o.batch).add("source_length", o.source_length).add("target_length", o.target_length);
     object.add("parameters", cost.parameters).add("parameter_bytes", cost.parameter_bytes);
@@ -210,7 +214,10 @@ void print_model(const InfoCommand& o, const Context& context) {
   std::string out;
   if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", one_line(facts.family));
   if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", one_line(facts.licence));
-  out += keys_and_values(configuration, absent_keys(config.architecture));
+  std::vector<std::string_view> absent = absent_keys(config.architecture);
+  if (facts.finds_answers) absent.push_back("head");
+  out += keys_and_values(configuration, absent);
+  if (facts.finds_answers) out += fmt::format("{:<20}{}\n", "head", "answers");
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder

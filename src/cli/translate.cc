@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "cli/float_types.h"
 #include "cli/json.h"
+#include "cli/ranks.h"
 #include "cli/translation_job.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
@@ -67,6 +68,7 @@ void check_options(const TranslateCommand& o, bool json) {
 int run_translate(const TranslateCommand& o, Context& context) {
   check_options(o, context.json);
   const Translator translator = Translator::load(o.model, o.weights);
+  if (leads()) warn_of_samples(o.model);
   require_same_work(translator.model(), {&translator.source_tokenizer(), &translator.target_tokenizer()}, o.lines,
                     context);
   LineJob job = translation_job(

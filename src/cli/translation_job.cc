@@ -1,6 +1,12 @@
 #include "cli/translation_job.h"
 
+#include <fmt/core.h>
+
 #include <utility>
+
+#include "cli/command.h"
+#include "heed/generate.h"
+#include "heed/io.h"
 
 namespace heed::cli {
 
@@ -21,6 +27,12 @@ LineJob translation_job(
     });
   };
   return job;
+}
+
+void warn_of_samples(const std::string& model) {
+  if (generate::asks_for_samples(io::find_model_folder(model)))
+    warn(fmt::format("{} asks for tokens drawn at random (\"do_sample\"); heed searches for the best translation",
+                     escaped(model)));
 }
 
 }  // namespace heed::cli

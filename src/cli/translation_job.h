@@ -16,4 +16,7 @@ namespace heed::cli {
     const Translator& translator, const TranslatorOptions& options,
     std::function<std::string(const std::string& source, const std::vector<Translation>& translations)> output_of);
 
+// Warns where the folder of a model asks for tokens that are drawn at random ("do_sample"): heed's search draws none.
+void warn_of_samples(const std::string& model);
+
 }  // namespace heed::cli

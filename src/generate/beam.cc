@@ -46,6 +46,22 @@ bool better(const Extension& a, const Extension& b) {
   return a.id < b.id;
 }
 
+// The logsumexp of the tokens that are not blocked; `all`: of all tokens.
+double logsumexp_of_allowed(std::span<const float> logits, const std::vector<uint8_t>& blocked, double all) {
+  double share = 0;  // of the blocked tokens
+  for (size_t id = 0; id < blocked.size(); ++id)
+    if (blocked[id] != 0) share += std::exp(static_cast<double>(logits[id]) - all);
+  if (share < 0.5) return all + std::log1p(-share);
+  // The difference would lose digits.
+  double largest = -std::numeric_limits<double>::infinity(), sum = 0;
+  for (size_t id = 0; id < blocked.size(); ++id)
+    if (blocked[id] == 0) largest = std::max(largest, static_cast<double>(logits[id]));
+  if (!std::isfinite(largest)) return all;  // none is left
+  for (size_t id = 0; id < blocked.size(); ++id)
+    if (blocked[id] == 0) sum += std::exp(static_cast<double>(logits[id]) - largest);
+  return largest + std::log(sum);
+}
+
 // One source: its living hypotheses, `beam` rows in the decoder behind the first step, and its finished ones.
 struct Search {
   int64_t limit = 0;
@@ -177,17 +193,20 @@ class Beam {
         const Row& row = search.rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
         const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
-        const double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
+        double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
         const int32_t forced_id = rules_.forced(length, search.limit);
         int64_t found = 1;
         if (forced_id >= 0) {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
-        } else if (rules_.no_repeats()) {
-          std::vector<uint8_t> blocked = blocked_now;
-          rules_.block_repeats(ids_of(search, row), blocked);
-          found = top_entries(x, blocked, candidates_, entries.data());
         } else {
-          found = top_entries(x, blocked_now, candidates_, entries.data());
+          std::vector<uint8_t> blocked_here;
+          if (rules_.no_repeats()) {
+            blocked_here = blocked_now;
+            rules_.block_repeats(ids_of(search, row), blocked_here);
+          }
+          const std::vector<uint8_t>& blocked = rules_.no_repeats() ? blocked_here : blocked_now;
+          found = top_entries(x, blocked, candidates_, entries.data());
+          if (options_.renormalised) logsumexp = logsumexp_of_allowed(x, blocked, logsumexp);
         }
         for (int64_t k = 0; k < found; ++k) {
           const Entry& entry = entries[static_cast<size_t>(k)];

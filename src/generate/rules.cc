@@ -21,8 +21,15 @@ TokenRules::TokenRules(const BeamOptions& options, int64_t vocabulary, int32_t e
     require(id >= 0 && id < vocabulary, function, "prefix ids below ", vocabulary, "; found ", id);
   require(last_id_ >= -1 && last_id_ < vocabulary, function, "a last id below ", vocabulary, "; found ", last_id_);
   require(repeat_ >= 0, function, "no_repeat_ngram of 0 or more; found ", repeat_);
+  first_ = blocked_;
+  for (const int32_t id : options.suppressed_first) {
+    require(id >= 0 && id < vocabulary, function, "suppressed first ids below ", vocabulary, "; found ", id);
+    first_[static_cast<size_t>(id)] = 1;
+  }
   blocked_no_end_ = blocked_;
   blocked_no_end_[static_cast<size_t>(end_id)] = 1;
+  first_no_end_ = first_;
+  first_no_end_[static_cast<size_t>(end_id)] = 1;
 }
 
 int32_t TokenRules::forced(int64_t length, int64_t limit) const {

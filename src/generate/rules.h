@@ -20,6 +20,7 @@ class TokenRules {
   [[nodiscard]] int32_t forced(int64_t length, int64_t limit) const;
   // For each token of the vocabulary, 1 where it may not come after `length` tokens, whatever these are.
   [[nodiscard]] const std::vector<uint8_t>& blocked(int64_t length) const {
+    if (length == std::ssize(prefix_)) return length < min_length_ ? first_no_end_ : first_;
     return length < min_length_ ? blocked_no_end_ : blocked_;
   }
   // Whether the tokens before decide, too.
@@ -32,6 +33,7 @@ class TokenRules {
   int32_t last_id_;
   int64_t min_length_, repeat_;
   std::vector<uint8_t> blocked_, blocked_no_end_;
+  std::vector<uint8_t> first_, first_no_end_;  // of the first token behind the prefix
 };
 
 // No text has padding or begin inside. But a model that others trained goes by the settings in its folder alone.

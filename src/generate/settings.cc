@@ -2,12 +2,15 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <span>
+#include <string>
 #include <system_error>
 
 #include "formats/json.h"
 #include "heed/error.h"
 #include "heed/generate.h"
 #include "heed/io.h"
+#include "heed/models.h"
 
 namespace heed::generate {
 namespace {
@@ -27,9 +30,74 @@ constexpr std::array kNeutral = {
     Neutral{"num_beam_groups", 1},    Neutral{"encoder_no_repeat_ngram_size", 0}, Neutral{"penalty_alpha", 0},
     Neutral{"guidance_scale", 1},
 };
-constexpr std::array kMustBeAbsent = {"force_words_ids",    "constraints",
-                                      "forced_decoder_ids", "exponential_decay_length_penalty",
-                                      "sequence_bias",      "stop_strings"};
+constexpr std::array kMustBeAbsent = {
+    "force_words_ids", "constraints",  "forced_decoder_ids",  "exponential_decay_length_penalty",
+    "sequence_bias",   "stop_strings", "watermarking_config", "max_time",
+    "token_healing",   "dola_layers"};
+constexpr std::array kUnderstood = {"num_beams",
+                                    "length_penalty",
+                                    "early_stopping",
+                                    "max_length",
+                                    "max_new_tokens",
+                                    "min_length",
+                                    "min_new_tokens",
+                                    "no_repeat_ngram_size",
+                                    "forced_bos_token_id",
+                                    "forced_eos_token_id",
+                                    "bad_words_ids",
+                                    "suppress_tokens",
+                                    "begin_suppress_tokens",
+                                    "renormalize_logits",
+                                    "decoder_start_token_id",
+                                    "bos_token_id",
+                                    "eos_token_id",
+                                    "do_sample"};
+// What changes no output of a search: versions, caches, what else transformers returns, settings of sampling and of
+// assistants, which guess tokens that the model then checks.
+constexpr std::array kHarmless = {"transformers_version",
+                                  "pad_token_id",
+                                  "dtype",
+                                  "torch_dtype",
+                                  "trust_remote_code",
+                                  "use_cache",
+                                  "cache_implementation",
+                                  "cache_config",
+                                  "max_cache_len",
+                                  "return_legacy_cache",
+                                  "low_memory",
+                                  "prefill_chunk_size",
+                                  "compile_config",
+                                  "disable_compile",
+                                  "continuous_batching_config",
+                                  "remove_invalid_values",
+                                  "num_return_sequences",
+                                  "output_attentions",
+                                  "output_hidden_states",
+                                  "output_scores",
+                                  "output_logits",
+                                  "return_dict_in_generate",
+                                  "temperature",
+                                  "top_k",
+                                  "top_p",
+                                  "min_p",
+                                  "top_h",
+                                  "typical_p",
+                                  "epsilon_cutoff",
+                                  "eta_cutoff",
+                                  "is_assistant",
+                                  "num_assistant_tokens",
+                                  "num_assistant_tokens_schedule",
+                                  "assistant_confidence_threshold",
+                                  "assistant_early_exit",
+                                  "assistant_lookbehind",
+                                  "assistant_ensemble_weight",
+                                  "target_lookbehind",
+                                  "prompt_lookup_num_tokens",
+                                  "max_matching_ngram_size",
+                                  "speculation_type",
+                                  "use_mtp"};
+
+bool is_among(const std::string& key, std::span<const char* const> keys) { return std::ranges::count(keys, key) > 0; }
 
 class Settings {
  public:
@@ -65,6 +133,11 @@ class Settings {
     }
     return found->get<int32_t>();
   }
+  [[nodiscard]] bool flag(const char* key) const {
+    const Json* const found = find(key);
+    if (found != nullptr && !found->is_boolean()) refuse(key, "true or false");
+    return found != nullptr && found->get<bool>();
+  }
   void tokens(const char* key, std::vector<int32_t>& to) const {
     const Json* const found = find(key);
     if (found == nullptr) return;
@@ -75,6 +148,28 @@ class Settings {
         refuse(key, "a list of single tokens");
       }
       to.push_back(id.get<int32_t>());
+    }
+  }
+
+  [[nodiscard]] std::vector<int32_t> ends() const {
+    std::vector<int32_t> ids;
+    if (const Json* const found = find("eos_token_id"); found != nullptr && found->is_array()) {
+      tokens("eos_token_id", ids);
+    } else if (found != nullptr) {
+      ids.push_back(token("eos_token_id"));
+    }
+    return ids;
+  }
+  // Keys that nobody knows may change what is written.
+  void refuse_unknown() const {
+    for (const auto& [key, value] : object_.items()) {
+      const bool says_nothing =
+          value.is_null() || value == false || (value.is_structured() && value.empty()) || key.starts_with("_");
+      if (says_nothing || is_among(key, kUnderstood) || is_among(key, kHarmless) || is_among(key, kMustBeAbsent) ||
+          std::ranges::count(kNeutral, key, &Neutral::key) > 0) {
+        continue;
+      }
+      refuse(key.c_str(), "a setting that heed knows (take it out if it changes no output)");
     }
   }
 
@@ -91,28 +186,62 @@ StopWhen stop_when(const Settings& settings) {
   settings.refuse("early_stopping", "true, false or \"never\"");
 }
 
-}  // namespace
-
-BeamOptions search_settings(const std::filesystem::path& folder) {
+bool has_own_file(const std::filesystem::path& folder) {
   std::error_code ignored;
-  std::filesystem::path file = folder / "generation_config.json";
-  if (!std::filesystem::exists(file, ignored)) file = folder / "config.json";
+  return std::filesystem::exists(folder / "generation_config.json", ignored);
+}
+
+Settings read_settings(const std::filesystem::path& folder) {
+  const std::filesystem::path file = folder / (has_own_file(folder) ? "generation_config.json" : "config.json");
   io::ParsedJson parsed = io::parse_json(io::read_file(file, kSettingsLimit));
   require(parsed.problem.empty(), kSettingsReader, file.string(), ": ", parsed.problem);
   require(parsed.value.is_object(), kSettingsReader, file.string(), ": a JSON object; found ",
           parsed.value.type_name());
-  const Settings settings(std::move(parsed.value), file.string());
+  return {std::move(parsed.value), file.string()};
+}
+
+// Where config.json says that an output ends, whichever layout it has.
+int64_t end_of_config(const std::filesystem::path& folder) {
+  const Json config = io::parse_json(io::read_file(folder / "config.json", kSettingsLimit)).value;
+  for (const char* const key : {"eos_token_id", "end_id"}) {
+    if (config.is_object() && config.contains(key) && config[key].is_number_integer()) return config[key];
+  }
+  return models::read_config(folder).end_id;  // the usual one of the family
+}
+
+// The first token and the end of generation_config.json take precedence over those of config.json. Everything else of
+// heed ends at the latter, so the two must agree.
+void read_begin_and_end(const Settings& settings, const std::filesystem::path& folder, BeamOptions& options) {
+  options.begin_id = settings.token("decoder_start_token_id");
+  if (options.begin_id < 0) options.begin_id = settings.token("bos_token_id");
+  const std::vector<int32_t> ends = settings.ends();
+  std::error_code ignored;
+  if (ends.empty() || !std::filesystem::exists(folder / "config.json", ignored)) return;
+  const int64_t end = end_of_config(folder);
+  if (std::ranges::any_of(ends, [end](int32_t id) { return id != end; }))
+    settings.refuse("eos_token_id", "the end of config.json alone, " + std::to_string(end));
+}
+
+}  // namespace
+
+bool asks_for_samples(const std::filesystem::path& folder) { return read_settings(folder).flag("do_sample"); }
+
+BeamOptions search_settings(const std::filesystem::path& folder) {
+  const Settings settings = read_settings(folder);
+  if (has_own_file(folder)) settings.refuse_unknown();
   for (const Neutral& neutral : kNeutral) {
     if (settings.number(neutral.key, neutral.value) != neutral.value) {
       settings.refuse(neutral.key, "a setting that heed's search has");
     }
   }
   for (const char* const key : kMustBeAbsent) {
-    if (const Json* const found = settings.find(key); found != nullptr && !found->empty()) {
+    if (const Json* const found = settings.find(key); found != nullptr && *found != false && !found->empty()) {
       settings.refuse(key, "a setting that heed's search has");
     }
   }
   BeamOptions options;
+  if (has_own_file(folder)) read_begin_and_end(settings, folder, options);
+  (void)settings.flag("do_sample");
   options.beam = settings.whole("num_beams", 1);
   options.length_penalty = settings.number("length_penalty", 1);
   options.stop_when = stop_when(settings);
@@ -120,7 +249,7 @@ BeamOptions search_settings(const std::filesystem::path& folder) {
   // transformers counts the start token; its default of 20 is not taken over.
   if (settings.find("max_length") != nullptr) options.max_length = settings.whole("max_length", 0) - 1;
   options.max_length = settings.whole("max_new_tokens", options.max_length);
-  options.min_length = std::max<int64_t>(settings.whole("min_length", 0) - 1, settings.whole("min_new_tokens", 0));
+  options.min_length = settings.whole("min_new_tokens", settings.whole("min_length", 0) - 1);
   options.min_length = std::max<int64_t>(options.min_length, 0);
   options.length_factor = 0;
   options.no_repeat_ngram = settings.whole("no_repeat_ngram_size", 0);
@@ -128,9 +257,12 @@ BeamOptions search_settings(const std::filesystem::path& folder) {
   options.last_id = settings.token("forced_eos_token_id");
   options.forced_free = true;
   settings.tokens("bad_words_ids", options.suppressed);
+  // "bad_words_ids" does not forbid the end, and "suppress_tokens" does.
+  const std::vector<int32_t> ends = settings.ends();
+  std::erase_if(options.suppressed, [&](int32_t id) { return std::ranges::count(ends, id) > 0; });
   settings.tokens("suppress_tokens", options.suppressed);
-  const int32_t end = settings.token("eos_token_id");  // a list with the end in it does not forbid ends
-  std::erase(options.suppressed, end);
+  settings.tokens("begin_suppress_tokens", options.suppressed_first);
+  options.renormalised = settings.flag("renormalize_logits");
   if (options.max_length < 1) settings.refuse("max_length", "room for one token at least");
   return options;
 }

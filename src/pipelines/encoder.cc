@@ -107,7 +107,10 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
 
 int64_t Encoder::longest() const { return parts_->longest; }
 
-int64_t Encoder::embedding_size() const { return parts_->modules.size(); }
+int64_t Encoder::embedding_size() const {
+  const int64_t all = parts_->modules.size(), kept = parts_->settings.size;
+  return kept > 0 ? std::min(kept, all) : all;
+}
 
 std::vector<std::string> Encoder::prompts() const {
   std::vector<std::string> names;
@@ -147,7 +150,9 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
     all.push_back(parts_->sequence_of(
         parts_->read(changes ? changed : text, {.limit = options.longest}, place, options.text, kName)));
   }
-  return pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);
+  const Tensor vectors =
+      pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);
+  return vectors.slice(1, 0, embedding_size()).contiguous();
 }
 
 inspect::Record Encoder::record(std::string_view text, const RecordOptions& options) const {

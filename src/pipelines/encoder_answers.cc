@@ -125,10 +125,7 @@ text::Tokens tokens_of(const text::Tokenizer& tokenizer, std::string_view text, 
 
 std::vector<Answer> Encoder::answer(std::string_view question, std::string_view passage,
                                     const AnswerOptions& options) const {
-  constexpr std::string_view kWanted = "a model that finds answers";
-  parts_->require_head(models::Head::token_class, kAnswer, kWanted);
-  require(labels() == std::vector<std::string>{"start", "end"}, kAnswer, parts_->folder.string(), ": ", kWanted,
-          "; found a model that tells classes of tokens");
+  parts_->require_answers(kAnswer);
   require(options.count >= 1 && options.longest_answer >= 1 && options.overlap >= 0, kAnswer,
           "a count and a longest answer of 1 or more, and an overlap of 0 or more; found ", options.count, ", ",
           options.longest_answer, " and ", options.overlap);

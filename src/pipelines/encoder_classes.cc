@@ -4,6 +4,7 @@
 #include <numeric>
 
 #include "heed/error.h"
+#include "models/families/classifier.h"
 #include "pipelines/encoder_parts.h"
 
 namespace heed {
@@ -11,6 +12,8 @@ namespace {
 
 using pipelines::Scores;
 using pipelines::Sequence;
+
+constexpr std::string_view kFindsAnswers = "a model that finds answers";
 
 std::string_view words_for(models::Head head) {
   switch (head) {
@@ -54,10 +57,16 @@ size_t likeliest(std::span<const float> scores) {
 
 }  // namespace
 
-void Encoder::Parts::require_head(models::Head head, const char* function, std::string_view wanted) const {
+void Encoder::Parts::require_head(models::Head head, const char* function) const {
   const models::Head found = model->config().head;
-  require(found == head, function, folder.string(), ": ", wanted.empty() ? words_for(head) : wanted, "; found ",
-          words_for(found));
+  const bool answers = models::finds_answers(*model);
+  require(found == head && !answers, function, folder.string(), ": ", words_for(head), "; found ",
+          answers ? kFindsAnswers : words_for(found));
+}
+
+void Encoder::Parts::require_answers(const char* function) const {
+  require(models::finds_answers(*model), function, folder.string(), ": ", kFindsAnswers, "; found ",
+          words_for(model->config().head));
 }
 
 std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {

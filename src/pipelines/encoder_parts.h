@@ -30,9 +30,9 @@ struct Encoder::Parts {
   [[nodiscard]] text::Tokens read_with_masks(std::string_view text, const TextOptions& options,
                                              const char* function) const;
   [[nodiscard]] pipelines::Sequence sequence_of(const text::Tokens& tokens) const;
-  // Throws Error unless the model has this head.
-  // `wanted`: a model with that head, where the head alone does not say it.
-  void require_head(models::Head head, const char* function, std::string_view wanted = {}) const;
+  // Throw Error unless the model has this head, or that which finds answers.
+  void require_head(models::Head head, const char* function) const;
+  void require_answers(const char* function) const;
 };
 
 }  // namespace heed

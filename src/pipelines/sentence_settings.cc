@@ -1,5 +1,7 @@
 #include "pipelines/sentence_settings.h"
 
+#include <algorithm>
+
 #include "heed/error.h"
 #include "models/families/keys.h"
 #include "pipelines/json_file.h"
@@ -23,6 +25,55 @@ void read_prompts(Keys& keys, SentenceSettings& settings) {
   }
 }
 
+// Keys that nobody knows may change a vector.
+void refuse_others(const Keys& keys, const io::Json& object, std::initializer_list<std::string_view> known) {
+  for (const auto& [key, value] : object.items()) {
+    const bool says_nothing = value.is_null() || value == false || (value.is_structured() && value.empty());
+    if (says_nothing || std::ranges::count(known, std::string_view(key)) > 0) continue;
+    keys.refuse(key, "a key that heed knows (take it out if it changes no vector)");
+  }
+}
+
+// An object of the file `keys`; an empty one where the key is absent.
+const io::Json& object_of(Keys& keys, std::string_view key) {
+  static const io::Json kEmpty = io::Json::object();
+  const io::Json& found = keys.value(key);
+  if (found.is_null()) return kEmpty;
+  if (!found.is_object()) keys.refuse(key, "an object");
+  return found;
+}
+
+// What sentence-transformers 6 says of the outputs that it takes: here the states of all tokens.
+void check_outputs(Keys& keys) {
+  keys.expect("transformer_task", {std::string_view("feature-extraction")});
+  keys.expect("module_output_name", {std::string_view("token_embeddings")});
+  const io::Json& kinds = object_of(keys, "modality_config");
+  Keys each(kinds, keys.where() + ", modality_config");
+  refuse_others(each, kinds, {"text"});
+  const io::Json& text = object_of(each, "text");
+  Keys inner(text, each.where() + ", text");
+  inner.expect("method", {std::string_view("forward")});
+  inner.expect("method_output_name", {std::string_view("last_hidden_state")});
+  refuse_others(inner, text, {"method", "method_output_name"});
+}
+
+// Arguments of transformers' from_pretrained(): those that change no result, and the limit of the tokenizer.
+void read_arguments(Keys& keys, SentenceSettings& settings) {
+  for (const char* const name : {"model_args", "model_kwargs", "config_args", "config_kwargs"}) {
+    const io::Json& arguments = object_of(keys, name);
+    refuse_others(Keys(arguments, keys.where() + ", " + name), arguments,
+                  {"trust_remote_code", "attn_implementation", "torch_dtype", "dtype", "add_pooling_layer",
+                   "use_safetensors", "low_cpu_mem_usage", "device_map"});
+  }
+  for (const char* const name : {"tokenizer_args", "processor_kwargs"}) {
+    const io::Json& arguments = object_of(keys, name);
+    Keys inner(arguments, keys.where() + ", " + name);
+    if (settings.longest == 0) settings.longest = inner.whole("model_max_length", 0);
+    if (settings.longest < 0) inner.refuse("model_max_length", "1 or more");
+    refuse_others(inner, arguments, {"trust_remote_code", "use_fast", "padding_side", "model_max_length"});
+  }
+}
+
 }  // namespace
 
 SentenceSettings read_sentence_settings(const std::filesystem::path& folder, const std::filesystem::path& encoder) {
@@ -40,11 +91,22 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
       keys.refuse("max_seq_length", "1 or more");
     }
     settings.lowercase = keys.flag("do_lower_case", false);
-    keys.expect("transformer_task", {std::string_view("feature-extraction")});
+    check_outputs(keys);
+    read_arguments(keys, settings);
+    refuse_others(
+        keys, encoder_file->value,
+        {"max_seq_length", "do_lower_case", "transformer_task", "module_output_name", "modality_config", "model_args",
+         "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs", "unpad_inputs"});
   }
   if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
     read_prompts(keys, settings);
+    keys.expect("model_type", {std::string_view("SentenceTransformer")});
+    settings.size = keys.whole("truncate_dim", 0);
+    if (settings.size < 0 || (settings.size == 0 && keys.has("truncate_dim"))) keys.refuse("truncate_dim", "1 or more");
+    refuse_others(
+        keys, file->value,
+        {"__version__", "prompts", "default_prompt_name", "model_type", "similarity_fn_name", "truncate_dim"});
   }
   return settings;
 }
@@ -54,7 +116,9 @@ Scores read_scores(const std::filesystem::path& folder, const models::Config& co
   const std::filesystem::path file = folder / "config.json";
   const io::Json object = read_json(file, kSettingsReader);
   Keys keys(object, file.string());
-  return keys.word("problem_type", "") == "multi_label_classification" ? Scores::independent : Scores::probabilities;
+  const std::string problem = keys.word("problem_type", "");
+  if (problem == "regression") return Scores::raw;
+  return problem == "multi_label_classification" ? Scores::independent : Scores::probabilities;
 }
 
 }  // namespace heed::pipelines

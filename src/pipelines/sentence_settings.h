@@ -16,6 +16,7 @@ struct SentenceSettings {
   bool lowercase = false;  // the text is lower-cased before it is cut
   std::map<std::string, std::string> prompts = {};
   std::string default_prompt = {};  // the name of one; empty: none
+  int64_t size = 0;                 // the first numbers of a vector that are kept; 0: all
 };
 // Of a folder of sentence-transformers, whose encoder may be in a folder inside of it.
 [[nodiscard]] SentenceSettings read_sentence_settings(const std::filesystem::path& folder,

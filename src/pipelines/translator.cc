@@ -33,6 +33,12 @@ Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenize
           .log_probs = hypothesis.log_probs};
 }
 
+// The families whose models write the language that they are told. Tokens of others may look like languages.
+bool knows_several(const models::Origin& origin) {
+  const std::string family = io::parse_json(origin.config_json).value.value("model_type", "");
+  return family == "mbart" || family == "m2m_100";
+}
+
 }  // namespace
 
 Translator Translator::load(const std::filesystem::path& name, WeightFormat weights) {
@@ -53,6 +59,8 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
     result.around_.after = {result.source_->special().end};
     return result;
   }
+  if (knows_several(*result.model_->origin()) && text::languages_of(*result.source_, true).empty())
+    result.target_languages_ = text::languages_of(*result.target_, false);
   const text::Tokens one = result.source_->tokens("a");  // what stands before and behind it stands around every text
   bool behind = false;
   for (size_t i = 0; i < one.ids.size(); ++i) {
@@ -146,6 +154,9 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     search.last_id = own.last_id;
     search.forced_free = own.forced_free;
     search.suppressed.insert(search.suppressed.end(), own.suppressed.begin(), own.suppressed.end());
+    search.suppressed_first.insert(search.suppressed_first.end(), own.suppressed_first.begin(),
+                                   own.suppressed_first.end());
+    search.renormalised = search.renormalised || own.renormalised;
     if (search.no_repeat_ngram == 0) search.no_repeat_ngram = own.no_repeat_ngram;
     search.min_length = std::max(search.min_length, own.min_length);
     if (!search.length_penalty) search.length_penalty = own.length_penalty;
@@ -155,7 +166,8 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
       if (search.beam == 1) search.stop_when = generate::StopWhen::full;
     }
   }
-  if (search.begin_id < 0) search.begin_id = static_cast<int32_t>(model_->config().begin_id);
+  if (search.begin_id < 0) search.begin_id = usual_begin();
+  if (options.target_language.empty()) require_language(search);
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
     if (begins_with_language()) {
@@ -168,6 +180,25 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
   return search;
 }
 
+int32_t Translator::usual_begin() const {
+  if (settings_ && settings_->begin_id >= 0) return settings_->begin_id;
+  return static_cast<int32_t>(model_->config().begin_id);
+}
+
+bool Translator::needs_language(const generate::BeamOptions& search) const {
+  return target_languages_.size() > 1 && search.prefix.empty() && !text::looks_like_language(*target_, search.begin_id);
+}
+
+void Translator::require_language(const generate::BeamOptions& search) const {
+  if (!needs_language(search)) return;
+  constexpr size_t kShown = 8;
+  std::string names;
+  for (size_t i = 0; i < std::min(kShown, target_languages_.size()); ++i)
+    names += (i > 0 ? " " : "") + text::language_name(target_->piece(target_languages_[i]));
+  if (target_languages_.size() > kShown) names += " and " + std::to_string(target_languages_.size() - kShown) + " more";
+  fail("translate", "a target_language, because the model writes several (", names, "); found none");
+}
+
 std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorOptions& options) const {
   return read(text, 0, options.text, around(options), "Translator::encode");
 }
@@ -175,7 +206,7 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorO
 // Whether the decoder begins with the language that it writes, as in mBART's first models. In others the language is
 // the first token that is written.
 bool Translator::begins_with_language() const {
-  if (text::looks_like_language(*target_, model_->config().begin_id)) return true;
+  if (text::looks_like_language(*target_, usual_begin())) return true;
   // mbart-large-cc25 itself: config.json names no language, and the source's stands behind its text.
   const bool behind = around_.before.empty() && around_.after.size() == 2;
   return behind && model_->origin() != nullptr &&
@@ -191,7 +222,7 @@ Translator::Languages Translator::languages() const {
   for (const Ids& side : {around_.before, around_.after})
     for (const int32_t id : side)
       if (text::looks_like_language(*source_, id)) all.usual_source = name(*source_, id);
-  const int64_t begin = model_->config().begin_id;
+  const int32_t begin = usual_begin();
   if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
     for (const int32_t id : arrows) all.target.push_back(name(*source_, id));
   } else {
@@ -200,6 +231,7 @@ Translator::Languages Translator::languages() const {
     if (settings_ && !settings_->prefix.empty() && text::looks_like_language(*target_, settings_->prefix.front()))
       all.usual_target = name(*target_, settings_->prefix.front());
   }
+  all.needs_target = needs_language({.begin_id = begin, .prefix = settings_ ? settings_->prefix : Ids()});
   return all;
 }
 

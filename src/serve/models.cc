@@ -28,7 +28,8 @@ json languages_json(const Served& model) {
   return {{"source", all.source},
           {"target", all.target},
           {"usual_source", all.usual_source},
-          {"usual_target", all.usual_target}};
+          {"usual_target", all.usual_target},
+          {"needs_target", all.needs_target}};
 }
 
 // The name of the folder, and of the one it is in where the person who serves it wrote that too: no other path of the

@@ -2,8 +2,11 @@
 #include <algorithm>
 #include <cmath>
 
+#include "formats/json.h"
 #include "heed/error.h"
 #include "heed/train.h"
+#include "models/families/classifier.h"
+#include "models/families/weights.h"
 #include "train/corpus.h"
 #include "train/objective.h"
 #include "train/start.h"
@@ -130,7 +133,15 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
   require(bert != nullptr, "evaluate", "a Transformer, Gpt or Bert; found another kind of model");
   const auto tokenizer = text::Tokenizer::load(folder, text::Side::source);
   const models::Head head = model.config().head;
-  if (head == models::Head::text_class) return evaluate_classes(*bert, *tokenizer, source, options);
+  if (head == models::Head::text_class) {
+    if (!models::tells_one_class(model) && !models::gives_score(model)) {
+      fail("evaluate", folder.string(),
+           ": a model that tells one class of each text, or gives one score; found \"problem_type\" ",
+           io::json_ascii(io::parse_json(model.origin()->config_json).value.at("problem_type")), " and ",
+           model.config().labels.size(), " labels");
+    }
+    return evaluate_classes(*bert, *tokenizer, source, options);
+  }
   require(head == models::Head::masked_token, "evaluate", folder.string(),
           ": a model that guesses masked tokens or tells classes of texts; found one with another head");
   const auto sentences = encode_all(*tokenizer, lines);

@@ -290,8 +290,7 @@ fs::path start_folder(const Recipe& recipe) {
 
 namespace {
 
-// transformers takes the first token from these settings rather than from config.json. They say another one where a
-// training has changed it.
+// The first token of these settings takes precedence over that of config.json. The model begins as it was trained.
 void set_first_token(const models::Model& model, const fs::path& from, const fs::path& settings) {
   static constexpr const char* kKey = "decoder_start_token_id";
   std::error_code ignored;
@@ -299,10 +298,13 @@ void set_first_token(const models::Model& model, const fs::path& from, const fs:
   const auto first_token_of = [](const std::string& config) {
     return io::parse_json(config).value.value(kKey, Json());
   };
-  if (first_token_of(io::read_file(from / "config.json", 1 << 20)) == first_token_of(model.origin()->config_json))
-    return;
+  const bool changed =
+      first_token_of(io::read_file(from / "config.json", 1 << 20)) != first_token_of(model.origin()->config_json);
   Json said = io::parse_json(io::read_file(settings, 1 << 20)).value;
   if (!said.is_object()) return;
+  Json first = said.value(kKey, Json());
+  if (first.is_null()) first = said.value("bos_token_id", Json());
+  if (!changed && (first.is_null() || first == model.config().begin_id)) return;
   said[kKey] = model.config().begin_id;
   files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
 }

@@ -139,6 +139,51 @@ TEST(Classify, TextsPairsAndTokens) {
             "heed classify: " + names +
                 ": expected a model that tells classes of texts; found a model that tells classes of tokens (heed "
                 "classify --tokens tells them)\n");
+  const std::string answers = model_in(folder, "bert-answer");
+  for (const std::vector<std::string>& more : {std::vector<std::string>{}, {"--tokens"}}) {
+    std::vector<std::string> words = {"classify", answers, "paris"};
+    words.insert(words.end(), more.begin(), more.end());
+    const Result other = run(words);
+    EXPECT_EQ(other.status, 1);
+    EXPECT_NE(other.err.find("found a model that finds answers (heed answer finds them)\n"), std::string::npos)
+        << other.err;
+  }
+}
+
+TEST(Classify, TrainingTextsAreNotTakenForTexts) {
+  const Folder folder;
+  const std::string pairs = model_in(folder, "bert-cross-encoder"), classes = model_in(folder, "bert-classify");
+  const Result two = run({"classify", pairs, "--pairs"}, {.input = "paris\tfrance\nparis\tfrance\tcity\n"});
+  EXPECT_EQ(two.status, 1);
+  EXPECT_EQ(lines_of(two.out).size(), 1u);
+  EXPECT_EQ(two.err,
+            "heed classify: standard input, line 2: expected two texts with a tab between them; found a second tab, as "
+            "in a training text with classes\n");
+  const Result one = run({"classify", classes}, {.input = "paris\nthe\tcapital\nfrance\tcapital\n"});
+  EXPECT_EQ(one.status, 0);
+  EXPECT_EQ(lines_of(one.out).size(), 3u);
+  EXPECT_EQ(one.err,
+            "heed classify: warning: standard input, line 2: the tab and what stands behind it are read as part of the "
+            "text (--pairs reads two texts)\n");
+}
+
+TEST(Evaluate, RefusesScoresThatAreNoClasses) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-classify");
+  auto config = nlohmann::json::parse(read(model + "/config.json"));
+  const std::string label = config["id2label"]["0"], file = folder.write("texts.tsv", "paris\t" + label + "\n");
+  EXPECT_EQ(run({"evaluate", model, "--text", file}).status, 0);
+  for (const char* const problem : {"regression", "multi_label_classification"}) {
+    config["problem_type"] = problem;
+    (void)folder.write("bert-classify/config.json", config.dump());
+    const Result refused = run({"evaluate", model, "--text", file});
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_NE(refused.err.find("expected a model that tells one class of each text, or gives one score; found "
+                               "'problem_type' '" +
+                               std::string(problem) + "' and 3 labels"),
+              std::string::npos)
+        << refused.err;
+  }
 }
 
 TEST(Classify, ScoresThatATrainingLearnt) {
@@ -240,6 +285,9 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
   EXPECT_EQ(table.find("\ndecoder_layers "), std::string::npos) << "of a part that it does not have";
   EXPECT_NE(run({"info", model_in(folder, "bert-classify")}).out.find("\nlabels              sad, calm, glad\n"),
             std::string::npos);
+  const std::string answers = model_in(folder, "bert-answer");
+  EXPECT_NE(run({"info", answers}).out.find("\nhead                answers\n"), std::string::npos);
+  EXPECT_TRUE(nlohmann::json::parse(run({"info", answers, "--json"}).out)["finds_answers"]);
   const nlohmann::json record = nlohmann::json::parse(run({"inspect", model, "Paris is", "--json"}).out);
   EXPECT_NE(record.dump().find("[CLS]"), std::string::npos);
 }

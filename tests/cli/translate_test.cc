@@ -52,14 +52,83 @@ TEST(Translate, ALanguageIsOneThatTheModelKnows) {
             "'French'\n");
 }
 
+// A copy of a family with special tokens for these languages, from id 57 on.
+std::string model_of_languages(const Folder& folder, const std::string& name,
+                               const std::vector<std::string>& languages) {
+  for (const char* const file : {"config.json", "generation_config.json", "model.safetensors"})
+    fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name / file, folder / file);
+  nlohmann::json vocabulary, added = nlohmann::json::array();
+  for (int id = 0; id < 61; ++id) vocabulary["token" + std::to_string(id)] = id;
+  int id = 57 - (static_cast<int>(languages.size()) > 4 ? static_cast<int>(languages.size()) - 4 : 0);
+  for (const std::string& language : languages) {
+    vocabulary.erase("token" + std::to_string(id));
+    vocabulary[language] = id;
+    added.push_back({{"id", id++},
+                     {"content", language},
+                     {"single_word", false},
+                     {"lstrip", false},
+                     {"rstrip", false},
+                     {"normalized", false},
+                     {"special", true}});
+  }
+  const nlohmann::json tokenizer = {{"added_tokens", added},
+                                    {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                                    {"model", {{"type", "WordLevel"}, {"vocab", vocabulary}, {"unk_token", "token3"}}}};
+  return fs::path(folder.write("tokenizer.json", tokenizer.dump())).parent_path().string();
+}
+
+TEST(Translate, AModelOfSeveralLanguagesMustBeToldOne) {
+  const Folder folder, marian;
+  const std::string model = model_of_languages(folder, "nllb", {"eng_Latn", "fra_Latn", "deu_Latn"});
+  const Result none = run({"translate", model, "token9"});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_EQ(none.err,
+            "heed translate: expected a target_language, because the model writes several (eng_Latn fra_Latn deu_Latn);"
+            " found none (--target-language names it)\n");
+  EXPECT_EQ(run({"translate", model, "token9", "--target-language", "deu_Latn"}).status, 0);
+  EXPECT_EQ(run({"inspect", model, "token9"}).status, 1);
+  auto settings = nlohmann::json::parse(std::ifstream(folder / "generation_config.json"));
+  settings["forced_bos_token_id"] = 58;
+  (void)folder.write("generation_config.json", settings.dump());
+  const Result forced = run({"translate", model, "token9", "--json"});
+  EXPECT_EQ(forced.out, run({"translate", model, "token9", "--json", "--target-language", "fra_Latn"}).out);
+  // The token may stand in the text.
+  EXPECT_EQ(run({"translate", model_of_languages(marian, "marian", {">>deu<<", ">>fra<<"}), ">>deu<< token9"}).status,
+            0);
+}
+
+TEST(Translate, OfManyLanguagesTheFirstAreNamed) {
+  const Folder folder;
+  std::vector<std::string> languages;
+  for (char c = 'a'; c < 'm'; ++c) languages.push_back(std::string("aa") + c + "_Latn");
+  EXPECT_EQ(run({"translate", model_of_languages(folder, "nllb", languages), "token9"}).err,
+            "heed translate: expected a target_language, because the model writes several (aaa_Latn aab_Latn aac_Latn "
+            "aad_Latn aae_Latn aaf_Latn aag_Latn aah_Latn and 4 more); found none (--target-language names it)\n");
+}
+
+TEST(Translate, WarnsThatNothingIsDrawnAtRandom) {
+  const Folder folder;
+  const std::string model = model_of_languages(folder, "marian", {});
+  const Result plain = run({"translate", model, "token9"});
+  EXPECT_EQ(plain.err, "");
+  auto settings = nlohmann::json::parse(std::ifstream(folder / "generation_config.json"));
+  settings.update({{"do_sample", true}, {"temperature", 0.7}});
+  (void)folder.write("generation_config.json", settings.dump());
+  const Result sampled = run({"translate", model, "token9"});
+  EXPECT_EQ(sampled.out, plain.out);
+  EXPECT_EQ(sampled.err, "heed translate: warning: " + model +
+                             " asks for tokens drawn at random (\"do_sample\"); heed searches for the best "
+                             "translation\n");
+}
+
 TEST(Translate, AModelMayBeginWithTheLanguageThatItWrites) {  // mBART's first models
   const Folder folder;
   const fs::path family = fs::path(HEED_SOURCE_DIR) / "tests/data/families/mbart";
-  for (const char* const file : {"generation_config.json", "model.safetensors"}) fs::copy(family / file, folder / file);
-  const auto begin_with = [&](int id) {
-    auto config = nlohmann::json::parse(std::ifstream(family / "config.json"));
-    config["decoder_start_token_id"] = id;
-    (void)folder.write("config.json", config.dump());
+  for (const char* const file : {"config.json", "model.safetensors"}) fs::copy(family / file, folder / file);
+  const auto begin_with = [&](int id) {  // this file wins over config.json, which says 2
+    auto settings = nlohmann::json::parse(std::ifstream(family / "generation_config.json"));
+    settings["decoder_start_token_id"] = id;
+    (void)folder.write("generation_config.json", settings.dump());
   };
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nen_XX\nro_RO\n";
   for (int id = 6; id < 61; ++id) vocabulary += "token" + std::to_string(id) + "\n";

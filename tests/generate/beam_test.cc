@@ -245,6 +245,43 @@ TEST(Beam, RefusesWhatCannotBeMeant) {
   EXPECT_THROW(run(nan, 4, {3}, {.beam = 2}), Error);
 }
 
+TEST(Beam, SomeTokensDoNotComeFirst) {
+  const auto logits = random_logits(6, 3);
+  const Hypothesis usual = run(logits, 6, {4}, {.beam = 1})[0][0];
+  ASSERT_FALSE(usual.ids.empty());
+  const int32_t first = usual.ids[0];
+  for (const Ids& prefix : {Ids(), Ids{first}}) {  // behind what is forced
+    Ids read = {kBegin};
+    read.insert(read.end(), prefix.begin(), prefix.end());
+    std::vector<double> p = test::log_softmax(logits(read, 0));
+    p[static_cast<size_t>(kEnd)] = p[static_cast<size_t>(first)] = -1e9;
+    const auto best = static_cast<int32_t>(std::max_element(p.begin(), p.end()) - p.begin());
+    const Hypothesis found =
+        run(logits, 6, {4}, {.beam = 1, .prefix = prefix, .suppressed_first = {kEnd, first}})[0][0];
+    ASSERT_GT(found.ids.size(), prefix.size());
+    EXPECT_EQ(found.ids[prefix.size()], best);
+  }
+  EXPECT_THROW(run(logits, 6, {4}, {.suppressed_first = {6}}), Error);
+}
+
+// The same as if the decoder itself gave blocked tokens no probability.
+TEST(Beam, RenormalisedProbabilitiesAreThoseOfTheTokensThatAreLeft) {
+  for (const float scale : {2.0f, 30.0f}) {  // with the larger one, blocked tokens often have nearly all of it
+    for (uint64_t seed = 1; seed <= 20; ++seed) {
+      const auto logits = random_logits(6, seed, scale);
+      const auto without = [&](const Ids& read, int64_t source) {
+        std::vector<float> x = logits(read, source);
+        x[3] = x[4] = -1e4f;
+        return x;
+      };
+      const auto found = run(logits, 6, {5}, {.beam = 3, .suppressed = {3, 4}, .renormalised = true});
+      const auto expected = run(without, 6, {5}, {.beam = 3, .suppressed = {3, 4}});
+      EXPECT_EQ(found[0][0].ids, expected[0][0].ids);
+      EXPECT_NEAR(found[0][0].score, expected[0][0].score, 1e-5);
+    }
+  }
+}
+
 TEST(Beam, EverythingSuppressedGivesAnEmptyHypothesis) {
   const auto got = run(random_logits(3, 1), 3, {4}, {.beam = 2, .suppressed = {0, 1, 2}});
   ASSERT_EQ(got[0].size(), 1u);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <nlohmann/json.hpp>
 
 #include "base/data.h"
 #include "base/message.h"
@@ -47,6 +48,17 @@ Ids expected_ids(const Tensor& found, int64_t b, int64_t end_id) {
   return ids;
 }
 
+std::vector<Ids> sources_of(const io::Tensors& golden) {
+  std::vector<Ids> sources;
+  const Tensor& mask = golden.at("attention_mask");
+  for (int64_t b = 0; b < mask.size(0); ++b) {
+    int64_t length = 0;
+    for (int64_t l = 0; l < mask.size(1); ++l) length += mask.data<int64_t>()[b * mask.size(1) + l];
+    sources.push_back(row_of(golden.at("input_ids"), b, 0, length));
+  }
+  return sources;
+}
+
 TEST(FamilySearches, FindWhatTransformersFinds) {
   int64_t compared = 0;
   for (const char* const name : {"marian", "marian-apart", "marian-old", "m2m100", "nllb", "nllb-old", "bart", "mbart",
@@ -55,13 +67,7 @@ TEST(FamilySearches, FindWhatTransformersFinds) {
     const auto model = models::load(folder);
     const auto& transformer = dynamic_cast<const models::Transformer&>(*model);
     const io::Tensors golden = io::read_safetensors(folder / "golden.safetensors").tensors;
-    std::vector<Ids> sources;
-    const Tensor& mask = golden.at("attention_mask");
-    for (int64_t b = 0; b < mask.size(0); ++b) {
-      int64_t length = 0;
-      for (int64_t l = 0; l < mask.size(1); ++l) length += mask.data<int64_t>()[b * mask.size(1) + l];
-      sources.push_back(row_of(golden.at("input_ids"), b, 0, length));
-    }
+    const std::vector<Ids> sources = sources_of(golden);
     for (const SearchRun& run : kRuns) {
       if (!golden.contains(run.golden)) continue;
       SCOPED_TRACE(std::string(name) + ", " + run.golden);
@@ -89,21 +95,142 @@ TEST(FamilySearches, FindWhatTransformersFinds) {
   EXPECT_GE(compared, 12 * 5 * 3);
 }
 
+// With one more setting in generation_config.json, 4 beams and 12 new tokens; computed with transformers 5.24.
+struct SettingRun {
+  const char *family, *keys;
+  std::vector<Ids> ids;
+  std::vector<double> scores;
+};
+
+TEST(FamilySearches, FollowSettingsAsTransformersDoes) {
+  const std::vector<SettingRun> runs = {
+      {"marian",
+       R"({"renormalize_logits": true, "no_repeat_ngram_size": 2})",
+       {{7, 36, 54, 36, 36, 48, 49, 36, 38, 36, 57}, {27, 24, 27}, {27, 36}},
+       {-1.645058, -1.75511, -1.796936}},
+      {"marian",
+       R"({"no_repeat_ngram_size": 2})",
+       {{7, 36, 54, 28, 36, 36, 48, 49, 36, 38, 36}, {27, 24, 27}, {27, 36}},
+       {-1.726505, -1.773715, -1.804663}},
+      {"marian",
+       R"({"begin_suppress_tokens": [7, 27]})",
+       {{5, 54, 36, 36, 36, 36, 36, 36, 36, 36, 36}, {24, 27}, {36, 36, 36, 36, 36, 38, 36, 38, 36, 38, 36}},
+       {-1.745094, -1.913014, -1.666782}},
+      {"marian",
+       R"({"decoder_start_token_id": 7})",
+       {{36, 54, 28, 36, 54, 28, 36, 48, 36, 36, 54},
+        {52, 5, 52, 5, 52, 5, 52, 5, 52, 37, 37},
+        {36, 48, 36, 38, 36, 38, 36, 38, 36, 38, 36}},
+       {-1.769249, -2.051027, -1.655983}},
+      {"bart",  // whose first token is forced
+       R"({"begin_suppress_tokens": [11, 52]})",
+       {{0, 45, 60, 11, 11, 52, 11, 52, 0, 52, 27},
+        {0, 0, 0, 11, 52, 52, 11, 52, 0, 52, 0},
+        {0, 4, 11, 11, 11, 11, 47, 11, 11, 11, 15}},
+       {-0.656307, -0.648153, -0.791107}},
+      {"bart",  // begins with bos_token_id
+       R"({"decoder_start_token_id": null})",
+       {{0, 11, 11, 11, 11, 52, 11, 52, 0, 52, 0}, {0, 0}, {0, 11, 11, 11, 11, 9, 11, 11, 11, 11, 15}},
+       {-0.398066, -0.502709, -0.339643}}};
+  for (const SettingRun& run : runs) {
+    SCOPED_TRACE(std::string(run.family) + " " + run.keys);
+    const auto family = test_data("families") / run.family;
+    const auto model = models::load(family);
+    const Scratch folder;
+    std::filesystem::copy(family / "config.json", folder.path() / "config.json");
+    auto settings = nlohmann::json::parse(heed::test::contents_of(family / "generation_config.json"));
+    settings.update(nlohmann::json::parse(run.keys));
+    folder.file("generation_config.json", settings.dump());
+    TranslateOptions options{.search = search_settings(folder.path())};
+    options.search.beam = 4;
+    options.search.max_length = 12;
+    options.search.stop_when = StopWhen::worst;
+    const std::vector<Ids> sources = sources_of(io::read_safetensors(family / "golden.safetensors").tensors);
+    const auto found = translate(dynamic_cast<const models::Transformer&>(*model), sources, options);
+    for (size_t b = 0; b < found.size(); ++b) {
+      EXPECT_EQ(found[b].at(0).ids, run.ids[b]) << "text " << b;
+      EXPECT_NEAR(found[b].at(0).score, run.scores[b], 1e-4) << "text " << b;
+    }
+  }
+}
+
 TEST(FamilySearches, CountTokensAsTheSearchDoes) {  // transformers counts the start token as well
   const Scratch folder;
   folder.file("config.json", R"({"min_length": 5, "max_length": 20, "num_beams": 3, "length_penalty": 0.6,
-                                 "no_repeat_ngram_size": 2, "suppress_tokens": [7, 8], "eos_token_id": [8]})");
+                                 "no_repeat_ngram_size": 2, "suppress_tokens": [7], "bad_words_ids": [[8], [9]],
+                                 "eos_token_id": [8]})");
   const BeamOptions options = search_settings(folder.path());
   EXPECT_EQ(options.min_length, 4);
   EXPECT_EQ(options.max_length, 19);
   EXPECT_EQ(options.beam, 3);
   EXPECT_EQ(options.length_penalty, 0.6);
   EXPECT_EQ(options.no_repeat_ngram, 2);
-  EXPECT_EQ(options.suppressed, (std::vector<int32_t>{7}));
+  EXPECT_EQ(options.suppressed, (std::vector<int32_t>{9, 7}));  // the end is no bad word
   EXPECT_EQ(options.stop_when, StopWhen::worst);
   folder.file("generation_config.json", R"({"max_new_tokens": 6})");  // which is read in place of config.json
   EXPECT_EQ(search_settings(folder.path()).max_length, 6);
   EXPECT_EQ(search_settings(folder.path()).stop_when, StopWhen::full);
+  folder.file("generation_config.json", R"({"min_length": 9, "min_new_tokens": 3})");
+  EXPECT_EQ(search_settings(folder.path()).min_length, 3);  // min_new_tokens wins
+}
+
+// A copy of a family's folder with these keys in generation_config.json.
+class FamilySettings : public ::testing::Test {
+ protected:
+  BeamOptions with(const char* keys) {
+    nlohmann::json settings = nlohmann::json::parse(heed::test::contents_of(family_ / "generation_config.json"));
+    settings.update(nlohmann::json::parse(keys));
+    scratch_.file("generation_config.json", settings.dump());
+    return search_settings(scratch_.path());
+  }
+  std::string refused(const char* keys) {
+    return message_of([&] { (void)with(keys); });
+  }
+  void SetUp() override { std::filesystem::copy(family_ / "config.json", scratch_.path() / "config.json"); }
+
+  const std::filesystem::path family_ = test_data("families") / "marian";  // begins with 60, ends with 0
+  const Scratch scratch_;
+};
+
+TEST_F(FamilySettings, SayWithWhichTokenAnOutputBegins) {
+  EXPECT_EQ(with("{}").begin_id, 60);
+  EXPECT_EQ(with(R"({"decoder_start_token_id": 7})").begin_id, 7);
+  EXPECT_EQ(with(R"({"decoder_start_token_id": null, "bos_token_id": 5})").begin_id, 5);
+  EXPECT_EQ(with(R"({"decoder_start_token_id": null})").begin_id, -1);
+  EXPECT_CONTAINS(refused(R"({"decoder_start_token_id": [7, 8]})"), "\"decoder_start_token_id\": the id of one token");
+}
+
+TEST_F(FamilySettings, EndAsConfigDoes) {
+  EXPECT_EQ(refused(R"({"eos_token_id": [0, 0]})"), "");
+  EXPECT_CONTAINS(refused(R"({"eos_token_id": 7})"), "\"eos_token_id\": the end of config.json alone, 0; found 7");
+  EXPECT_CONTAINS(refused(R"({"eos_token_id": [0, 7]})"), "found [0,7]");
+}
+
+TEST_F(FamilySettings, NameTokensThatDoNotComeFirst) {
+  EXPECT_EQ(with(R"({"begin_suppress_tokens": [7, 0]})").suppressed_first, (Ids{7, 0}));
+  EXPECT_TRUE(with("{}").suppressed_first.empty());
+}
+
+TEST_F(FamilySettings, MayAskForRenormalisedProbabilities) {
+  EXPECT_TRUE(with(R"({"renormalize_logits": true})").renormalised);
+  EXPECT_FALSE(with("{}").renormalised);
+}
+
+TEST_F(FamilySettings, OfSamplingAreNotThoseOfASearch) {
+  EXPECT_EQ(refused(R"({"do_sample": true, "temperature": 0.7, "top_p": 0.9})"), "");
+  EXPECT_TRUE(asks_for_samples(scratch_.path()));
+  (void)with("{}");
+  EXPECT_FALSE(asks_for_samples(scratch_.path()));
+  EXPECT_CONTAINS(refused(R"({"do_sample": "yes"})"), "\"do_sample\": true or false");
+}
+
+// What transformers 5.24 writes that changes no output.
+TEST_F(FamilySettings, MayBeHarmless) {
+  EXPECT_EQ(refused(R"({"_from_model_config": true, "use_cache": true, "cache_implementation": "static",
+                        "output_scores": true, "return_dict_in_generate": true, "num_return_sequences": 1,
+                        "remove_invalid_values": true, "prompt_lookup_num_tokens": 3, "token_healing": false,
+                        "typical_p": 1.0, "max_time": null, "stop_strings": []})"),
+            "");
 }
 
 TEST(FamilySearches, RefuseSettingsThatTheyDoNotHave) {
@@ -120,6 +247,11 @@ TEST(FamilySearches, RefuseSettingsThatTheyDoNotHave) {
   EXPECT_NE(message(R"({"bad_words_ids": [[1, 2]]})").find("\"bad_words_ids\": a list of single tokens"),
             std::string::npos);
   EXPECT_NE(message(R"({"force_words_ids": [[3]]})").find("force_words_ids"), std::string::npos);
+  EXPECT_NE(message(R"({"watermarking_config": {"bias": 2.0}})").find("watermarking_config"), std::string::npos);
+  EXPECT_NE(message(R"({"max_time": 1.5})").find("max_time"), std::string::npos);
+  EXPECT_NE(message(R"({"new_penalty": 2})")
+                .find("\"new_penalty\": a setting that heed knows (take it out if it changes no output); found 2"),
+            std::string::npos);
   EXPECT_NE(message(R"({"early_stopping": "soon"})").find("\"early_stopping\": true, false or \"never\""),
             std::string::npos);
   EXPECT_NE(message(R"({"max_length": 1})").find("max_length"), std::string::npos);

@@ -78,6 +78,19 @@ TEST(Answers, EachWindowIsAnnounced) {
   EXPECT_THROW((void)encoder.answer("a city", passage, {.on_window = [] { throw Error("enough"); }}), Error);
 }
 
+// Both heads give numbers for each token.
+TEST(Answers, AreNotClassesOfTokens) {
+  const Scratch scratch;
+  const Encoder answers = Encoder::load(with_words(scratch, "bert-answer"));
+  const std::vector<std::string> texts = {"paris"};
+  EXPECT_CONTAINS(message_of([&] { (void)answers.classify_tokens("paris"); }),
+                  "a model that tells classes of tokens; found a model that finds answers");
+  EXPECT_CONTAINS(message_of([&] { (void)answers.classify(texts); }), "found a model that finds answers");
+  const std::filesystem::path tokens = with_words(scratch, "bert-tokens");
+  EXPECT_CONTAINS(message_of([&] { (void)Encoder::load(tokens).answer("a", "a"); }),
+                  "a model that finds answers; found a model that tells classes of tokens");
+}
+
 TEST(Answers, Options) {
   const Scratch scratch;
   const Encoder encoder = Encoder::load(with_words(scratch, "bert-answer"));

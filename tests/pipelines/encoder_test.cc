@@ -104,7 +104,24 @@ TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   EXPECT_CONTAINS(message_of(load), "sentence_bert_config.json: key \"max_seq_length\": 1 or more; found 0");
   scratch.file("st-mean/sentence_bert_config.json", R"({"transformer_task": "fill-mask"})");
   EXPECT_CONTAINS(message_of(load), "key \"transformer_task\": feature-extraction");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"module_output_name": "scores"})");
+  EXPECT_CONTAINS(message_of(load), "key \"module_output_name\": token_embeddings; found \"scores\"");
+  scratch.file("st-mean/sentence_bert_config.json",
+               R"({"modality_config": {"text": {"method_output_name": "pooler_output"}}})");
+  EXPECT_CONTAINS(message_of(load), "modality_config, text: key \"method_output_name\": last_hidden_state");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"modality_config": {"image": {"method": "forward"}}})");
+  EXPECT_CONTAINS(message_of(load), "modality_config: key \"image\": a key that heed knows");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"query_length": 32})");
+  EXPECT_CONTAINS(message_of(load), "key \"query_length\": a key that heed knows");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"tokenizer_args": {"add_prefix_space": true}})");
+  EXPECT_CONTAINS(message_of(load), "tokenizer_args: key \"add_prefix_space\": a key that heed knows");
   fs::remove(folder / "sentence_bert_config.json");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"model_type": "SparseEncoder"})");
+  EXPECT_CONTAINS(message_of(load), "key \"model_type\": SentenceTransformer; found \"SparseEncoder\"");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"truncate_dim": 0})");
+  EXPECT_CONTAINS(message_of(load), "key \"truncate_dim\": 1 or more");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"query_prefix": "[Q]"})");
+  EXPECT_CONTAINS(message_of(load), "key \"query_prefix\": a key that heed knows");
   scratch.file("st-mean/config_sentence_transformers.json", R"({"prompts": {"query": 1}})");
   EXPECT_CONTAINS(message_of(load), "config_sentence_transformers.json: key \"prompts\"");
   scratch.file("st-mean/config_sentence_transformers.json", R"({"default_prompt_name": "query"})");
@@ -114,6 +131,26 @@ TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   for (int i = 0; i < 62; ++i) many += "[PAD]" + std::to_string(i) + "\n";
   scratch.file("st-mean/vocab.txt", "[UNK]\n[CLS]\n[SEP]\n[PAD]\n[MASK]\n" + many);
   EXPECT_CONTAINS(message_of(load), "as many as the model has; found 67");
+}
+
+// What real folders have, and what changes no vector.
+TEST(HuggingFaceEncoder, HarmlessSettingsAreRead) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  const std::vector<std::string> texts = {"paris is the capital"};
+  const Tensor expected = Encoder::load(folder).embed(texts);
+  scratch.file("st-mean/sentence_bert_config.json",
+               R"({"do_lower_case": false, "model_args": {"trust_remote_code": true, "attn_implementation": "sdpa"},
+                   "config_args": {}, "unpad_inputs": true, "query_expansion": null, "processing_kwargs": {},
+                   "tokenizer_args": {"use_fast": true, "model_max_length": 9}})");
+  scratch.file("st-mean/config_sentence_transformers.json",
+               R"({"__version__": {"pytorch": "2"}, "similarity_fn_name": "dot", "truncate_dim": 5, "prompts": {}})");
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.longest(), 9);
+  EXPECT_EQ(encoder.embedding_size(), 5);
+  const Tensor found = encoder.embed(texts);
+  ASSERT_EQ(found.shape(), (Shape{1, 5}));
+  for (int64_t e = 0; e < 5; ++e) EXPECT_EQ(found.at({0, e}), expected.at({0, e}));
 }
 
 // Softmax of the logits that the model itself computes for these ids, which families_test compares with transformers.
@@ -165,6 +202,23 @@ TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
   config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Tanh"}};
   scratch.file("bert-cross-encoder/config.json", config.dump());
   EXPECT_CONTAINS(message_of([&] { (void)score(); }), "Sigmoid or Identity");
+}
+
+TEST(HuggingFaceEncoder, SeveralScoresOfARegressionAreThoseOfTheModel) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-classify");
+  const std::vector<std::string> texts = {"the city"};
+  const std::vector<float> shares = Encoder::load(folder).classify(texts)[0].scores;
+  auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config["problem_type"] = "regression";
+  scratch.file("bert-classify/config.json", config.dump());
+  const Classification found = Encoder::load(folder).classify(texts)[0];
+  double sum = 0;
+  for (const float score : found.scores) sum += std::exp(static_cast<double>(score));
+  EXPECT_GT(std::abs(sum - 1), 0.01) << "no log probabilities";
+  for (size_t c = 0; c < shares.size(); ++c)
+    EXPECT_NEAR(std::exp(static_cast<double>(found.scores[c])) / sum, static_cast<double>(shares[c]), 1e-6);
+  EXPECT_EQ(found.score, *std::max_element(found.scores.begin(), found.scores.end()));
 }
 
 TEST(HuggingFaceEncoder, ClassesOfTokensWithTheirBytes) {

@@ -352,7 +352,7 @@ TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
 
 // As transformers 5.23 has it: its NllbTokenizer overwrites the file's template.
 TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
-  const auto load = [](const json& configuration) {
+  const auto load = [](const json& configuration, const char* name = "eng_Latn") {
     const Scratch folder;
     const json special = [](const char* token, int id) {
       return json{{"id", token}, {"ids", {id}}, {"tokens", {token}}};
@@ -363,19 +363,21 @@ TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
                        {{"type", "WordLevel"},
                         {"vocab", {{"<unk>", 0}, {"</s>", 1}, {"eng_Latn", 2}, {"fra_Latn", 3}, {"word", 4}}},
                         {"unk_token", "<unk>"}}}};
-    const json language = {{"id", "eng_Latn"}, {"ids", {2}}, {"tokens", {"eng_Latn"}}};
+    const int id = name == std::string("eng_Latn") ? 2 : 3;
+    const json language = {{"id", name}, {"ids", {id}}, {"tokens", {name}}};
     json single = json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
                                {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}},
-                               {{"SpecialToken", {{"id", "eng_Latn"}, {"type_id", 0}}}}});
+                               {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}});
     tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
                                    {"single", single},
                                    {"pair", single},
-                                   {"special_tokens", {{"</s>", special}, {"eng_Latn", language}}}};
+                                   {"special_tokens", {{"</s>", special}, {name, language}}}};
     (void)folder.file("tokenizer.json", tokenizer.dump());
     (void)folder.file("tokenizer_config.json", configuration.dump());
     return Tokenizer::load(folder.path(), Side::source)->tokens("word").ids;
   };
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}}), (Ids{2, 4, 1}));
+  EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}}, "fra_Latn"), (Ids{2, 4, 1}));  // English, without "src_lang"
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizerFast"}, {"src_lang", "fra_Latn"}}), (Ids{3, 4, 1}));
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}, {"legacy_behaviour", true}}), (Ids{4, 1, 2}));
   EXPECT_EQ(load({{"tokenizer_class", "PreTrainedTokenizerFast"}}), (Ids{4, 1, 2}));

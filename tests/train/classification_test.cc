@@ -187,6 +187,24 @@ TEST(NewHeads, OfModernBertAreCut) {
                   "classifier_bias");
 }
 
+// Several scores of a text are no classes: their head is replaced, and config.json says what the new one is.
+TEST(NewHeads, TakeThePlaceOfSeveralScores) {
+  const TemporaryFolder folder;
+  copy_family("bert-classify", folder / "from");
+  Json config = Json::parse(read_text(folder / "from/config.json"));
+  EXPECT_TRUE(models::tells_one_class(*models::load(folder / "from")));
+  for (const char* const problem : {"regression", "multi_label_classification"}) {
+    config["problem_type"] = problem;
+    write_text(folder / "from/config.json", config.dump());
+    const auto read = models::load(folder / "from");
+    EXPECT_FALSE(models::tells_one_class(*read));
+    const auto model = models::with_text_classes(*read, folder / "from", read->config().labels, 5);
+    EXPECT_TRUE(models::tells_one_class(*model));
+    models::save(*model, folder / "to");
+    EXPECT_EQ(Json::parse(read_text(folder / "to/config.json")).at("problem_type"), "single_label_classification");
+  }
+}
+
 // ---- Trainings ----
 
 // Lines of letters and their label. Of one text its first letter decides; of pairs the second text alone, whose letters

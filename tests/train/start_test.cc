@@ -383,6 +383,20 @@ TEST_F(SeveralLanguages, ATrainingDecidesWhatMBartBeginsWith) {
   }
 }
 
+// Where generation_config.json names another first token than config.json, a training makes it that of config.json.
+TEST_F(SeveralLanguages, ATrainedModelBeginsAsItWasTrained) {
+  const fs::path from = write("m2m100", true), to = folder_ / "to";
+  for (const char* const settings : {R"({"decoder_start_token_id": 0})", R"({"bos_token_id": 0})"}) {
+    write_text(from / "generation_config.json", settings);
+    Recipe recipe = start_recipe(copy_, from);
+    recipe.source_language = "en";
+    recipe.target_language = "fr";
+    ASSERT_EQ(run(without_steps(recipe), to), Outcome::finished);
+    EXPECT_EQ(Json::parse(read_text(to / "generation_config.json"))["decoder_start_token_id"], 2);
+    fs::remove_all(to);
+  }
+}
+
 TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   const fs::path m2m100 = write("m2m100", true), behind = write_behind();
   write_marian(folder_ / "marian");

@@ -13,6 +13,7 @@ namespace {
 using io::Json;
 
 constexpr const char* kMultiLabel = "multi_label_classification";
+constexpr const char* kRegression = "regression";
 
 // How transformers calls a family's classes, and the part of a file's names that stands for its body.
 struct FamilyName {
@@ -62,7 +63,7 @@ Json with_head(Json config, const FamilyName& family, const NewHead& head) {
     return config;
   }
   config.erase("problem_type");
-  if (head.plain_score) config["problem_type"] = "regression";
+  if (head.plain_score) config["problem_type"] = kRegression;
   const char* const activation = head.plain_score ? "linear.Identity" : "activation.Sigmoid";
   config["sentence_transformers"] = {{"activation_fn", std::string("torch.nn.modules.") + activation}};
   return config;
@@ -205,7 +206,17 @@ bool tells_one_class(const Model& model) {
   const Config& config = model.config();
   if (config.head != Head::text_class || config.labels.size() < 2) return false;
   if (model.origin() == nullptr) return true;
-  return io::parse_json(model.origin()->config_json).value.value("problem_type", Json()) != kMultiLabel;
+  const Json problem = io::parse_json(model.origin()->config_json).value.value("problem_type", Json());
+  return problem != kMultiLabel && problem != kRegression;
+}
+
+bool finds_answers(const Model& model) {
+  const Config& config = model.config();
+  if (config.head != Head::token_class) return false;
+  if (model.origin() == nullptr) return config.labels == std::vector<std::string>{"start", "end"};
+  const Json names = io::parse_json(model.origin()->config_json).value.value("architectures", Json());
+  return names.is_array() && !names.empty() && names[0].is_string() &&
+         names[0].get<std::string>().ends_with("ForQuestionAnswering");
 }
 
 }  // namespace heed::models

@@ -27,8 +27,12 @@ namespace heed::models {
 // Whether the head of `model` has one number for a text.
 [[nodiscard]] bool gives_score(const Model& model);
 
-// Whether the head of `model` tells classes of texts, and one class is right for each text. A head with a score, or
-// with several labels for one text, is another kind.
+// Whether the head of `model` tells classes of texts, and one class is right for each text. A head with one score or
+// several, or with several labels for one text, is another kind.
 [[nodiscard]] bool tells_one_class(const Model& model);
+
+// Whether the head of `model` tells where an answer begins and ends (ForQuestionAnswering). It is one of classes of
+// tokens, too.
+[[nodiscard]] bool finds_answers(const Model& model);
 
 }  // namespace heed::models

@@ -172,7 +172,7 @@ std::string class_name(const Configuration& configuration) {
 namespace {
 
 // NLLB's files of before 2023 have the language behind </s>. transformers puts it before the text, whatever the file
-// says, unless "legacy_behaviour" is true; and it is that of "src_lang".
+// says, unless "legacy_behaviour" is true; and it is that of "src_lang", or English.
 void put_language_first(PostProcessor& processor, int32_t language) {
   using Piece = TemplatePiece::Kind;
   for (std::vector<TemplatePiece>* const pieces : {&processor.single, &processor.pair}) {
@@ -230,8 +230,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   }
   const Configuration configuration = read_configuration(files);
   if (class_name(configuration) == "NllbTokenizer" && !configuration.language_behind) {
-    const std::optional<std::string>& language = configuration.source_language;
-    put_language_first(parts.post_processor, language ? token_id(parts, *language) : -1);
+    put_language_first(parts.post_processor, token_id(parts, configuration.source_language.value_or("eng_Latn")));
   }
   use_configuration(parts, configuration);
   parts.files = files.kept();
