@@ -319,6 +319,36 @@ TEST_F(BertJson, RefusesANormalizerThatTheClassDoesNotHave) {
   EXPECT_EQ(load()->encode("The"), (Ids{6}));
 }
 
+// tokenizer.json of RoBERTa
+
+TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
+  json tokenizer = {{"version", "1.0"},
+                    {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}}},
+                    {"model",
+                     {{"type", "BPE"},
+                      {"vocab", {{"<s>", 0}, {"</s>", 1}, {"t", 2}, {"h", 3}, {"e", 4}, {"Ġ", 5}}},
+                      {"merges", json::array()}}}};
+  const auto expect = [&](const json& configuration, const Ids& wanted) {
+    write("tokenizer.json", tokenizer);
+    configure(configuration);
+    EXPECT_EQ(ids("the"), wanted) << configuration;
+  };
+  const Ids with = {5, 2, 3, 4}, without = {2, 3, 4};
+  for (const char* const name : {"RobertaTokenizer", "BartTokenizerFast", "GPT2Tokenizer"}) {
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = false;
+    expect({{"tokenizer_class", name}}, without);
+    expect({{"tokenizer_class", name}, {"add_prefix_space", true}}, with);
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
+    expect({{"tokenizer_class", name}}, without);
+    expect({{"tokenizer_class", "PreTrainedTokenizerFast"}}, with);
+  }
+  write("config.json", {{"model_type", "roberta"}});
+  expect({{"model_max_length", 5}}, without);
+  const Scratch copy;
+  load()->save(copy.path(), Side::source);
+  EXPECT_EQ(Tokenizer::load(copy.path(), Side::source)->encode("the"), without);
+}
+
 // tokenizer.json of mBART
 
 TEST_F(TokenizerConfig, MBartHasTheLanguageThatTheConfigurationNames) {

@@ -1,7 +1,5 @@
 #include "text/huggingface/load_folder.h"
 
-#include <algorithm>
-
 #include "base/files.h"
 #include "text/huggingface/read_tokenizer.h"
 
@@ -41,12 +39,9 @@ std::shared_ptr<const Tokenizer> read_vocab_txt(TokenizerFiles& files, const Con
 
 std::shared_ptr<const Tokenizer> read_vocab_and_merges(TokenizerFiles& files, const Configuration& configuration) {
   const std::string name = usual_class(files, configuration);
-  // transformers reads all of them as RoBERTa.
-  constexpr std::string_view kRoberta[] = {"RobertaTokenizer", "BartTokenizer", "LongformerTokenizer", "LEDTokenizer",
-                                           "MvpTokenizer"};
   BpeKind kind = BpeKind::by_vocabulary;
   if (name == "GPT2Tokenizer") kind = BpeKind::gpt2;
-  if (std::ranges::find(kRoberta, name) != std::end(kRoberta)) kind = BpeKind::roberta;
+  if (is_roberta_class(name)) kind = BpeKind::roberta;
   if (!name.empty() && kind == BpeKind::by_vocabulary)
     refuse_class(files, "BartTokenizer, GPT2Tokenizer, RobertaTokenizer", configuration);
   return read_byte_level_bpe(files, "vocab.json", "merges.txt", configuration, kind);

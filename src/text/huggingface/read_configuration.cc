@@ -216,6 +216,12 @@ bool is_bert_class(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
+bool is_roberta_class(std::string_view name) {
+  constexpr std::string_view kNames[] = {"BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer",
+                                         "RobertaTokenizer"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
 std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
                                           const RoleTokens& usual) {
   std::vector<AddedToken> made;

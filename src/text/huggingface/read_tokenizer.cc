@@ -199,14 +199,24 @@ void use_language(TokenizerParts& parts, const TokenizerFiles& files, const Conf
   put_language_of_mbart(parts.post_processor, language, end, name == "MBartTokenizer");
 }
 
+// transformers reads these models' tokenizer.json as it is, whatever the class.
+bool is_read_as_it_is(const TokenizerFiles& files) {
+  const std::string type = files.in_config("model_type");
+  return type == "modernbert" || type == "umt5";
+}
+
+// A copy of the tokenizer may have the config.json of another model beside it.
+void keep_class(TokenizerFiles& files, const Configuration& configuration) {
+  if (configuration.class_file != files.quoted("tokenizer_config.json") || configuration.tokenizer_class.empty())
+    files.keep_class(usual_class(files, configuration));
+}
+
 // transformers makes the normalizer of BERT's classes from tokenizer_config.json, and from the usual flags where that
 // says nothing.
 void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, TokenizerFiles& files,
                        const Configuration& configuration) {
   const std::string name = usual_class(files, configuration);
-  if (!is_bert_class(name) && name != "MPNetTokenizer") return;
-  // transformers reads these models' tokenizer.json as it is.
-  if (const std::string type = files.in_config("model_type"); type == "modernbert" || type == "umt5") return;
+  if ((!is_bert_class(name) && name != "MPNetTokenizer") || is_read_as_it_is(files)) return;
   const auto part = f.object_if_any("normalizer");
   if (!part || part->text("type") != "BertNormalizer") {
     if (configuration.tokenizer_class.empty()) return;
@@ -219,9 +229,23 @@ void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, Tokenizer
   normalizer = bert_normalizer({.handle_chinese_chars = configuration.split_chinese,
                                 .strip_accents = configuration.strip_accents,
                                 .lowercase = configuration.lowercase});
-  // A copy of the tokenizer may have the config.json of another model beside it.
-  if (configuration.class_file != files.quoted("tokenizer_config.json") || configuration.tokenizer_class.empty())
-    files.keep_class(name);
+  keep_class(files, configuration);
+}
+
+// "add_prefix_space" of the classes of RoBERTa and GPT-2, in the same way.
+void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool as_bytes, TokenizerFiles& files,
+                      const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  if ((!is_roberta_class(name) && name != "GPT2Tokenizer") || is_read_as_it_is(files)) return;
+  if (pre_tokenizer.text("type") != "ByteLevel") return;
+  parts.pre_tokenizers.clear();
+  parts.pre_tokenizers.push_back(byte_level_pre_tokenizer({.add_prefix_space = configuration.add_prefix_space,
+                                                           .use_regex = pre_tokenizer.flag_or("use_regex", true),
+                                                           .as_bytes = as_bytes}));
+  if (is_roberta_class(name)) {
+    for (PostProcessor::Trim& trim : parts.post_processor.trims) trim.add_prefix_space = configuration.add_prefix_space;
+  }
+  keep_class(files, configuration);
 }
 
 }  // namespace
@@ -255,6 +279,8 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   if (const auto padding = f.object_if_any("padding")) {
     parts.special.padding = static_cast<int32_t>(padding->whole("pad_id", 0, vocabulary - 1));
   }
+  if (const auto pre_tokenizer = f.object_if_any("pre_tokenizer"))
+    use_prefix_space(parts, *pre_tokenizer, as_bytes, files, configuration);
   if (parts.model->kind() == "wordpiece") use_flags_of_bert(parts.normalizer, f, files, configuration);
   use_language(parts, files, configuration);
   use_configuration(parts, configuration);

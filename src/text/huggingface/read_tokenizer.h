@@ -66,6 +66,7 @@ struct Configuration {
 [[nodiscard]] std::string usual_class(const TokenizerFiles& files, const Configuration& configuration);
 // BERT's tokenizer, under this name or another: the files' flags decide how texts are normalised.
 [[nodiscard]] bool is_bert_class(std::string_view name);
+[[nodiscard]] bool is_roberta_class(std::string_view name);
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 
 // The configuration's tokens with their ids, beside a vocabulary without a tokenizer.json; `usual` are those of the
