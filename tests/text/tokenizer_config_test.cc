@@ -319,6 +319,19 @@ TEST_F(BertJson, RefusesANormalizerThatTheClassDoesNotHave) {
   EXPECT_EQ(load()->encode("The"), (Ids{6}));
 }
 
+TEST_F(BertJson, FindsTheWordsOfAddedTokens) {
+  write_tokenizer(true);
+  configure({{"tokenizer_class", "BertTokenizer"}});
+  write("added_tokens.json", {{"newword", 14}});
+  EXPECT_EQ(load()->encode("newword thes"), (Ids{14, 1}));
+  EXPECT_EQ(load()->vocabulary(), 15);
+  write("added_tokens.json", {{"newword", 20}});
+  expect_error([&] { (void)load(); }, "the id 14 for \"newword\", the next one behind the vocabulary; found 20");
+  configure({{"tokenizer_class", "PreTrainedTokenizerFast"},
+             {"added_tokens_decoder", {{"5", {{"content", "the"}, {"special", false}}}}}});
+  EXPECT_EQ(load()->encode("newword thes"), (Ids{1, 5, 1}));
+}
+
 // tokenizer.json of RoBERTa
 
 TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {

@@ -142,6 +142,20 @@ void read_special_tokens(Configuration& made, const Fields& f, const JsonValue& 
   if (!further.empty()) made.further = std::move(further);
 }
 
+std::vector<AddedToken> by_id(std::vector<AddedToken> tokens) {
+  std::ranges::sort(tokens, {}, &AddedToken::id);
+  return tokens;
+}
+
+// Unless the vocabulary has the token, its id is the next one.
+void require_id_behind(const Configuration& configuration, const AddedToken& token, const TokenTable& tokens,
+                       int32_t next) {
+  const int32_t known = tokens.find(token.content), expected = known >= 0 ? known : next;
+  require(token.id == expected, "load_tokenizer", configuration.added_file, ": the id ", expected, " for ",
+          files::quoted(token.content), known >= 0 ? ", as in the vocabulary" : ", the next one behind the vocabulary",
+          "; found ", token.id);
+}
+
 }  // namespace
 
 AddedToken special_token(std::string_view content, bool lstrip) {
@@ -235,13 +249,8 @@ std::vector<AddedToken> configured_tokens(const Configuration& configuration, co
     if (token.id < 0) token.id = next++;
     made.push_back(std::move(token));
   };
-  std::vector<AddedToken> added = configuration.added;
-  std::ranges::sort(added, {}, &AddedToken::id);
-  for (const AddedToken& token : added) {
-    const int32_t known = tokens.find(token.content), expected = known >= 0 ? known : next;
-    require(token.id == expected, "load_tokenizer", configuration.added_file, ": the id ", expected, " for ",
-            files::quoted(token.content),
-            known >= 0 ? ", as in the vocabulary" : ", the next one behind the vocabulary", "; found ", token.id);
+  for (const AddedToken& token : by_id(configuration.added)) {
+    require_id_behind(configuration, token, tokens, next);
     add(token);
   }
   // A usual token that the vocabulary lacks matters only where other ids follow it.
@@ -259,6 +268,17 @@ std::vector<AddedToken> configured_tokens(const Configuration& configuration, co
   }
   for (const AddedToken& token : configuration.further) add(token);
   return made;
+}
+
+void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens) {
+  int32_t next = tokens.size();
+  for (const AddedToken& token : made) next = std::max(next, token.id + 1);
+  for (const AddedToken& token : by_id(configuration.added)) {
+    if (token.special || std::ranges::find(made, token.content, &AddedToken::content) != made.end()) continue;
+    require_id_behind(configuration, token, tokens, next);
+    next = std::max(next, token.id + 1);
+    made.push_back(token);
+  }
 }
 
 }  // namespace heed::text::huggingface

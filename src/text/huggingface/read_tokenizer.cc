@@ -261,6 +261,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   const Fields model = f.object("model");
   ModelReading reading = begin_model(model);
   parts.added_tokens = read_added_tokens(f, reading.tokens);
+  add_configured_words(parts.added_tokens, configuration, reading.tokens);
   int64_t vocabulary = reading.tokens.size();
   for (const AddedToken& token : parts.added_tokens) vocabulary = std::max<int64_t>(vocabulary, token.id + 1);
   bool as_bytes = false;

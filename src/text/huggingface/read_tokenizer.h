@@ -73,6 +73,9 @@ struct Configuration {
 // class. Throws Error for ids that do not follow the vocabulary.
 [[nodiscard]] std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
                                                         const RoleTokens& usual);
+// Adds the words among the configuration's tokens that `made`, the added tokens of tokenizer.json, lacks. (A special
+// token that it lacks is text.)
+void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens);
 
 // Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
 // long text is cut.
