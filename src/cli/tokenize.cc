@@ -11,6 +11,7 @@
 #include "cli/json.h"
 #include "formats/json.h"
 #include "heed/error.h"
+#include "heed/io.h"
 #include "heed/text.h"
 
 namespace heed::cli {
@@ -28,7 +29,9 @@ struct TokenizeCommand {
 
 std::shared_ptr<const text::Tokenizer> load(const TokenizeCommand& o) {
   std::error_code ignored;
-  const std::filesystem::path folder = o.tokenizer;
+  std::filesystem::path folder = o.tokenizer;
+  // (a file that is missing is no name of a model)
+  if (folder.extension() != ".json") folder = io::find_model_folder(o.tokenizer);
   if (!std::filesystem::is_directory(folder, ignored)) return text::load_tokenizer_json(folder);
   const auto has = [&](const char* name) { return std::filesystem::exists(folder / name, ignored); };
   const bool target_alone =
@@ -135,7 +138,11 @@ int run_tokenize(const TokenizeCommand& o, Context& context) {
 
 void add_tokenize_command(Options& options) {
   auto o = std::make_shared<TokenizeCommand>();
-  options.add("TOKENIZER", o->tokenizer, "Folder with a tokenizer, or a tokenizer.json").takes("PATH").required();
+  options
+      .add("TOKENIZER", o->tokenizer,
+           "Folder with a tokenizer, a tokenizer.json, or the name of a model in Hugging Face's cache")
+      .takes("PATH")
+      .required();
   options.add("TEXT", o->text, "The text to cut; without it, the lines of standard input");
   options.add("--input", o->input, "Read this file instead of standard input").takes("FILE");
   options

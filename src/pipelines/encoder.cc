@@ -84,8 +84,7 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   Encoder result;
   result.model_ = pipelines::load_model<models::Bert>(inner, kName, models::Architecture::encoder_only, weights);
   const models::Config& config = result.model_->config();
-  result.tokenizer_ =
-      pipelines::load_tokenizer(inner, text::Side::source, kName, config.source_vocabulary, config.mask_id);
+  result.tokenizer_ = pipelines::load_tokenizer(inner, text::Side::source, kName, *result.model_);
   const bool by_others = result.model_->origin() != nullptr;
   pipelines::SentenceSettings settings = pipelines::read_sentence_settings(folder, inner);
   const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length)

@@ -1,18 +1,9 @@
 #include "pipelines/folder.h"
 
+#include "generate/tokenizer_kind.h"
 #include "pipelines/json_file.h"
 
 namespace heed::pipelines {
-namespace {
-
-// heed's own config.json has no "model_type".
-bool written_by_others(const std::filesystem::path& folder, const char* function) {
-  const auto config = read_json_if_there(folder, {"config.json"}, function);
-  return config && config->value.is_object() && config->value.contains("model_type");
-}
-
-}  // namespace
-
 std::string_view words_for(models::Architecture architecture) {
   switch (architecture) {
     case models::Architecture::encoder_decoder: return "an encoder-decoder";
@@ -38,14 +29,18 @@ int64_t longest_text(const std::filesystem::path& folder, int64_t positions, con
 }
 
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder, text::Side side,
-                                                      const char* function, int64_t vocabulary, int64_t mask_id) {
+                                                      const char* function, const models::Model& model) {
+  const models::Config& config = model.config();
   auto tokenizer = text::Tokenizer::load(folder, side);
   const int64_t found = tokenizer->vocabulary();
+  const int64_t vocabulary = side == text::Side::source ? config.source_vocabulary : config.target_vocabulary;
   // Training adds the mask behind the tokenizer's own tokens.
-  const bool adds_mask = mask_id == found && found + 1 == vocabulary;
-  const bool fits = found == vocabulary || adds_mask || (found < vocabulary && written_by_others(folder, function));
+  const bool adds_mask = config.mask_id == found && found + 1 == vocabulary;
+  const bool by_others = model.origin() != nullptr;
+  const bool fits = found == vocabulary || adds_mask || (found < vocabulary && by_others);
   require(fits, function, folder.string(), ": a ", side == text::Side::source ? "source" : "target", " tokenizer of ",
           vocabulary, " tokens, as many as the model has; found ", found);
+  generate::require_kind_of_tokenizer(*tokenizer, model, folder.string(), function);
   return tokenizer;
 }
 

@@ -29,11 +29,11 @@ template <class Wanted>
 // transformers.
 [[nodiscard]] int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function);
 
-// The folder's tokenizer of that side. Throws Error unless it has as many tokens as the model: `vocabulary`. The
-// token of `mask_id` (-1: none) may be in the model alone. Models of others may have more rows than there are tokens: a
-// number of rows that processors like.
+// The folder's tokenizer of that side. Throws Error unless it has as many tokens as the model on that side. The token
+// of mask_id may be in the model alone. Models of others may have more rows than there are tokens: a number of rows
+// that processors like.
 [[nodiscard]] std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder,
                                                                     text::Side side, const char* function,
-                                                                    int64_t vocabulary, int64_t mask_id = -1);
+                                                                    const models::Model& model);
 
 }  // namespace heed::pipelines

@@ -79,8 +79,7 @@ Generator Generator::load(const std::filesystem::path& folder, WeightFormat weig
   constexpr const char* kName = "Generator::load";
   Generator result;
   result.model_ = pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only, weights);
-  result.tokenizer_ =
-      pipelines::load_tokenizer(folder, text::Side::target, kName, result.model_->config().target_vocabulary);
+  result.tokenizer_ = pipelines::load_tokenizer(folder, text::Side::target, kName, *result.model_);
   return result;
 }
 

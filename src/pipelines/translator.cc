@@ -48,8 +48,8 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   result.model_ =
       pipelines::load_model<models::Transformer>(folder, kName, models::Architecture::encoder_decoder, weights);
   const models::Config& config = result.model_->config();
-  result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, config.source_vocabulary);
-  result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, config.target_vocabulary);
+  result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, *result.model_);
+  result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, *result.model_);
   result.longest_ = pipelines::longest_text(folder, config.max_length, kName);
   const bool by_others = result.model_->origin() != nullptr;
   std::error_code ignored;  // what was converted to heed's own layout has kept its settings

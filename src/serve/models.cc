@@ -58,11 +58,6 @@ int64_t update_of(const std::string& name) {
   return error == std::errc() && stop == end ? update : -1;
 }
 
-std::shared_ptr<const text::Tokenizer> tokenizer_of(const fs::path& folder, text::Side side, int64_t vocabulary,
-                                                    int64_t mask = -1) {
-  return pipelines::load_tokenizer(folder, side, "serve", vocabulary, mask);
-}
-
 }  // namespace
 
 std::string Served::piece(int32_t token) const {
@@ -118,11 +113,11 @@ void Models::open_files(const Place& place, Served& fresh) {
     return;
   }
   fresh.model = models::load(place.folder, {.packed = true});
-  const models::Config& config = fresh.model->config();
-  if (fresh.encodes())
-    fresh.source = tokenizer_of(place.tokenizers, text::Side::source, config.source_vocabulary,
-                                fresh.decodes() ? -1 : config.mask_id);
-  if (fresh.decodes()) fresh.target = tokenizer_of(place.tokenizers, text::Side::target, config.target_vocabulary);
+  const auto load_tokenizer = [&](text::Side side) {
+    return pipelines::load_tokenizer(place.tokenizers, side, "serve", *fresh.model);
+  };
+  if (fresh.encodes()) fresh.source = load_tokenizer(text::Side::source);
+  if (fresh.decodes()) fresh.target = load_tokenizer(text::Side::target);
   if (!fresh.translates()) return;
   const auto training = std::find_if(places_.begin(), places_.end(),
                                      [&](const Place& p) { return !p.checkpoint && p.folder == place.tokenizers; });

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "formats/json.h"
+#include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "heed/train.h"
 #include "models/families/classifier.h"
@@ -121,6 +122,8 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
             ", ", lines.size(), "; found ", target_lines.size());
     const auto source_tokenizer = text::Tokenizer::load(folder, text::Side::source);
     const auto target_tokenizer = text::Tokenizer::load(folder, text::Side::target);
+    for (const auto& tokenizer : {source_tokenizer, target_tokenizer})
+      generate::require_kind_of_tokenizer(*tokenizer, model, folder.string(), "evaluate");
     const auto sources = encode_all(*source_tokenizer, lines);
     const auto targets = encode_all(*target_tokenizer, target_lines);
     return evaluate(*transformer, *source_tokenizer, *target_tokenizer, sources, targets, options);
@@ -132,6 +135,7 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
   const auto* bert = dynamic_cast<const models::Bert*>(&model);
   require(bert != nullptr, "evaluate", "a Transformer, Gpt or Bert; found another kind of model");
   const auto tokenizer = text::Tokenizer::load(folder, text::Side::source);
+  generate::require_kind_of_tokenizer(*tokenizer, model, folder.string(), "evaluate");
   const models::Head head = model.config().head;
   if (head == models::Head::text_class) {
     if (!models::tells_one_class(model) && !models::gives_score(model)) {

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
@@ -138,6 +139,7 @@ void check_start(const Recipe& recipe, const Start& start, const std::string& wh
     const int64_t found = tokenizer->vocabulary() + (masks ? 1 : 0);
     require(found == vocabulary || (found < vocabulary && start.model->origin() != nullptr), "train", where,
             ": a tokenizer of ", vocabulary, " tokens, as many as the model has; found ", found);
+    generate::require_kind_of_tokenizer(*tokenizer, *start.model, where, "train");
   };
   if (start.source) fits(start.source, config.source_vocabulary);
   if (start.target) fits(start.target, config.target_vocabulary);

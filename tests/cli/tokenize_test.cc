@@ -54,6 +54,23 @@ TEST(Tokenize, ManyLines) {
   }
 }
 
+TEST(Tokenize, AModelOfTheCache) {
+  const Folder cache;
+  const fs::path model = cache / "models--org--name";
+  const std::string commit(40, 'a');
+  fs::create_directories(model / "refs");
+  fs::create_directories(model / "snapshots" / commit);
+  std::ofstream(model / "refs/main") << commit;
+  fs::copy(kTokenizer, model / "snapshots" / commit / "tokenizer.json");
+  const std::string variable = "HF_HUB_CACHE=" + (model.parent_path()).string();
+  const Result r = run({"tokenize", "org/name", "the", "--pieces"}, {.environment = {variable}});
+  EXPECT_EQ(r.out, "[CLS] the [SEP]\n") << r.err;
+  const Result none = run({"tokenize", "org/other", "the"}, {.environment = {variable}});
+  EXPECT_EQ(none.status, 1);
+  EXPECT_NE(none.err.find("Download it with: hf download org/other"), std::string::npos) << none.err;
+  EXPECT_EQ(run({"tokenize", "none/tokenizer.json", "the"}).err.find("hf download"), std::string::npos);
+}
+
 TEST(Tokenize, TheOnlyTokenizerOfAFolder) {
   const std::string writer = HEED_SOURCE_DIR "/demo/shakespeare";  // continues a text: a target alone
   const Result r = run({"tokenize", writer, "To be", "--pieces"});

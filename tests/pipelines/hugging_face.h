@@ -23,6 +23,10 @@ inline std::filesystem::path with_words(const Scratch& scratch, const char* name
   std::string vocabulary;
   for (const char* const word : kWords) vocabulary += std::string(word) + "\n";
   scratch.file(std::string(name) + "/vocab.txt", vocabulary);
+  // Marian's models end a text with the id 0.
+  const std::string special = R"({"eos_token": "[PAD]"})";
+  if (std::string_view(name).starts_with("marian"))
+    scratch.file(std::string(name) + "/special_tokens_map.json", special);
   return folder;
 }
 

@@ -56,6 +56,14 @@ std::filesystem::path with_as_many_words(const Scratch& scratch, const char* nam
   return folder;
 }
 
+TEST(Limits, TheTokenizerIsOneOfTheModelsKind) {
+  const Scratch scratch;
+  const auto t5 = with_words(scratch, "t5");
+  EXPECT_EQ(message_of([&] { (void)Translator::load(t5); }),
+            "[Translator::load] " + t5.string() + ": a tokenizer that ends a text with the id 1, \"eos_token_id\" of " +
+                "config.json; found one that ends it with 3, [SEP]");
+}
+
 TEST(Limits, OfATranslator) {
   const Scratch scratch;
   const auto folder = with_as_many_words(scratch, "marian");

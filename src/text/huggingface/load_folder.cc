@@ -20,22 +20,54 @@ namespace {
 
 constexpr const char* kFairseqModel = "sentencepiece.bpe.model";
 
-// The class decides which ids the pieces have. With the ids of another class, results would be wrong without an error.
+// The class decides how a text is cut, and which ids the pieces have. With those of another class, results would be
+// wrong without an error.
 void refuse_class(const TokenizerFiles& files, std::string_view known, const Configuration& configuration) {
-  fail("load_tokenizer", files.quoted("tokenizer_config.json"), ": a \"tokenizer_class\" that is known without a ",
-       "tokenizer.json (", known, "); found ", files::quoted(configuration.tokenizer_class),
+  const std::string& named = configuration.tokenizer_class;
+  fail("load_tokenizer", configuration.class_file, ": a \"tokenizer_class\" that is known without a ",
+       "tokenizer.json (", known, "); found ", files::quoted(named.empty() ? usual_class(files, configuration) : named),
        ". AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers writes a tokenizer.json");
+}
+
+std::shared_ptr<const Tokenizer> read_vocab_txt(TokenizerFiles& files, const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  const bool is_mpnet = name == "MPNetTokenizer";
+  if (!name.empty() && !is_mpnet && !is_bert_class(name))
+    refuse_class(files, "BertTokenizer, DistilBertTokenizer, ElectraTokenizer, MPNetTokenizer", configuration);
+  return read_wordpiece(files, "vocab.txt", configuration, is_mpnet ? WordPieceKind::mpnet : WordPieceKind::bert);
+}
+
+std::shared_ptr<const Tokenizer> read_vocab_and_merges(TokenizerFiles& files, const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  BpeKind kind = BpeKind::by_vocabulary;
+  if (name == "GPT2Tokenizer") kind = BpeKind::gpt2;
+  if (is_roberta_class(name)) kind = BpeKind::roberta;
+  if (!name.empty() && kind == BpeKind::by_vocabulary)
+    refuse_class(files, "BartTokenizer, GPT2Tokenizer, RobertaTokenizer", configuration);
+  return read_byte_level_bpe(files, "vocab.json", "merges.txt", configuration, kind);
+}
+
+// A SentencePiece model cuts the words of its texts itself: only special tokens can stand beside it.
+void refuse_added_words(const Configuration& configuration) {
+  for (const AddedToken& token : configuration.added) {
+    require(
+        token.special, "load_tokenizer", configuration.added_file,
+        ": added tokens that are special, because the folder has a SentencePiece model and no tokenizer.json; found ",
+        files::quoted(token.content));
+  }
 }
 
 std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Configuration& configuration) {
   const std::string name = class_name(configuration);
-  require(!name.empty() || files.model_type() != "mbart", "load_tokenizer", files.quoted("tokenizer_config.json"),
+  require(!name.empty() || files.in_config("model_type") != "mbart", "load_tokenizer",
+          files.quoted("tokenizer_config.json"),
           ": a \"tokenizer_class\", MBartTokenizer or MBart50Tokenizer, because their languages differ; found none");
   if (name == "M2M100Tokenizer" || (name.empty() && files.has("vocab.json")))
     return read_m2m100(files, kFairseqModel, configuration);
   if (name == "MBartTokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_25_languages, configuration);
   if (name == "MBart50Tokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_50_languages, configuration);
-  if (!name.empty() && name != "XLMRobertaTokenizer")
+  const bool is_camembert = name.empty() && usual_class(files, configuration) == "CamembertTokenizer";
+  if (is_camembert || (!name.empty() && name != "XLMRobertaTokenizer"))
     refuse_class(files, "M2M100Tokenizer, MBartTokenizer, MBart50Tokenizer, XLMRobertaTokenizer", configuration);
   return read_xlm_roberta(files, kFairseqModel, configuration);
 }
@@ -45,16 +77,19 @@ std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Confi
 std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder, Side side) {
   TokenizerFiles files(folder);
   if (files.has("tokenizer.json")) return read_tokenizer_json(files, "tokenizer.json");
+  const Configuration configuration = read_configuration(files);
   if (files.has("source.spm") && files.has("target.spm") && files.has("vocab.json")) {
-    return read_marian(files, side, read_configuration(files));
+    refuse_added_words(configuration);
+    return read_marian(files, side, configuration);
   }
-  if (files.has("vocab.txt")) return read_wordpiece(files, "vocab.txt", read_configuration(files));
-  if (files.has("vocab.json") && files.has("merges.txt")) {
-    return read_byte_level_bpe(files, "vocab.json", "merges.txt", read_configuration(files));
+  if (files.has("vocab.txt")) return read_vocab_txt(files, configuration);
+  if (files.has("vocab.json") && files.has("merges.txt")) return read_vocab_and_merges(files, configuration);
+  if (files.has(kFairseqModel)) {
+    refuse_added_words(configuration);
+    return read_fairseq(files, configuration);
   }
-  if (files.has(kFairseqModel)) return read_fairseq(files, read_configuration(files));
   if (files.has("spiece.model")) {
-    const Configuration configuration = read_configuration(files);
+    refuse_added_words(configuration);
     if (const std::string name = class_name(configuration);
         !name.empty() && name != "T5Tokenizer" && name != "MT5Tokenizer")
       refuse_class(files, "T5Tokenizer", configuration);

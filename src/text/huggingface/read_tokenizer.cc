@@ -70,14 +70,6 @@ void check_ids(const PostProcessor& processor, int64_t vocabulary, const Fields&
   }
 }
 
-// "x", {"content": "x"} or nothing.
-std::optional<std::string> read_name(const Fields& f, std::string_view key) {
-  const JsonValue* const found = f.find(key);
-  if (found == nullptr) return std::nullopt;
-  if (found->is(Kind::object)) return f.object(key).text("content");
-  return f.text(key);
-}
-
 }  // namespace
 
 bool TokenizerFiles::has(std::string_view name) const {
@@ -85,11 +77,11 @@ bool TokenizerFiles::has(std::string_view name) const {
   return std::filesystem::exists(folder_ / name, ignored);
 }
 
-std::string TokenizerFiles::model_type() const {
+std::string TokenizerFiles::in_config(std::string_view key) const {
   if (!has("config.json")) return "";
   const std::string name = quoted("config.json");
   const io::JsonValue document = io::parse_json_document(io::read_file(folder_ / "config.json"), name, kRead);
-  return Fields(document, name, "").text_or("model_type", "");
+  return Fields(document, name, "").text_or(key, "");
 }
 
 std::string TokenizerFiles::quoted(std::string_view name) const { return files::quoted(folder_ / name); }
@@ -106,39 +98,21 @@ const io::JsonValue& TokenizerFiles::read_json(std::string_view name) {
   return documents_.emplace(name, io::parse_json_document(read(name), quoted(name), kRead)).first->second;
 }
 
+void TokenizerFiles::keep_class(std::string_view name) {
+  std::string& bytes = bytes_["tokenizer_config.json"];
+  if (bytes.find("\"tokenizer_class\"") != std::string::npos) return;  // null
+  const size_t begin = bytes.find('{'), first = bytes.find_first_not_of(" \t\r\n", begin + 1);
+  const std::string member = "\"tokenizer_class\": \"" + std::string(name) + "\"";
+  if (begin == std::string::npos) {
+    bytes = "{" + member + "}\n";
+  } else {
+    bytes.insert(begin + 1, member + (bytes[first] == '}' ? "" : ", "));
+  }
+}
+
 std::vector<KeptFile> TokenizerFiles::kept() const {
   std::vector<KeptFile> made;
   for (const auto& [name, bytes] : bytes_) made.push_back({name, bytes});
-  return made;
-}
-
-Configuration read_configuration(TokenizerFiles& files) {
-  Configuration made;
-  for (const char* const name : {"tokenizer_config.json", "special_tokens_map.json"}) {
-    if (!files.has(name)) continue;
-    const Fields f(files.read_json(name), files.quoted(name), "");
-    const auto take = [&](std::optional<std::string>& value, std::string_view key, std::string_view other) {
-      if (!value) value = read_name(f, key);
-      if (!value && !other.empty()) value = read_name(f, other);
-    };
-    take(made.padding, "pad_token", "");
-    take(made.begin, "bos_token", "cls_token");
-    take(made.end, "eos_token", "sep_token");
-    take(made.unknown, "unk_token", "");
-    if (name != std::string_view("tokenizer_config.json")) continue;
-    made.tokenizer_class = f.text_or("tokenizer_class", "");
-    made.lowercase = f.flag_or("do_lower_case", true);
-    made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
-    made.add_prefix_space = f.flag_or("add_prefix_space", false);
-    const std::string known = class_name(made);
-    if (known == "M2M100Tokenizer" || known.starts_with("MBart") || known == "NllbTokenizer") {
-      made.source_language = read_name(f, "src_lang");
-      made.language_codes = read_name(f, "language_codes");
-      made.language_behind = f.flag_or("legacy_behaviour", false);
-    }
-    if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
-    if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
-  }
   return made;
 }
 
@@ -160,13 +134,6 @@ void use_configuration(TokenizerParts& parts, const Configuration& configuration
   if (special.end < 0 && !pieces.empty() && !pieces.back().ids.empty()) special.end = pieces.back().ids.back();
   if (special.unknown < 0) special.unknown = parts.model->unknown();
   if (configuration.cuts_left) parts.truncation.from_left = *configuration.cuts_left;
-}
-
-std::string class_name(const Configuration& configuration) {
-  std::string name = configuration.tokenizer_class;
-  constexpr std::string_view kFast = "Fast";
-  if (name.ends_with(kFast)) name.resize(name.size() - kFast.size());
-  return name;
 }
 
 namespace {
@@ -191,11 +158,94 @@ void put_language_first(PostProcessor& processor, int32_t language) {
   }
 }
 
-int32_t token_id(const TokenizerParts& parts, const std::string& token) {
+// As transformers does, whatever the file says: the language behind </s>, or before the text.
+void put_language_of_mbart(PostProcessor& processor, int32_t language, int32_t end, bool behind) {
+  using Piece = TemplatePiece::Kind;
+  const TemplatePiece at_end = {.kind = Piece::special, .ids = {end}},
+                      mark = {.kind = Piece::special, .ids = {language}};
+  processor.single = {{.kind = Piece::text}, at_end};
+  processor.pair = {{.kind = Piece::text}, {.kind = Piece::pair}, at_end};
+  for (std::vector<TemplatePiece>* const pieces : {&processor.single, &processor.pair})
+    pieces->insert(behind ? pieces->end() : pieces->begin(), mark);
+}
+
+int32_t token_id(const TokenizerParts& parts, std::string_view token) {
   for (const AddedToken& added : parts.added_tokens) {
     if (added.content == token) return added.id;
   }
   return parts.model->tokens().find(token);
+}
+
+// Puts the token of the source language where the class has it.
+void use_language(TokenizerParts& parts, const TokenizerFiles& files, const Configuration& configuration) {
+  std::string name = class_name(configuration);
+  // mBART-50 has the same model_type, so that it decides only where a language is asked for.
+  if (name.empty() && configuration.source_language && files.in_config("model_type") == "mbart")
+    name = "MBartTokenizer";
+  const bool is_mbart = name == "MBartTokenizer" || name == "MBart50Tokenizer";
+  if (!is_mbart && name != "NllbTokenizer") return;
+  const std::optional<std::string>& asked = configuration.source_language;
+  const int32_t language = token_id(parts, asked.value_or(is_mbart ? "en_XX" : "eng_Latn"));
+  require(!asked || language >= 0, kRead, files.quoted("tokenizer_config.json"),
+          ": a \"src_lang\" that the tokenizer has a token for; found ", files::quoted(asked.value_or("")));
+  if (!is_mbart) {
+    if (!configuration.language_behind) put_language_first(parts.post_processor, language);
+    return;
+  }
+  const std::string end_token = configuration.end.value_or("</s>");
+  const int32_t end = token_id(parts, end_token);
+  if (language < 0) return;
+  require(end >= 0, kRead, files.quoted("tokenizer.json"), ": the token ", end_token, "; found none");
+  put_language_of_mbart(parts.post_processor, language, end, name == "MBartTokenizer");
+}
+
+// transformers reads these models' tokenizer.json as it is, whatever the class.
+bool is_read_as_it_is(const TokenizerFiles& files) {
+  const std::string type = files.in_config("model_type");
+  return type == "modernbert" || type == "umt5";
+}
+
+// A copy of the tokenizer may have the config.json of another model beside it.
+void keep_class(TokenizerFiles& files, const Configuration& configuration) {
+  if (configuration.class_file != files.quoted("tokenizer_config.json") || configuration.tokenizer_class.empty())
+    files.keep_class(usual_class(files, configuration));
+}
+
+// transformers makes the normalizer of BERT's classes from tokenizer_config.json, and from the usual flags where that
+// says nothing.
+void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, TokenizerFiles& files,
+                       const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  if ((!is_bert_class(name) && name != "MPNetTokenizer") || is_read_as_it_is(files)) return;
+  const auto part = f.object_if_any("normalizer");
+  if (!part || part->text("type") != "BertNormalizer") {
+    if (configuration.tokenizer_class.empty()) return;
+    f.refuse("normalizer", "a BertNormalizer, which transformers makes for the \"tokenizer_class\" ",
+             files::quoted(configuration.tokenizer_class), "; found ",
+             part ? files::quoted(part->text("type")) : "none",
+             ". If tokenizer.json is right, write PreTrainedTokenizerFast under \"tokenizer_class\" in ",
+             configuration.class_file);
+  }
+  normalizer = bert_normalizer({.handle_chinese_chars = configuration.split_chinese,
+                                .strip_accents = configuration.strip_accents,
+                                .lowercase = configuration.lowercase});
+  keep_class(files, configuration);
+}
+
+// "add_prefix_space" of the classes of RoBERTa and GPT-2, in the same way.
+void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool as_bytes, TokenizerFiles& files,
+                      const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  if ((!is_roberta_class(name) && name != "GPT2Tokenizer") || is_read_as_it_is(files)) return;
+  if (pre_tokenizer.text("type") != "ByteLevel") return;
+  parts.pre_tokenizers.clear();
+  parts.pre_tokenizers.push_back(byte_level_pre_tokenizer({.add_prefix_space = configuration.add_prefix_space,
+                                                           .use_regex = pre_tokenizer.flag_or("use_regex", true),
+                                                           .as_bytes = as_bytes}));
+  if (is_roberta_class(name)) {
+    for (PostProcessor::Trim& trim : parts.post_processor.trims) trim.add_prefix_space = configuration.add_prefix_space;
+  }
+  keep_class(files, configuration);
 }
 
 }  // namespace
@@ -205,11 +255,13 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   if (f.find("version") != nullptr && f.text("version") != "1.0") {
     f.refuse("version", "1.0; found ", files::quoted(f.text("version")));
   }
+  const Configuration configuration = read_configuration(files);
   TokenizerParts parts;
   if (const auto normalizer = f.object_if_any("normalizer")) parts.normalizer = read_normalizer(*normalizer);
   const Fields model = f.object("model");
   ModelReading reading = begin_model(model);
   parts.added_tokens = read_added_tokens(f, reading.tokens);
+  add_configured_words(parts.added_tokens, configuration, reading.tokens);
   int64_t vocabulary = reading.tokens.size();
   for (const AddedToken& token : parts.added_tokens) vocabulary = std::max<int64_t>(vocabulary, token.id + 1);
   bool as_bytes = false;
@@ -228,10 +280,10 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   if (const auto padding = f.object_if_any("padding")) {
     parts.special.padding = static_cast<int32_t>(padding->whole("pad_id", 0, vocabulary - 1));
   }
-  const Configuration configuration = read_configuration(files);
-  if (class_name(configuration) == "NllbTokenizer" && !configuration.language_behind) {
-    put_language_first(parts.post_processor, token_id(parts, configuration.source_language.value_or("eng_Latn")));
-  }
+  if (const auto pre_tokenizer = f.object_if_any("pre_tokenizer"))
+    use_prefix_space(parts, *pre_tokenizer, as_bytes, files, configuration);
+  if (parts.model->kind() == "wordpiece") use_flags_of_bert(parts.normalizer, f, files, configuration);
+  use_language(parts, files, configuration);
   use_configuration(parts, configuration);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));

@@ -1,6 +1,7 @@
 // Tokenizers of Hugging Face, read from the files that they come in.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -24,8 +25,10 @@ class TokenizerFiles {
   const std::string& read(std::string_view name);
   const io::JsonValue& read_json(std::string_view name);
   [[nodiscard]] std::vector<KeptFile> kept() const;
-  // What config.json says the model is, or nothing.
-  [[nodiscard]] std::string model_type() const;
+  // A text of the model's config.json, or nothing. The file is not among those that the tokenizer writes.
+  [[nodiscard]] std::string in_config(std::string_view key) const;
+  // Writes the class into the tokenizer_config.json that the tokenizer writes, which has none.
+  void keep_class(std::string_view name);
 
  private:
   std::filesystem::path folder_;
@@ -33,20 +36,46 @@ class TokenizerFiles {
   std::map<std::string, io::JsonValue, std::less<>> documents_;
 };
 
-// What tokenizer_config.json and special_tokens_map.json say, where they are there.
+// Special tokens by what they are for, in the order in which transformers adds them to a vocabulary.
+enum class Role { begin, end, unknown, separator, padding, classifier, mask };
+constexpr size_t kRoles = 7;
+using RoleTokens = std::array<std::optional<AddedToken>, kRoles>;
+[[nodiscard]] AddedToken special_token(std::string_view content, bool lstrip = false);
+
+// What tokenizer_config.json, special_tokens_map.json and added_tokens.json say, where they are there.
 struct Configuration {
+  // Of begin and end: what the files call so, or else the tokens for classes and between texts.
   std::optional<std::string> padding = {}, begin = {}, end = {}, unknown = {};
+  RoleTokens roles = {};
+  std::vector<AddedToken> added = {};    // with the ids that the files give them
+  std::vector<AddedToken> further = {};  // special ones without ids, which follow the vocabulary
+  std::string added_file = {};           // quoted: where `added` stands
   std::string tokenizer_class = {};
+  std::string class_file = {};  // quoted: where the class stands, or would stand
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
   std::optional<bool> strip_accents = {};
-  std::optional<bool> cuts_left = {};  // a text that is too long loses its beginning
+  bool add_begin = false, add_end = false;  // GPT-2 without a tokenizer.json
+  std::optional<bool> cuts_left = {};       // a text that is too long loses its beginning
   // Of translators that know several languages.
   std::optional<std::string> source_language = {}, language_codes = {};
   bool language_behind = false;  // NLLB's "legacy_behaviour"
 };
 // The class that transformers names, without the "Fast" of its older versions.
 [[nodiscard]] std::string class_name(const Configuration& configuration);
+// That class, or else the one that transformers takes for the model_type of config.json. May be empty.
+[[nodiscard]] std::string usual_class(const TokenizerFiles& files, const Configuration& configuration);
+// BERT's tokenizer, under this name or another: the files' flags decide how texts are normalised.
+[[nodiscard]] bool is_bert_class(std::string_view name);
+[[nodiscard]] bool is_roberta_class(std::string_view name);
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
+
+// The configuration's tokens with their ids, beside a vocabulary without a tokenizer.json; `usual` are those of the
+// class. Throws Error for ids that do not follow the vocabulary.
+[[nodiscard]] std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
+                                                        const RoleTokens& usual);
+// Adds the words among the configuration's tokens that `made`, the added tokens of tokenizer.json, lacks. (A special
+// token that it lacks is text.)
+void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens);
 
 // Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
 // long text is cut.
@@ -56,11 +85,16 @@ void use_configuration(TokenizerParts& parts, const Configuration& configuration
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name);
 // vocab.json: an id for each token, one at least.
 [[nodiscard]] TokenTable read_vocabulary(TokenizerFiles& files, std::string_view vocabulary);
+enum class WordPieceKind { bert, mpnet };  // MPNet has the special tokens of RoBERTa
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::string_view name,
-                                                              const Configuration& configuration);
+                                                              const Configuration& configuration,
+                                                              WordPieceKind kind = WordPieceKind::bert);
+// by_vocabulary: RoBERTa's where the vocabulary has <s>, </s> and <mask>, else GPT-2's.
+enum class BpeKind { by_vocabulary, gpt2, roberta };
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std::string_view vocabulary,
                                                                    std::string_view merges,
-                                                                   const Configuration& configuration);
+                                                                   const Configuration& configuration,
+                                                                   BpeKind kind = BpeKind::by_vocabulary);
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side,
                                                            const Configuration& configuration);
 // A vocabulary of its own, and a token for each of 100 languages: one before the text, </s> behind it.

@@ -24,26 +24,80 @@ std::vector<std::string_view> lines_of(const std::string& text, const std::strin
   return lines;
 }
 
-// Those of `names` that the vocabulary has, as special tokens.
-std::vector<AddedToken> special_tokens_of(const TokenTable& tokens, const std::vector<std::string>& names) {
-  std::vector<AddedToken> made;
-  for (const std::string& name : names) {
-    const int32_t id = tokens.find(name);
-    if (id >= 0) made.push_back({.content = name, .id = id, .normalized = false, .special = true});
-  }
-  return made;
+// The usual token of a role, or the configuration's.
+std::string token_for(Role role, const Configuration& configuration, const RoleTokens& usual) {
+  const auto place = static_cast<size_t>(role);
+  const std::optional<AddedToken>& named = configuration.roles[place] ? configuration.roles[place] : usual[place];
+  return named ? named->content : "";
 }
 
-TemplatePiece special_piece(const TokenTable& tokens, std::string_view name, int32_t segment, const std::string& file) {
-  const int32_t id = tokens.find(name);
-  require(id >= 0, "load_tokenizer", file, ": the token ", name, "; found none");
-  return {TemplatePiece::Kind::special, {id}, segment};
+int32_t id_for(const TokenizerParts& parts, const TokenTable& tokens, std::string_view name) {
+  const auto found = std::ranges::find(parts.added_tokens, name, &AddedToken::content);
+  return found != parts.added_tokens.end() ? found->id : tokens.find(name);
+}
+
+// A special token around a text.
+class SpecialPieces {
+ public:
+  SpecialPieces(const TokenizerParts& parts, const TokenTable& tokens, std::string file)
+      : parts_(parts), tokens_(tokens), file_(std::move(file)) {}
+
+  [[nodiscard]] TemplatePiece make(std::string_view name, int32_t segment = 0) const {
+    const int32_t id = id_for(parts_, tokens_, name);
+    require(id >= 0, "load_tokenizer", file_, ": the token ", name, "; found none");
+    return {TemplatePiece::Kind::special, {id}, segment};
+  }
+
+ private:
+  const TokenizerParts& parts_;
+  const TokenTable& tokens_;
+  std::string file_;
+};
+
+constexpr TemplatePiece text_piece() { return {.kind = TemplatePiece::Kind::text}; }
+constexpr TemplatePiece pair_piece(int32_t segment) { return {.kind = TemplatePiece::Kind::pair, .segment = segment}; }
+
+// <s> text </s>, and between two texts </s> twice.
+void surround_as_roberta(PostProcessor& processor, const TemplatePiece& begin, const TemplatePiece& end) {
+  processor.single = {begin, text_piece(), end};
+  processor.pair = {begin, text_piece(), end, end, pair_piece(0), end};
+}
+
+RoleTokens roles_of_roberta(std::string_view unknown) {
+  // The mask takes the space before it, as a word does.
+  return {special_token("<s>"),   special_token("</s>"), special_token(unknown),       special_token("</s>"),
+          special_token("<pad>"), special_token("<s>"),  special_token("<mask>", true)};
+}
+
+RoleTokens roles_of_bert() {
+  return {std::nullopt,           std::nullopt,           special_token("[UNK]"), special_token("[SEP]"),
+          special_token("[PAD]"), special_token("[CLS]"), special_token("[MASK]")};
+}
+
+RoleTokens roles_of_gpt2() {
+  const AddedToken end = special_token("<|endoftext|>");
+  return {end, end, end, std::nullopt, std::nullopt, std::nullopt, std::nullopt};
+}
+
+// GPT-2 has nothing around a text unless the configuration asks for it.
+void surround_as_gpt2(PostProcessor& processor, const SpecialPieces& pieces, const Configuration& configuration,
+                      const RoleTokens& usual) {
+  const auto around = [&](std::vector<TemplatePiece>& made, const TemplatePiece& text) {
+    if (configuration.add_begin)
+      made.push_back(pieces.make(token_for(Role::begin, configuration, usual), text.segment));
+    made.push_back(text);
+    if (configuration.add_end) made.push_back(pieces.make(token_for(Role::end, configuration, usual), text.segment));
+  };
+  processor.single.clear();
+  around(processor.single, text_piece());
+  processor.pair = processor.single;
+  around(processor.pair, pair_piece(1));
 }
 
 }  // namespace
 
 std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::string_view name,
-                                                const Configuration& configuration) {
+                                                const Configuration& configuration, WordPieceKind kind) {
   const std::string file = files.quoted(name);
   std::vector<std::pair<std::string, int32_t>> tokens;
   for (std::string_view line : lines_of(files.read(name), file)) {
@@ -52,20 +106,26 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   }
   require(!tokens.empty(), "load_tokenizer", file, ": a token on each line; found none");
   TokenTable table(std::move(tokens), file);
-  using Piece = TemplatePiece::Kind;
+  const bool is_bert = kind == WordPieceKind::bert;
+  const RoleTokens usual = is_bert ? roles_of_bert() : roles_of_roberta("[UNK]");
+  const auto named = [&](Role role) { return token_for(role, configuration, usual); };
   TokenizerParts parts;
-  parts.added_tokens = special_tokens_of(table, {"[UNK]", "[SEP]", "[PAD]", "[CLS]", "[MASK]"});
-  parts.post_processor.single = {
-      special_piece(table, "[CLS]", 0, file), {.kind = Piece::text}, special_piece(table, "[SEP]", 0, file)};
-  parts.post_processor.pair = parts.post_processor.single;
-  parts.post_processor.pair.push_back({.kind = Piece::pair, .segment = 1});
-  parts.post_processor.pair.push_back(special_piece(table, "[SEP]", 1, file));
+  parts.added_tokens = configured_tokens(configuration, table, usual);
+  const SpecialPieces pieces(parts, table, file);
+  const TemplatePiece begin = pieces.make(named(Role::classifier)), end = pieces.make(named(Role::separator));
+  if (is_bert) {
+    parts.post_processor.single = {begin, text_piece(), end};
+    parts.post_processor.pair = {begin, text_piece(), end, pair_piece(1), pieces.make(named(Role::separator), 1)};
+  } else {
+    surround_as_roberta(parts.post_processor, begin, end);
+    parts.post_processor.trims = {{.add_prefix_space = false}};
+  }
   parts.normalizer = bert_normalizer({.handle_chinese_chars = configuration.split_chinese,
                                       .strip_accents = configuration.strip_accents,
                                       .lowercase = configuration.lowercase});
   parts.pre_tokenizers.push_back(bert_pre_tokenizer());
-  parts.special.padding = table.find("[PAD]");
-  parts.model = wordpiece_model(std::move(table), {}, file);
+  parts.special.padding = id_for(parts, table, named(Role::padding));
+  parts.model = wordpiece_model(std::move(table), {.unknown = named(Role::unknown)}, file);
   parts.decoders.push_back(wordpiece_decoder("##", true));
   use_configuration(parts, configuration);
   parts.files = files.kept();
@@ -88,7 +148,8 @@ TokenTable read_vocabulary(TokenizerFiles& files, std::string_view vocabulary) {
 }
 
 std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std::string_view vocabulary,
-                                                     std::string_view merges, const Configuration& configuration) {
+                                                     std::string_view merges, const Configuration& configuration,
+                                                     BpeKind kind) {
   const std::string file = files.quoted(vocabulary), merges_file = files.quoted(merges);
   TokenTable table = read_vocabulary(files, vocabulary);
   MergePairs pairs;
@@ -99,20 +160,20 @@ std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std:
             merges_file, ": two tokens with a space between them on each line; found another line, ", pairs.size() + 1);
     pairs.emplace_back(line.substr(0, space), line.substr(space + 1));
   }
-  const bool is_roberta = table.find("<s>") >= 0 && table.find("</s>") >= 0 && table.find("<mask>") >= 0;
+  const bool is_roberta = kind == BpeKind::roberta || (kind == BpeKind::by_vocabulary && table.find("<s>") >= 0 &&
+                                                       table.find("</s>") >= 0 && table.find("<mask>") >= 0);
   const bool as_bytes = has_all_bytes(table);
+  const RoleTokens usual = is_roberta ? roles_of_roberta("<unk>") : roles_of_gpt2();
+  const auto named = [&](Role role) { return token_for(role, configuration, usual); };
   TokenizerParts parts;
-  using Piece = TemplatePiece::Kind;
+  parts.added_tokens = configured_tokens(configuration, table, usual);
+  const SpecialPieces pieces(parts, table, file);
   if (is_roberta) {
-    parts.added_tokens = special_tokens_of(table, {"<s>", "<pad>", "</s>", "<unk>"});
-    parts.added_tokens.push_back(
-        {.content = "<mask>", .id = table.find("<mask>"), .lstrip = true, .normalized = false, .special = true});
-    const TemplatePiece begin = special_piece(table, "<s>", 0, file), end = special_piece(table, "</s>", 0, file);
-    parts.post_processor.single = {begin, {.kind = Piece::text}, end};
-    parts.post_processor.pair = {begin, {.kind = Piece::text}, end, end, {.kind = Piece::pair}, end};
-    parts.special.padding = table.find("<pad>");
+    surround_as_roberta(parts.post_processor, pieces.make(named(Role::classifier)),
+                        pieces.make(named(Role::separator)));
+    parts.special.padding = id_for(parts, table, named(Role::padding));
   } else {
-    parts.added_tokens = special_tokens_of(table, {"<|endoftext|>"});
+    surround_as_gpt2(parts.post_processor, pieces, configuration, usual);
   }
   parts.post_processor.trims = {{.add_prefix_space = configuration.add_prefix_space}};
   parts.pre_tokenizers.push_back(

@@ -1,0 +1,284 @@
+// tokenizer_config.json and what stands beside it: the tokenizer's class, its flags, and its special and added tokens.
+#include <algorithm>
+#include <charconv>
+
+#include "base/files.h"
+#include "text/huggingface/read_tokenizer.h"
+
+namespace heed::text::huggingface {
+
+namespace {
+
+using io::JsonValue;
+using Kind = io::JsonValue::Kind;
+
+constexpr const char* kConfiguration = "tokenizer_config.json";
+constexpr const char* kSpecialTokens = "special_tokens_map.json";
+constexpr const char* kAddedTokens = "added_tokens.json";
+constexpr int32_t kMostIds = 1 << 24;
+
+constexpr std::string_view kKeys[kRoles] = {"bos_token", "eos_token", "unk_token", "sep_token",
+                                            "pad_token", "cls_token", "mask_token"};
+
+AddedToken read_token(const Fields& f) {
+  return {.content = f.text("content"),
+          .single_word = f.flag_or("single_word", false),
+          .lstrip = f.flag_or("lstrip", false),
+          .rstrip = f.flag_or("rstrip", false),
+          .normalized = f.flag_or("normalized", !f.flag_or("special", false)),
+          .special = f.flag_or("special", false)};
+}
+
+AddedToken read_special(const Fields& f) {
+  AddedToken made = read_token(f);
+  made.special = true;
+  made.normalized = f.flag_or("normalized", false);
+  return made;
+}
+
+// "x", {"content": "x"} or nothing.
+std::optional<AddedToken> read_special_under(const Fields& f, std::string_view key) {
+  const JsonValue* const found = f.find(key);
+  if (found == nullptr) return std::nullopt;
+  if (found->is(Kind::object)) return read_special(f.object(key));
+  return special_token(f.text(key));
+}
+
+std::optional<std::string> read_text(const Fields& f, std::string_view key) {
+  if (f.find(key) == nullptr) return std::nullopt;
+  return f.text(key);
+}
+
+// A list, or an object that says what each token is for.
+void read_further(std::vector<AddedToken>& made, const Fields& f, std::string_view key) {
+  const JsonValue* const found = f.find(key);
+  if (found == nullptr) return;
+  if (found->is(Kind::object)) {
+    const Fields tokens = f.object(key);
+    for (const auto& [purpose, value] : found->members) {
+      if (const auto token = read_special_under(tokens, purpose)) made.push_back(*token);
+    }
+    return;
+  }
+  for (const JsonValue& item : f.get(key, Kind::array).items) {
+    if (item.is(Kind::object)) {
+      made.push_back(read_special(Fields(item, f.file(), std::string(key))));
+    } else if (item.is(Kind::text)) {
+      made.push_back(special_token(item.text));
+    } else {
+      f.refuse(key, "texts or objects; found another value");
+    }
+  }
+}
+
+int32_t read_id(const Fields& f, const std::string& text) {
+  int32_t id = -1;
+  const char* const end = text.data() + text.size();
+  const auto [stop, error] = std::from_chars(text.data(), end, id);
+  if (error != std::errc() || stop != end || id < 0 || id >= kMostIds)
+    f.refuse("", "ids as keys; found ", files::quoted(text));
+  return id;
+}
+
+// "added_tokens_decoder": {"58": {"content": "x", ...}}
+void read_decoder_of_added(Configuration& made, const Fields& f) {
+  const Fields tokens = f.object("added_tokens_decoder");
+  for (const auto& [id, value] : f.get("added_tokens_decoder", Kind::object).members) {
+    made.added.push_back(read_token(tokens.object(id)));
+    made.added.back().id = read_id(tokens, id);
+  }
+  made.added_file = f.file();
+}
+
+// added_tokens.json: {"x": 58}
+void read_added(Configuration& made, TokenizerFiles& files) {
+  const Fields f(files.read_json(kAddedTokens), files.quoted(kAddedTokens), "");
+  for (const auto& [content, value] : files.read_json(kAddedTokens).members) {
+    const auto id = static_cast<int32_t>(f.whole(content, 0, kMostIds - 1));
+    made.added.push_back({.content = content, .id = id});
+  }
+  made.added_file = f.file();
+}
+
+void read_flags(Configuration& made, const Fields& f) {
+  made.tokenizer_class = f.text_or("tokenizer_class", "");
+  made.lowercase = f.flag_or("do_lower_case", true);
+  made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
+  made.add_prefix_space = f.flag_or("add_prefix_space", false);
+  made.add_begin = f.flag_or("add_bos_token", false);
+  made.add_end = f.flag_or("add_eos_token", false);
+  made.source_language = read_text(f, "src_lang");
+  made.language_codes = read_text(f, "language_codes");
+  made.language_behind = f.flag_or("legacy_behaviour", false);
+  if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
+  if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
+}
+
+// "foo_token": a special token of one model.
+bool is_further_token(std::string_view key, const JsonValue& value) {
+  return key.ends_with("_token") && value.is(Kind::text) && std::ranges::find(kKeys, key) == std::end(kKeys);
+}
+
+bool is_special(const Configuration& configuration, std::string_view content) {
+  const auto is_it = [&](const AddedToken& token) { return token.content == content; };
+  return std::ranges::any_of(configuration.roles, [&](const auto& token) { return token && is_it(*token); }) ||
+         std::ranges::any_of(configuration.further, is_it);
+}
+
+// The special tokens of one of the two files. Those of `made` stay unless this file `wins`.
+void read_special_tokens(Configuration& made, const Fields& f, const JsonValue& document, bool wins) {
+  for (size_t role = 0; role < kRoles; ++role) {
+    if (made.roles[role] && !wins) continue;
+    if (const auto token = read_special_under(f, kKeys[role])) made.roles[role] = token;
+  }
+  if (!made.further.empty() && !wins) return;
+  std::vector<AddedToken> further;
+  for (const auto& [key, value] : document.members) {
+    if (is_further_token(key, value)) further.push_back(special_token(value.text));
+  }
+  const size_t before = further.size();
+  read_further(further, f, "extra_special_tokens");
+  if (further.size() == before) read_further(further, f, "additional_special_tokens");  // the older name
+  if (!further.empty()) made.further = std::move(further);
+}
+
+std::vector<AddedToken> by_id(std::vector<AddedToken> tokens) {
+  std::ranges::sort(tokens, {}, &AddedToken::id);
+  return tokens;
+}
+
+// Unless the vocabulary has the token, its id is the next one.
+void require_id_behind(const Configuration& configuration, const AddedToken& token, const TokenTable& tokens,
+                       int32_t next) {
+  const int32_t known = tokens.find(token.content), expected = known >= 0 ? known : next;
+  require(token.id == expected, "load_tokenizer", configuration.added_file, ": the id ", expected, " for ",
+          files::quoted(token.content), known >= 0 ? ", as in the vocabulary" : ", the next one behind the vocabulary",
+          "; found ", token.id);
+}
+
+}  // namespace
+
+AddedToken special_token(std::string_view content, bool lstrip) {
+  return {.content = std::string(content), .lstrip = lstrip, .normalized = false, .special = true};
+}
+
+Configuration read_configuration(TokenizerFiles& files) {
+  Configuration made;
+  made.class_file = files.quoted(kConfiguration);
+  if (files.has(kConfiguration)) {
+    const JsonValue& document = files.read_json(kConfiguration);
+    const Fields f(document, files.quoted(kConfiguration), "");
+    read_flags(made, f);
+    read_special_tokens(made, f, document, true);
+    if (f.find("added_tokens_decoder") != nullptr) read_decoder_of_added(made, f);
+  }
+  // Where tokenizer_config.json has the added tokens, it is newer than the two other files.
+  const bool older = made.added_file.empty();
+  if (files.has(kSpecialTokens)) {
+    const JsonValue& document = files.read_json(kSpecialTokens);
+    const std::vector<AddedToken> further = made.further;
+    read_special_tokens(made, Fields(document, files.quoted(kSpecialTokens), ""), document, older);
+    if (!older) made.further = further;
+  }
+  if (older && files.has(kAddedTokens)) read_added(made, files);
+  for (AddedToken& token : made.added) {
+    if (!is_special(made, token.content)) continue;
+    if (older) token.normalized = false;
+    token.special = true;
+  }
+  if (made.tokenizer_class.empty()) {
+    made.tokenizer_class = files.in_config("tokenizer_class");
+    if (!made.tokenizer_class.empty()) made.class_file = files.quoted("config.json");
+  }
+  const auto name_of = [&](Role role) {
+    const std::optional<AddedToken>& token = made.roles[static_cast<size_t>(role)];
+    return token ? std::optional(token->content) : std::nullopt;
+  };
+  const auto either = [&](Role first, Role second) { return name_of(first) ? name_of(first) : name_of(second); };
+  made.padding = name_of(Role::padding);
+  made.begin = either(Role::begin, Role::classifier);
+  made.end = either(Role::end, Role::separator);
+  made.unknown = name_of(Role::unknown);
+  return made;
+}
+
+std::string class_name(const Configuration& configuration) {
+  std::string name = configuration.tokenizer_class;
+  constexpr std::string_view kFast = "Fast";
+  if (name.ends_with(kFast) && name != "PreTrainedTokenizerFast") name.resize(name.size() - kFast.size());
+  return name;
+}
+
+std::string usual_class(const TokenizerFiles& files, const Configuration& configuration) {
+  if (std::string name = class_name(configuration); !name.empty()) return name;
+  constexpr std::pair<std::string_view, std::string_view> kUsual[] = {
+      {"bart", "BartTokenizer"},       {"bert", "BertTokenizer"},       {"camembert", "CamembertTokenizer"},
+      {"distilbert", "BertTokenizer"}, {"electra", "BertTokenizer"},    {"gpt2", "GPT2Tokenizer"},
+      {"mpnet", "MPNetTokenizer"},     {"roberta", "RobertaTokenizer"}, {"xlm-roberta", "XLMRobertaTokenizer"}};
+  const std::string type = files.in_config("model_type");
+  for (const auto& [model, name] : kUsual) {
+    if (model == type) return std::string(name);
+  }
+  return "";
+}
+
+bool is_bert_class(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "BertTokenizer",       "ConvBertTokenizer",   "DPRContextEncoderTokenizer", "DPRQuestionEncoderTokenizer",
+      "DistilBertTokenizer", "ElectraTokenizer",    "LayoutLMTokenizer",          "LxmertTokenizer",
+      "MobileBertTokenizer", "SqueezeBertTokenizer"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+bool is_roberta_class(std::string_view name) {
+  constexpr std::string_view kNames[] = {"BartTokenizer", "LEDTokenizer", "LongformerTokenizer", "MvpTokenizer",
+                                         "RobertaTokenizer"};
+  return std::ranges::find(kNames, name) != std::end(kNames);
+}
+
+std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
+                                          const RoleTokens& usual) {
+  std::vector<AddedToken> made;
+  int32_t next = tokens.size();
+  const auto is_there = [&](const AddedToken& token) {
+    return std::ranges::find(made, token.content, &AddedToken::content) != made.end();
+  };
+  const auto add = [&](AddedToken token) {
+    if (token.content.empty() || is_there(token)) return;
+    token.id = tokens.find(token.content);
+    if (token.id < 0) token.id = next++;
+    made.push_back(std::move(token));
+  };
+  for (const AddedToken& token : by_id(configuration.added)) {
+    require_id_behind(configuration, token, tokens, next);
+    add(token);
+  }
+  // A usual token that the vocabulary lacks matters only where other ids follow it.
+  const bool is_followed = std::ranges::any_of(configuration.further, [&](const AddedToken& token) {
+    return !is_there(token) && tokens.find(token.content) < 0;
+  });
+  for (size_t role = 0; role < kRoles; ++role) {
+    if (configuration.roles[role]) {
+      AddedToken token = *configuration.roles[role];
+      token.lstrip = token.lstrip || (usual[role] && usual[role]->lstrip);
+      add(std::move(token));
+    } else if (usual[role] && (is_followed || tokens.find(usual[role]->content) >= 0)) {
+      add(*usual[role]);
+    }
+  }
+  for (const AddedToken& token : configuration.further) add(token);
+  return made;
+}
+
+void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens) {
+  int32_t next = tokens.size();
+  for (const AddedToken& token : made) next = std::max(next, token.id + 1);
+  for (const AddedToken& token : by_id(configuration.added)) {
+    if (token.special || std::ranges::find(made, token.content, &AddedToken::content) != made.end()) continue;
+    require_id_behind(configuration, token, tokens, next);
+    next = std::max(next, token.id + 1);
+    made.push_back(token);
+  }
+}
+
+}  // namespace heed::text::huggingface

@@ -1,0 +1,410 @@
+// What the files beside a vocabulary say: tokenizer_config.json, special_tokens_map.json, added_tokens.json and
+// config.json. The ids are those of transformers 5.24.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/data.h"
+#include "base/scratch.h"
+#include "heed/text.h"
+
+namespace heed::text {
+namespace {
+
+using nlohmann::json;
+using test::expect_error;
+using test::Scratch;
+
+class TokenizerConfig : public testing::Test {
+ protected:
+  void write(const char* name, const json& contents) const { (void)folder_.file(name, contents.dump()); }
+  void configure(const json& contents) const { write("tokenizer_config.json", contents); }
+  void remove(const char* name) const { std::filesystem::remove(folder_ / name); }
+  [[nodiscard]] std::shared_ptr<const Tokenizer> load() const { return Tokenizer::load(folder_.path(), Side::source); }
+  [[nodiscard]] Ids ids(const char* text) const { return load()->tokens(text, {.parse_special = true}).ids; }
+  [[nodiscard]] Ids ids_of_pair() const { return load()->tokens("a", {.pair = "b"}).ids; }
+  Scratch folder_;
+};
+
+// vocab.txt
+
+constexpr const char* kWords =
+    "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nthe\nhouse\nis\nhou\n##se\na\nb\nnew\n##word\n##s\n";  // 15
+
+class WordPieceFolder : public TokenizerConfig {
+ protected:
+  WordPieceFolder() {
+    (void)folder_.file("vocab.txt", kWords);
+    write("config.json", {{"model_type", "bert"}});
+    configure({{"tokenizer_class", "BertTokenizer"}});
+  }
+};
+
+TEST_F(WordPieceFolder, FindsTheTokensOfAddedTokens) {
+  write("added_tokens.json", {{"[NEW]", 15}, {"newWORD", 16}});
+  EXPECT_EQ(ids("the [NEW] newword house"), (Ids{2, 5, 15, 16, 6, 3}));
+  EXPECT_EQ(ids("newword xnewword NEWWORDs"), (Ids{2, 16, 1, 16, 16, 1, 3}));
+  EXPECT_EQ(load()->tokens("newword").ids, (Ids{2, 16, 3}));  // it is not special
+  EXPECT_EQ(load()->vocabulary(), 17);
+  EXPECT_EQ(load()->id_of("newWORD"), 16);
+
+  const Scratch saved;
+  load()->save(saved.path(), Side::source);
+  EXPECT_EQ(Tokenizer::load(saved.path(), Side::source)->tokens("newword").ids, (Ids{2, 16, 3}));
+}
+
+TEST_F(WordPieceFolder, FindsFurtherSpecialTokens) {
+  configure({{"tokenizer_class", "BertTokenizer"}, {"additional_special_tokens", {"[E1]", "house"}}});
+  EXPECT_EQ(ids("[E1] houses [e1]"), (Ids{2, 15, 6, 1, 1, 1, 1, 3}));
+  EXPECT_EQ(load()->tokens("[E1]").ids, (Ids{2, 1, 1, 1, 3}));  // text, unless it is asked for
+  configure({{"tokenizer_class", "BertTokenizer"},
+             {"additional_special_tokens", {"[E1]"}},
+             {"extra_special_tokens", {{{"content", "[E2]"}, {"lstrip", true}}}}});
+  EXPECT_EQ(ids("[E2]"), (Ids{2, 15, 3}));
+  configure({{"tokenizer_class", "BertTokenizer"}, {"foo_token", "[FOO]"}});
+  EXPECT_EQ(ids("[FOO]"), (Ids{2, 15, 3}));
+  configure({{"tokenizer_class", "BertTokenizer"}});
+  write("special_tokens_map.json", {{"additional_special_tokens", {"[NEW]", "[E1]"}}});
+  write("added_tokens.json", {{"[NEW]", 15}});
+  EXPECT_EQ(ids("[E1] [NEW]"), (Ids{2, 16, 15, 3}));
+  configure({{"additional_special_tokens", {1}}});
+  remove("special_tokens_map.json");
+  expect_error([&] { (void)load(); }, "additional_special_tokens: texts or objects; found another value");
+}
+
+TEST_F(WordPieceFolder, FindsTheTokensOfTheNewerFile) {
+  configure({{"tokenizer_class", "BertTokenizer"},
+             {"added_tokens_decoder",
+              {{"15", {{"content", "[NEW]"}, {"special", true}}},
+               {"16", {{"content", "newword"}, {"special", false}, {"normalized", true}}}}}});
+  write("special_tokens_map.json", {{"additional_special_tokens", {"[E1]"}}});
+  write("added_tokens.json", {{"zzz", 15}});
+  EXPECT_EQ(ids("[E1] zzz [NEW] newword"), (Ids{2, 1, 1, 1, 1, 15, 16, 3}));
+  configure({{"added_tokens_decoder", {{"x", {{"content", "[NEW]"}}}}}});
+  expect_error([&] { (void)load(); }, "added_tokens_decoder: ids as keys; found \"x\"");
+}
+
+TEST_F(WordPieceFolder, RefusesIdsThatDoNotFollowTheVocabulary) {
+  write("added_tokens.json", {{"[NEW]", 20}});
+  expect_error([&] { (void)load(); }, "the id 15 for \"[NEW]\", the next one behind the vocabulary; found 20");
+  write("added_tokens.json", {{"house", 15}});
+  expect_error([&] { (void)load(); }, "the id 6 for \"house\", as in the vocabulary; found 15");
+}
+
+TEST_F(WordPieceFolder, TakesTheNamesOfItsSpecialTokens) {
+  configure({{"tokenizer_class", "BertTokenizer"}, {"cls_token", "the"}, {"sep_token", "is"}, {"unk_token", "[MASK]"}});
+  EXPECT_EQ(ids("zz house"), (Ids{5, 4, 6, 7}));
+  EXPECT_EQ(ids_of_pair(), (Ids{5, 10, 7, 11, 7}));
+  EXPECT_EQ(load()->special().unknown, 4);
+  configure({{"tokenizer_class", "BertTokenizer"}, {"cls_token", "is"}});
+  write("special_tokens_map.json", {{"cls_token", {{"content", "the"}}}});
+  EXPECT_EQ(ids("house"), (Ids{5, 6, 3}));
+  configure({{"tokenizer_class", "BertTokenizer"}, {"unk_token", "none"}});
+  expect_error([&] { (void)load(); }, "none");
+}
+
+TEST_F(WordPieceFolder, CountsASpecialTokenThatTheVocabularyLacks) {
+  std::string words = kWords;
+  words.replace(words.find("[MASK]"), 6, "[XXXX]");
+  (void)folder_.file("vocab.txt", words);
+  EXPECT_EQ(load()->vocabulary(), 15);
+  configure({{"tokenizer_class", "BertTokenizer"}, {"additional_special_tokens", {"[E1]"}}});
+  EXPECT_EQ(ids("[MASK] [E1]"), (Ids{2, 15, 16, 3}));
+}
+
+TEST_F(WordPieceFolder, RefusesOtherClasses) {
+  for (const char* const name : {"BertJapaneseTokenizer", "HerbertTokenizerFast", "PreTrainedTokenizerFast"}) {
+    configure({{"tokenizer_class", name}});
+    expect_error([&] { (void)load(); }, "tokenizer_config.json\": a \"tokenizer_class\" that is known without");
+    expect_error([&] { (void)load(); }, std::string("found \"") + name + "\"");
+  }
+  remove("tokenizer_config.json");
+  write("config.json", {{"model_type", "bert"}, {"tokenizer_class", "BertJapaneseTokenizer"}});
+  expect_error([&] { (void)load(); }, "config.json\": a \"tokenizer_class\"");
+  write("config.json", {{"model_type", "roberta"}});
+  expect_error([&] { (void)load(); }, "found \"RobertaTokenizer\"");
+  for (const char* const name : {"BertTokenizerFast", "DistilBertTokenizer", "ElectraTokenizerFast"}) {
+    configure({{"tokenizer_class", name}});
+    EXPECT_EQ(ids("the"), (Ids{2, 5, 3})) << name;
+  }
+}
+
+TEST_F(WordPieceFolder, ReadsMpnet) {
+  (void)folder_.file("vocab.txt", "<s>\n<pad>\n</s>\n<unk>\n[UNK]\nthe\nhouse\nis\n<mask>\n");
+  write("config.json", {{"model_type", "mpnet"}});
+  for (const json& configuration : {json{{"tokenizer_class", "MPNetTokenizer"}}, json::object()}) {
+    configure(configuration);
+    EXPECT_EQ(ids("the zz house <mask>"), (Ids{0, 5, 4, 6, 8, 2}));
+    EXPECT_EQ(ids("  the <mask>"), (Ids{0, 5, 8, 2}));
+    EXPECT_EQ(ids_of_pair(), (Ids{0, 4, 2, 2, 4, 2}));
+    EXPECT_EQ(load()->special().padding, 1);
+  }
+}
+
+// vocab.json and merges.txt: 256 characters for bytes, "th", "the", "Ġthe", and the special tokens
+
+class BpeFolder : public TokenizerConfig {
+ protected:
+  enum class Kind { roberta, gpt2 };
+  void write_vocabulary(Kind kind) const {
+    json vocabulary;
+    const auto add = [&](const std::string& token) { vocabulary[token] = vocabulary.size(); };
+    if (kind == Kind::roberta)
+      for (const char* const token : {"<s>", "<pad>", "</s>", "<unk>"}) add(token);
+    const auto add_character = [&](int code) {
+      add(code < 128 ? std::string(1, static_cast<char>(code))
+                     : std::string{static_cast<char>(0xc0 | code >> 6), static_cast<char>(0x80 | (code & 0x3f))});
+    };
+    // Bytes that can be shown stand for themselves.
+    const auto is_shown = [](int byte) { return (byte > 32 && byte < 127) || (byte > 160 && byte != 173); };
+    for (int byte = 0; byte < 256; ++byte)
+      if (is_shown(byte)) add_character(byte);
+    for (int byte = 0, code = 256; byte < 256; ++byte)
+      if (!is_shown(byte)) add_character(code++);
+    for (const char* const token : {"th", "the", "Ġthe"}) add(token);
+    add(kind == Kind::roberta ? "<mask>" : "<|endoftext|>");
+    write("vocab.json", vocabulary);
+    (void)folder_.file("merges.txt", "#version: 0.2\nt h\nth e\nĠ the\n");
+  }
+};
+
+TEST_F(BpeFolder, FindsTheTokensOfAddedTokens) {
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "RobertaTokenizer"}});
+  write("added_tokens.json", {{"[N]", 264}, {"newword", 265}});
+  const Ids tokens = ids("the the[N]newword");
+  EXPECT_EQ(tokens, (Ids{0, 261, 262, 264, 265, 2}));
+  EXPECT_EQ(load()->vocabulary(), 266);
+}
+
+TEST_F(BpeFolder, TakesTheNamesOfItsSpecialTokens) {
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "RobertaTokenizer"}, {"cls_token", "th"}, {"sep_token", "Ġthe"}});
+  const Ids pair = ids_of_pair();
+  EXPECT_EQ(pair.front(), 260);
+  EXPECT_EQ(pair, (Ids{260, pair[1], 262, 262, pair[4], 262}));
+}
+
+TEST_F(BpeFolder, PutsTokensAroundATextOfGpt2WhereItIsAsked) {
+  write_vocabulary(Kind::gpt2);
+  write("config.json", {{"model_type", "gpt2"}});
+  EXPECT_EQ(ids("the the"), (Ids{257, 258}));
+  configure({{"tokenizer_class", "GPT2Tokenizer"}, {"add_bos_token", true}});
+  EXPECT_EQ(ids("the the"), (Ids{259, 257, 258}));
+  configure({{"tokenizer_class", "GPT2Tokenizer"}, {"add_bos_token", true}, {"add_eos_token", true}});
+  const Ids pair = ids_of_pair();
+  EXPECT_EQ(pair, (Ids{259, pair[1], 259, 259, pair[4], 259}));
+  configure({{"tokenizer_class", "GPT2Tokenizer"}, {"pad_token", "<pad>"}, {"additional_special_tokens", {"[N]"}}});
+  EXPECT_EQ(ids("the[N]"), (Ids{257, 261}));
+  EXPECT_EQ(load()->special().padding, 260);
+}
+
+// As in OPT's folders.
+TEST_F(BpeFolder, TheClassDecidesWhatStandsAroundAText) {
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "BartTokenizerFast"}});
+  EXPECT_EQ(ids("the"), (Ids{0, 261, 2}));
+  configure({{"tokenizer_class", "GPT2Tokenizer"},
+             {"bos_token", "</s>"},
+             {"eos_token", "</s>"},
+             {"unk_token", "</s>"},
+             {"pad_token", "<pad>"},
+             {"add_bos_token", true}});
+  EXPECT_EQ(ids("the the"), (Ids{2, 261, 262}));
+  EXPECT_EQ(load()->vocabulary(), 264);
+}
+
+TEST_F(BpeFolder, RefusesOtherClasses) {
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "HerbertTokenizer"}});
+  expect_error([&] { (void)load(); }, "(BartTokenizer, GPT2Tokenizer, RobertaTokenizer); found \"HerbertTokenizer\"");
+  remove("tokenizer_config.json");
+  EXPECT_EQ(ids("the"), (Ids{0, 261, 2}));
+  write("config.json", {{"model_type", "roberta"}, {"tokenizer_class", "CLIPTokenizer"}});
+  expect_error([&] { (void)load(); }, "found \"CLIPTokenizer\"");
+}
+
+// SentencePiece models
+
+TEST_F(TokenizerConfig, RefusesAddedWordsBesideASentencePieceModel) {
+  (void)folder_.file("sentencepiece.bpe.model", test::contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  write("added_tokens.json", {{"newword", 1002}});
+  expect_error([&] { (void)load(); }, "added_tokens.json\": added tokens that are special");
+  write("special_tokens_map.json", {{"additional_special_tokens", {"newword"}}});
+  EXPECT_EQ(load()->tokens("").ids, (Ids{0, 2}));
+  write("config.json", {{"model_type", "camembert"}});
+  expect_error([&] { (void)load(); }, "found \"CamembertTokenizer\"");
+}
+
+// tokenizer.json of BERT
+
+class BertJson : public TokenizerConfig {
+ protected:
+  void write_tokenizer(bool lowercase) const {
+    json tokenizer = {{"version", "1.0"},
+                      {"pre_tokenizer", {{"type", "BertPreTokenizer"}}},
+                      {"model",
+                       {{"type", "WordPiece"},
+                        {"unk_token", "[UNK]"},
+                        {"continuing_subword_prefix", "##"},
+                        {"max_input_chars_per_word", 100},
+                        {"vocab", json::object()}}}};
+    tokenizer["normalizer"] = {{"type", "BertNormalizer"},
+                               {"clean_text", true},
+                               {"handle_chinese_chars", true},
+                               {"strip_accents", nullptr},
+                               {"lowercase", lowercase}};
+    int id = 0;
+    for (const char* const token :
+         {"[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "the", "The", "e", "E", "é", "É", "中", "国", "中国"})
+      tokenizer["model"]["vocab"][token] = id++;
+    write("tokenizer.json", tokenizer);
+  }
+  void expect(const json& configuration, const Ids& wanted, const json& config = {{"model_type", "bert"}}) const {
+    write("config.json", config);
+    configure(configuration);
+    EXPECT_EQ(load()->encode("The E É 中国"), wanted) << configuration << config;
+  }
+  const Ids lower_ = {5, 7, 7, 11, 12}, same_ = {6, 8, 10, 11, 12};
+};
+
+TEST_F(BertJson, TheConfigurationDecidesHowTextsAreNormalised) {
+  write_tokenizer(true);
+  expect({{"tokenizer_class", "BertTokenizer"}}, lower_);
+  for (const char* const name : {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "MPNetTokenizer"})
+    expect({{"tokenizer_class", name}, {"do_lower_case", false}}, same_);
+  expect({{"tokenizer_class", "DistilBertTokenizerFast"}, {"do_lower_case", false}, {"strip_accents", true}},
+         {6, 8, 8, 11, 12});
+  expect({{"tokenizer_class", "BertTokenizer"}, {"tokenize_chinese_chars", false}}, {5, 7, 7, 13});
+  expect({{"do_lower_case", false}}, same_);  // by the model_type
+  expect({{"do_lower_case", false}}, same_, {{"model_type", "roberta"}, {"tokenizer_class", "BertTokenizer"}});
+  expect({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"do_lower_case", false}}, lower_);
+  expect({{"tokenizer_class", "BertTokenizer"}, {"do_lower_case", false}}, lower_, {{"model_type", "modernbert"}});
+  expect({{"do_lower_case", false}}, lower_, json::object());
+}
+
+TEST_F(BertJson, TheUsualFlagsCountToo) {
+  write_tokenizer(false);
+  expect({{"tokenizer_class", "BertTokenizer"}, {"do_lower_case", false}}, same_);
+  expect({{"tokenizer_class", "BertTokenizer"}}, lower_);
+  expect({{"model_max_length", 5}}, lower_);
+  expect({{"tokenizer_class", "PreTrainedTokenizerFast"}}, same_);
+  remove("tokenizer_config.json");
+  EXPECT_EQ(load()->encode("The E É 中国"), lower_);
+  remove("config.json");
+  EXPECT_EQ(load()->encode("The E É 中国"), same_);
+}
+
+// A copy of the tokenizer stands beside the config.json of another model.
+TEST_F(BertJson, ACopyReadsAsItsOriginal) {
+  write_tokenizer(false);
+  write("config.json", {{"model_type", "bert"}});
+  for (const json& configuration : {json{}, json::object(), json{{"model_max_length", 5}}}) {
+    if (!configuration.is_null()) configure(configuration);
+    const Scratch copy;
+    load()->save(copy.path(), Side::source);
+    EXPECT_EQ(Tokenizer::load(copy.path(), Side::source)->encode("The E É 中国"), lower_) << configuration;
+  }
+}
+
+TEST_F(BertJson, RefusesANormalizerThatTheClassDoesNotHave) {
+  write_tokenizer(true);
+  json tokenizer = json::parse(test::contents_of(folder_ / "tokenizer.json"));
+  tokenizer["normalizer"] = {{"type", "NFC"}};
+  write("tokenizer.json", tokenizer);
+  configure({{"tokenizer_class", "BertTokenizer"}});
+  expect_error([&] { (void)load(); }, "normalizer: a BertNormalizer, which transformers makes for");
+  expect_error([&] { (void)load(); }, "found \"NFC\". If tokenizer.json is right, write PreTrainedTokenizerFast");
+  configure({{"tokenizer_class", "PreTrainedTokenizerFast"}});
+  EXPECT_EQ(load()->encode("The"), (Ids{6}));
+}
+
+TEST_F(BertJson, FindsTheWordsOfAddedTokens) {
+  write_tokenizer(true);
+  configure({{"tokenizer_class", "BertTokenizer"}});
+  write("added_tokens.json", {{"newword", 14}});
+  EXPECT_EQ(load()->encode("newword thes"), (Ids{14, 1}));
+  EXPECT_EQ(load()->vocabulary(), 15);
+  write("added_tokens.json", {{"newword", 20}});
+  expect_error([&] { (void)load(); }, "the id 14 for \"newword\", the next one behind the vocabulary; found 20");
+  configure({{"tokenizer_class", "PreTrainedTokenizerFast"},
+             {"added_tokens_decoder", {{"5", {{"content", "the"}, {"special", false}}}}}});
+  EXPECT_EQ(load()->encode("newword thes"), (Ids{1, 5, 1}));
+}
+
+// tokenizer.json of RoBERTa
+
+TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
+  json tokenizer = {{"version", "1.0"},
+                    {"pre_tokenizer", {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"trim_offsets", true}}},
+                    {"model",
+                     {{"type", "BPE"},
+                      {"vocab", {{"<s>", 0}, {"</s>", 1}, {"t", 2}, {"h", 3}, {"e", 4}, {"Ġ", 5}}},
+                      {"merges", json::array()}}}};
+  const auto expect = [&](const json& configuration, const Ids& wanted) {
+    write("tokenizer.json", tokenizer);
+    configure(configuration);
+    EXPECT_EQ(ids("the"), wanted) << configuration;
+  };
+  const Ids with = {5, 2, 3, 4}, without = {2, 3, 4};
+  for (const char* const name : {"RobertaTokenizer", "BartTokenizerFast", "GPT2Tokenizer"}) {
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = false;
+    expect({{"tokenizer_class", name}}, without);
+    expect({{"tokenizer_class", name}, {"add_prefix_space", true}}, with);
+    tokenizer["pre_tokenizer"]["add_prefix_space"] = true;
+    expect({{"tokenizer_class", name}}, without);
+    expect({{"tokenizer_class", "PreTrainedTokenizerFast"}}, with);
+  }
+  write("config.json", {{"model_type", "roberta"}});
+  expect({{"model_max_length", 5}}, without);
+  const Scratch copy;
+  load()->save(copy.path(), Side::source);
+  EXPECT_EQ(Tokenizer::load(copy.path(), Side::source)->encode("the"), without);
+}
+
+// tokenizer.json of mBART
+
+TEST_F(TokenizerConfig, MBartHasTheLanguageThatTheConfigurationNames) {
+  const auto special = [](const char* token, int id) {
+    return json{{"id", token}, {"ids", {id}}, {"tokens", {token}}};
+  };
+  json tokenizer = {{"version", "1.0"},
+                    {"pre_tokenizer", {{"type", "WhitespaceSplit"}}},
+                    {"model",
+                     {{"type", "WordLevel"},
+                      {"vocab", {{"<unk>", 0}, {"</s>", 1}, {"en_XX", 2}, {"de_DE", 3}, {"a", 4}, {"b", 5}}},
+                      {"unk_token", "<unk>"}}}};
+  json text = {{"Sequence", {{"id", "A"}, {"type_id", 0}}}};
+  json single = json::array({text,
+                             {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}},
+                             {{"SpecialToken", {{"id", "en_XX"}, {"type_id", 0}}}}});
+  tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
+                                 {"single", single},
+                                 {"pair", single},
+                                 {"special_tokens", {{"</s>", special("</s>", 1)}, {"en_XX", special("en_XX", 2)}}}};
+  write("tokenizer.json", tokenizer);
+  for (const char* const name : {"MBartTokenizer", "MBartTokenizerFast"}) {
+    configure({{"tokenizer_class", name}, {"src_lang", "de_DE"}});
+    EXPECT_EQ(ids("a"), (Ids{4, 1, 3}));
+    EXPECT_EQ(ids_of_pair(), (Ids{4, 5, 1, 3}));
+    configure({{"tokenizer_class", name}});
+    EXPECT_EQ(ids("a"), (Ids{4, 1, 2}));
+  }
+  configure({{"tokenizer_class", "MBart50Tokenizer"}, {"src_lang", "de_DE"}});
+  EXPECT_EQ(ids("a"), (Ids{3, 4, 1}));
+  EXPECT_EQ(ids_of_pair(), (Ids{3, 4, 5, 1}));
+  configure({{"tokenizer_class", "MBart50TokenizerFast"}});
+  EXPECT_EQ(ids("a"), (Ids{2, 4, 1}));
+  write("config.json", {{"model_type", "mbart"}});
+  configure({{"src_lang", "de_DE"}});
+  EXPECT_EQ(ids("a"), (Ids{4, 1, 3}));
+  configure({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"src_lang", "de_DE"}});
+  EXPECT_EQ(ids("a"), (Ids{4, 1, 2}));
+  for (const char* const name : {"MBartTokenizer", "MBart50Tokenizer", "NllbTokenizer"}) {
+    configure({{"tokenizer_class", name}, {"src_lang", "xx_XX"}});
+    expect_error([&] { (void)load(); }, "a \"src_lang\" that the tokenizer has a token for; found \"xx_XX\"");
+  }
+}
+
+}  // namespace
+}  // namespace heed::text
