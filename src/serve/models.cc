@@ -22,6 +22,21 @@ std::string_view task_of(const Served& model) {
   return model.translates() ? "translate" : model.decodes() ? "continue" : "fill";
 }
 
+// The language that the page begins with where a request must name one: English, French for an English text, else
+// another one than the text's. Empty where none need be named.
+std::string first_target(const Translator::Languages& all) {
+  if (!all.needs_target) return {};
+  const auto find = [&](std::string_view language) {
+    return std::ranges::find_if(all.target, [&](const std::string& name) {
+      return name != all.usual_source && name.starts_with(language) &&
+             (language.empty() || name.size() == language.size() || name[language.size()] == '_');
+    });
+  };
+  for (const std::string_view language : {"eng", "en", "fra", "fr", ""})
+    if (const auto found = find(language); found != all.target.end()) return *found;
+  return all.target.front();
+}
+
 json languages_json(const Served& model) {
   const Translator::Languages& all = model.languages;
   if (all.source.empty() && all.target.empty()) return nullptr;
@@ -29,7 +44,7 @@ json languages_json(const Served& model) {
           {"target", all.target},
           {"usual_source", all.usual_source},
           {"usual_target", all.usual_target},
-          {"needs_target", all.needs_target}};
+          {"first_target", first_target(all)}};
 }
 
 // The name of the folder, and of the one it is in where the person who serves it wrote that too: no other path of the

@@ -90,13 +90,13 @@ TEST_F(LanguagesTest, AreListed) {
          folder_.path() / "translates", folder_.path() / "continues"});
   EXPECT_EQ(languages(0), json::parse(R"({"source": ["en", "fr"], "target": ["en", "fr"],
                                           "usual_source": "", "usual_target": "en",
-                                          "needs_target": false})"));  // forced_bos_token_id is 57
+                                          "first_target": ""})"));  // forced_bos_token_id is 57
   EXPECT_EQ(languages(1), json::parse(R"({"source": ["eng_Latn", "fra_Latn"], "target": ["eng_Latn", "fra_Latn"],
                                           "usual_source": "eng_Latn", "usual_target": "",
-                                          "needs_target": true})"));
+                                          "first_target": "fra_Latn"})"));
   EXPECT_EQ(languages(2), json::parse(R"({"source": ["en_XX", "fr_XX"], "target": ["en_XX", "fr_XX"],
                                           "usual_source": "en_XX", "usual_target": "fr_XX",
-                                          "needs_target": false})"));
+                                          "first_target": ""})"));
   EXPECT_EQ(languages(3), json());
   EXPECT_EQ(languages(4), json());
 }
@@ -114,7 +114,7 @@ TEST_F(LanguagesTest, WhatIsReadAndWrittenIsWhatTranslatorMakesOfIt) {
       for (const json& target : all["target"])
         written.insert(expect_as_translator(folder, {{"source_language", source}, {"target_language", target}}));
     EXPECT_EQ(written.size(), all["source"].size() * all["target"].size()) << "each pair must show";
-    if (all["needs_target"] == true) {
+    if (all["first_target"] != "") {
       EXPECT_EQ(error_of("beam", {{"model", 0}, {"text", "a"}}),
                 "[translate] a target_language, because the model writes several (eng_Latn fra_Latn); found none");
       continue;
@@ -137,7 +137,7 @@ TEST_F(LanguagesTest, OfAMarian) {
   serve({folder});
   EXPECT_EQ(languages(0),
             json::parse(R"({"source": [], "target": ["deu", "fra"], "usual_source": "", "usual_target": "",
-                            "needs_target": false})"));
+                            "first_target": ""})"));
   for (const char* const language : {"deu", "fra"}) {
     (void)expect_as_translator(folder, {{"target_language", language}});
     const json tokens = call("tokenize", {{"model", 0}, {"text", "a"}, {"target_language", language}});

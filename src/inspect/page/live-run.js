@@ -16,30 +16,26 @@ const withChanges = (more) => ({...idsOf(), changes: live.changes, ...more});
 
 // The languages of a request, where the model knows several.
 const kSides = Object.entries({from: 'source', to: 'target'});
-const spoken = ({id, languages} = live.model) => Object.fromEntries(kSides.map(([at, side]) => {
-  const fits = live[at] && languages && (id === live.model.id || languages[side].includes(live[at]));
-  return [`${side}_language`, fits ? live[at] : side === 'target' && languages?.needs_target ? firstTarget(languages) : ''];
-}).filter(([, code]) => code));
+const spoken = ({id, languages: all} = live.model) => Object.fromEntries(kSides.map(([at, side]) =>
+  [`${side}_language`, all && (id === live.model.id || all[side].includes(live[at])) && live[at] || all?.[`first_${side}`]])
+  .filter((one) => one[1]));
 // "fra_Latn", "fr_XX" and "fr" in words: "French (fra_Latn)".
 const languageName = (code) => {
   let name;
   try {
     const {language, script, baseName} = new Intl.Locale(code.replace(/_[A-Z]{2}$/, '').replace('_', '-'));
-    const usual = new Intl.Locale(language).maximize().script === script;
-    name = new Intl.DisplayNames('en', {type: 'language'}).of(usual ? language : baseName);
+    const usual = new Intl.Locale(language).maximize();
+    name = new Intl.DisplayNames('en', {type: 'language'}).of(usual.script === script ? language : baseName);
   } catch {}
   return name && name !== code ? `${name} (${code})` : code || 'not said';
 };
-// What is written at first where the folder does not say: English, else French, else any language but the text's.
-const firstTarget = ({target, usual_source: from}) =>
-  [/^eng?(_|$)/, /^fra?(_|$)/, /./].map((one) => target.find((code) => code !== (live.from || from) && one.test(code))).find(Boolean) ?? target[0];
 const drawLanguages = () => {
   const all = live.model.languages;
   $('languages').hidden = !all;
   for (const [at, side] of kSides) {
-    const usual = all?.[`usual_${side}`] ?? '', needed = side === 'target' && all?.needs_target;
-    const codes = [...(needed ? new Set(all[side]) : new Set(all?.[side]).add(usual))];
-    if (needed && !live[at]) live[at] = firstTarget(all);
+    const usual = all?.[`usual_${side}`] ?? '', first = all?.[`first_${side}`];
+    const codes = [...new Set(all?.[side]).add(first || usual)];
+    live[at] ||= first || '';
     const options = codes.map((code) => [languageName(code), code === usual ? '' : code]).sort((a, b) => (usual ? 0 : !b[1] - !a[1]) || a[0].localeCompare(b[0], 'en'));
     $(at).replaceChildren(...options.map(([name, value]) => el('option', {value}, name)));
     $(at).parentNode.hidden = codes.length < 2 && !usual;
