@@ -110,6 +110,11 @@ std::string nearest_lines(const std::string& text, std::span<const float> vector
 void check_options(const EmbedCommand& o, VectorFormat format) {
   check_text_source(o.source);
   if (o.similar.empty() && !o.similar_prompt.empty()) throw UsageError("--similar-prompt goes with --similar");
+  std::error_code ignored;
+  for (const std::string& file : {o.source.input, o.similar}) {
+    if (!o.output.empty() && std::filesystem::equivalent(file, o.output, ignored))
+      throw UsageError(fmt::format("--output names another file than the text's; found {}", in_quotes(o.output)));
+  }
   if (format != VectorFormat::npy) return;
   if (!o.similar.empty()) throw UsageError("--similar writes lines, as text or --json; found --format npy");
   if (o.output.empty() || o.output == "-") throw UsageError("--format npy goes with --output FILE");

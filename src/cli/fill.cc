@@ -48,6 +48,10 @@ int run_fill(const FillCommand& o, Context& context) {
     for (const std::string& line : lines) {
       const int64_t place = std::ssize(made);
       FillOptions options{.count = o.top, .text = {.name = [&](int64_t) { return text.name(place); }}};
+      if (line.empty()) {  // as the other commands do
+        made.push_back(context.json ? as_json(line, {}) : "\n");
+        continue;
+      }
       const auto masks = encoder.fill(line, options);
       made.push_back(context.json ? as_json(line, masks) : as_lines(masks));
     }

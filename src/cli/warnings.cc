@@ -7,16 +7,28 @@
 
 namespace heed::cli {
 
+namespace {
+
+using Kind = TextWarning::Kind;
+
+// Warnings of a kind that are written one by one.
+int64_t most_told(Kind kind) { return kind == Kind::unknown ? 1 : 10; }
+
+}  // namespace
+
 TextWarnings::~TextWarnings() {
-  if (unknown_ > 1) warn(fmt::format("{} lines in all are mostly unknown to the model", with_commas(unknown_)));
+  for (const auto& [kind, count] : count_) {
+    if (count <= most_told(kind)) continue;
+    warn(fmt::format("{} lines in all are {}", with_commas(count),
+                     kind == Kind::unknown ? "mostly unknown to the model" : "longer than the model reads"));
+  }
 }
 
 TextOptions TextWarnings::options(TooLong too_long) {
   return {.too_long = too_long,
           .on_warning =
               [this](const TextWarning& warning) {
-                const bool unknown = warning.kind == TextWarning::Kind::unknown;
-                if (unknown && ++unknown_ > 1) return;
+                if (++count_[warning.kind] > most_told(warning.kind)) return;
                 warn(fmt::format("{}: {}", name_(warning.text), to_string(warning)));
               },
           .name = name_};

@@ -2,14 +2,15 @@
 #pragma once
 
 #include <functional>
+#include <map>
 #include <string>
 
 #include "heed/pipelines.h"
 
 namespace heed::cli {
 
-// Writes what the pipelines warn of: every text that is cut; the first text that is mostly unknown and, at the end, how
-// many there were.
+// Writes what the pipelines warn of: the first texts that are too long, the first one that is mostly unknown, and at the
+// end how many there were in all.
 class TextWarnings {
  public:
   // `name`: what the text at a place is called, "standard input, line 3".
@@ -23,7 +24,7 @@ class TextWarnings {
 
  private:
   std::function<std::string(int64_t)> name_;
-  int64_t unknown_ = 0;
+  std::map<TextWarning::Kind, int64_t> count_;
 };
 
 // Warns once where half or more of the characters of all lines are unknown to the tokenizer.

@@ -169,6 +169,12 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
   if (search.begin_id < 0) search.begin_id = usual_begin();
   if (options.target_language.empty()) require_language(search);
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
+    if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
+      std::string known;
+      for (const int32_t id : arrows) known += (known.empty() ? "" : " ") + text::language_name(source_->piece(id));
+      fail("translate", "a target_language that the model knows (", known, "); found \"", options.target_language,
+           "\"");
+    }
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
     if (begins_with_language()) {
       search.begin_id = language;

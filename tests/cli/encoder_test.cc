@@ -90,7 +90,15 @@ TEST(Embed, RefusesLinesAndOptionsByName) {
   const Result cut = run({"embed", model, "--too-long", "cut"}, {.input = "paris\n" + words + "\n"});
   EXPECT_EQ(cut.status, 0);
   EXPECT_EQ(cut.err, "heed embed: warning: standard input, line 2: 33 tokens, cut to 24\n");
+  std::string many;
+  for (int i = 0; i < 12; ++i) many += words + "\n";
+  const std::vector<std::string> warnings = lines_of(run({"embed", model, "--too-long", "cut"}, {.input = many}).err);
+  ASSERT_EQ(warnings.size(), 11u);  // ten of them, and how many there were
+  EXPECT_EQ(warnings.back(), "heed embed: warning: 12 lines in all are longer than the model reads");
   EXPECT_NE(run({"embed", model, "wo ist der Bahnhof"}).err.find("are unknown to the model"), std::string::npos);
+  const std::string text = folder.write("text", "paris\n");
+  EXPECT_EQ(run({"embed", model, "--input", text, "--output", text}).status, 2);
+  EXPECT_EQ(read(text), "paris\n");
   EXPECT_EQ(run({"embed", model, "--format", "npy"}).status, 2);
   EXPECT_EQ(run({"embed", model, "x", "--input", "y"}).status, 2);
   EXPECT_EQ(run({"embed", model, "x", "--similar-prompt", "y"}).status, 2);
@@ -230,6 +238,10 @@ TEST(Fill, TheLikeliestTokensOfEachMask) {
   EXPECT_EQ(two[1].substr(0, 2), "2\t");
   EXPECT_EQ(run({"fill", model, "paris"}).err,
             "heed fill: TEXT: expected a text with [MASK] where a word is missing; found none\n");
+  const Result lines = run({"fill", model, "--top", "1"}, {.input = "the [MASK]\n\nparis is [MASK]\n"});
+  EXPECT_EQ(lines.status, 0) << lines.err;
+  ASSERT_EQ(lines_of(lines.out).size(), 3u);
+  EXPECT_EQ(lines_of(lines.out)[1], "");
 }
 
 TEST(Answer, InATextOrInEachLine) {

@@ -93,8 +93,10 @@ TEST(Translate, AModelOfSeveralLanguagesMustBeToldOne) {
   const Result forced = run({"translate", model, "token9", "--json"});
   EXPECT_EQ(forced.out, run({"translate", model, "token9", "--json", "--target-language", "fra_Latn"}).out);
   // The token may stand in the text.
-  EXPECT_EQ(run({"translate", model_of_languages(marian, "marian", {">>deu<<", ">>fra<<"}), ">>deu<< token9"}).status,
-            0);
+  const std::string arrows = model_of_languages(marian, "marian", {">>deu<<", ">>fra<<"});
+  EXPECT_EQ(run({"translate", arrows, ">>deu<< token9"}).status, 0);
+  EXPECT_EQ(run({"translate", arrows, "token9", "--target-language", "eng"}).err,
+            "heed translate: expected a target_language that the model knows (deu fra); found 'eng'\n");
 }
 
 TEST(Translate, OfManyLanguagesTheFirstAreNamed) {
