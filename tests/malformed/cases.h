@@ -37,7 +37,7 @@ void add_arrays(Cases& cases);       // npy, npz
 void add_weights(Cases& cases);      // safetensors, shard_index
 void add_ctranslate2(Cases& cases);  // ctranslate2
 void add_text(Cases& cases);         // sentencepiece, vocabulary, lines
-void add_tokenizers(Cases& cases);   // tokenizer_json, encode
+void add_tokenizers(Cases& cases);   // tokenizer_json, tokenizer_config, encode
 void add_json(Cases& cases);         // config, recipe_toml, recipe_json
 void add_training(Cases& cases);     // checkpoint, cache_plan, token_file
 

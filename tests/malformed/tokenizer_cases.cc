@@ -1,4 +1,4 @@
-// tokenizer.json, and text for tokenizers.
+// tokenizer.json, tokenizer_config.json, and text for tokenizers.
 #include "malformed/cases.h"
 
 namespace heed::malformed {
@@ -64,7 +64,8 @@ void add_tokenizer_json(Cases& cases) {
   bad("a merge of unknown tokens", kBpe, R"("a b")", R"("a z")", "merge 0");
   bad("a merge into an unknown token", kBpe, R"(["ab","s"])", R"(["s","s"])", "merge 1");
   bad("a merge of one token", kBpe, R"("a b")", R"("ab")", "merge");
-  bad("an added token with another's id", kBpe, R"("id":6,"content":"<s>")", R"("id":5,"content":"<s>")", "an id that no other token has; found 5");
+  bad("an added token with another's id", kBpe, R"("id":6,"content":"<s>")", R"("id":5,"content":"<s>")",
+      "an id that no other token has; found 5");
   bad("an empty added token", kWordPiece, R"("content":"[SEP]")", R"("content":"")", "empty");
   bad("an added id of 2^31", kBpe, R"("id":6,"content")", R"("id":2147483648,"content")", "2147483648");
   bad("an id outside the vocabulary around a text", kBpe, R"("ids":[6])", R"("ids":[7])", "7");
@@ -76,6 +77,35 @@ void add_tokenizer_json(Cases& cases) {
   bad("truncation to less than nothing", kWordPiece, R"("max_length":9)", R"("max_length":-9)", "max_length");
   bad("a flag that is a number", kBpe, R"("fuse_unk":true)", R"("fuse_unk":1)", "fuse_unk");
   bad("dropout", kBpe, R"("dropout":null)", R"("dropout":0.5)", "dropout");
+}
+
+void add_tokenizer_config(Cases& cases) {
+  const std::string good =
+      R"({"tokenizer_class":"BertTokenizer","do_lower_case":true,"strip_accents":null,"tokenize_chinese_chars":true,)"
+      R"("truncation_side":"left","model_max_length":512,"unk_token":"[UNK]","sep_token":{"content":"[SEP]",)"
+      R"("lstrip":false},"additional_special_tokens":["[X]"],"added_tokens_decoder":{"9":{"content":"[NEW]",)"
+      R"("special":true},"10":{"content":"word","single_word":true}}})";
+  cases.good("tokenizer_config", "BERT", good);
+  cases.good("tokenizer_config", "nothing", "{}");
+  const auto bad = [&](std::string_view kind, std::string_view from, std::string_view to, std::string_view reason) {
+    cases.bad("tokenizer_config", kind, replaced(good, from, to), reason);
+  };
+  cases.bad("tokenizer_config", "empty", "", "line 1, column 1");
+  cases.bad("tokenizer_config", "a list", "[]", "an object");
+  cases.bad("tokenizer_config", "not closed", good.substr(0, 60), "column 61");
+  bad("another class", "BertTokenizer", "BertJapaneseTokenizer", "BertJapaneseTokenizer");
+  bad("a class that is no text", R"("BertTokenizer")", "7", "tokenizer_class");
+  bad("a flag that is no flag", R"("do_lower_case":true)", R"("do_lower_case":"yes")", "do_lower_case");
+  bad("another side", R"("left")", R"("middle")", "truncation_side");
+  bad("a token that is no text", R"("unk_token":"[UNK]")", R"("unk_token":[1])", "unk_token");
+  bad("a token without content", R"("content":"[SEP]",)", "", "content");
+  bad("further tokens that are no list", R"(["[X]"])", R"("[X]")", "additional_special_tokens");
+  bad("a further token that is a number", R"(["[X]"])", "[3]", "additional_special_tokens");
+  bad("an id that is no number", R"("9":)", R"("nine":)", "nine");
+  bad("a negative id", R"("9":)", R"("-9":)", "-9");
+  bad("an id beyond 32 bits", R"("9":)", R"("99999999999":)", "99999999999");
+  bad("a gap between ids", R"("10":)", R"("12":)", "12");
+  bad("an added token that is a text", R"({"content":"[NEW]","special":true})", R"("[NEW]")", "9");
 }
 
 void add_encode(Cases& cases) {
@@ -94,6 +124,7 @@ void add_encode(Cases& cases) {
 
 void add_tokenizers(Cases& cases) {
   add_tokenizer_json(cases);
+  add_tokenizer_config(cases);
   add_encode(cases);
 }
 
