@@ -98,6 +98,8 @@ std::vector<SentenceModule> read_sentence_modules(const fs::path& folder) {
                           : entries.size() == 2 ? entries.back().kind == "Pooling"
                                                 : entries.back().kind != "Transformer";
     if (!in_place) keys.refuse("type", "a Transformer, a Pooling, and then others");
+    const bool has_folder = keys.has("path") || entries.size() == 1 || entries.back().kind == "Normalize";
+    if (!has_folder) keys.refuse("path", "the folder of the module");
   }
   require(entries.size() >= 2, kModulesReader, file.string(), ": a Transformer and a Pooling; found one module");
   return entries;

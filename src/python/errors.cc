@@ -32,6 +32,28 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"--resume", "resume=True"},
 };
 
+// Functions that Python calls by other names.
+constexpr std::pair<std::string_view, std::string_view> kFunctions[] = {
+    {"find_model_folder", "load"},
+    {"read_config", "load"},
+    {"beam_search", "translate"},
+    {"Encoder::record", "Encoder.attention"},
+    {"Generator::record", "Generator.attention"},
+    {"Translator::record", "Translator.attention"},
+};
+
+// "[Encoder::embed] " at the beginning becomes "[Encoder.embed] ".
+std::string with_function_of_python(std::string_view message) {
+  const size_t end = message.starts_with('[') ? message.find("] ") : std::string_view::npos;
+  if (end == std::string_view::npos) return std::string(message);
+  std::string name(message.substr(1, end - 1));
+  const auto* const known =
+      std::ranges::find(kFunctions, std::string_view(name), [](const auto& f) { return f.first; });
+  if (known != std::end(kFunctions)) name = known->second;
+  if (const size_t colons = name.find("::"); colons != std::string::npos) name.replace(colons, 2, ".");
+  return "[" + name + std::string(message.substr(end));
+}
+
 // Replaces whole words, but not in names of files: these stand in quotes, or begin with a slash and end before the next
 // colon or semicolon.
 std::string in_python(std::string_view message) {
@@ -74,6 +96,7 @@ std::string hint_for(std::string_view message) {
     return message.starts_with("[translate]") ? " (too_long=\"split\" translates it sentence by sentence)"
                                               : " (too_long=\"cut\" reads the beginning)";
   }
+  if (says("found a model that finds answers")) return " (heed.Encoder.answer finds them)";
   if (says("found a decoder-only model")) return " (heed.Generator continues texts with it)";
   if (says("found an encoder-decoder")) return " (heed.Translator runs it)";
   if (says("found an encoder-only model")) return " (heed.Encoder runs it)";
@@ -96,7 +119,7 @@ void register_errors() {
     try {
       if (error) std::rethrow_exception(error);
     } catch (const Error& e) {
-      raise(PyExc_ValueError, in_python(e.what()) + hint_for(e.what()));
+      raise(PyExc_ValueError, in_python(with_function_of_python(e.what())) + hint_for(e.what()));
     }
   });
 }

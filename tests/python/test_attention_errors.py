@@ -57,6 +57,15 @@ class Errors(unittest.TestCase):
         with self.assertRaises(ValueError):
             heed.set_isa("mmx")
 
+    def test_messages_name_functions_of_python(self):
+        with self.assertRaisesRegex(ValueError, r"^\[load\] a model folder at /nowhere; found nothing$"):
+            heed.load("/nowhere")
+        with self.assertRaisesRegex(TypeError, r"^\[set_num_threads\] count as a whole number; found str '2'$"):
+            heed.set_num_threads("2")
+        before = heed.num_threads()
+        heed.set_num_threads(before)
+        self.assertEqual(heed.num_threads(), before)
+
     def test_messages_name_what_python_has(self):
         q = self.q
         for call, text in (
