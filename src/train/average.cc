@@ -11,7 +11,7 @@
 #include "heed/train.h"
 #include "models/weights.h"
 #include "train/run_folder.h"
-#include "train/sentence_model.h"
+#include "train/sentence_files.h"
 #include "train/sentence_modules.h"
 
 namespace heed::train {

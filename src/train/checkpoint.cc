@@ -16,7 +16,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "models/weights.h"
-#include "train/sentence_model.h"
+#include "train/sentence_files.h"
 
 namespace heed::train {
 

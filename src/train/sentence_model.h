@@ -43,20 +43,4 @@ class SentenceModel : public models::Model {
 // has no Dense.
 [[nodiscard]] std::vector<SentenceModel::Layer> read_layers(const std::filesystem::path& folder, int64_t width);
 
-// The tensors of the Dense modules of a folder with modules.json, or of a checkpoint, as dense_tensors() names them.
-[[nodiscard]] io::Tensors read_dense_tensors(const std::filesystem::path& folder);
-// Into the modules' folders below `to`.
-void write_dense_tensors(const io::Tensors& dense, const std::filesystem::path& to);
-
-// model.safetensors of a folder, or of a checkpoint, and read_dense_tensors().
-[[nodiscard]] io::Tensors read_whole_model(const std::filesystem::path& folder);
-// Of such tensors those of the Dense modules, and all others.
-struct ModelParts {
-  io::Tensors encoder, dense;
-};
-[[nodiscard]] ModelParts parts_of_model(const io::Tensors& all);
-
-// The file of a checkpoint that has the Dense modules' tensors.
-inline constexpr const char* kDenseFile = "modules.safetensors";
-
 }  // namespace heed::train

@@ -8,6 +8,7 @@
 #include "heed/error.h"
 #include "models/families/keys.h"
 #include "models/sentence_folder.h"
+#include "train/sentence_files.h"
 #include "train/sentence_model.h"
 
 namespace heed::train {

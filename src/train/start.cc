@@ -14,6 +14,7 @@
 #include "train/average.h"
 #include "train/examples.h"
 #include "train/recipe_fields.h"
+#include "train/sentence_files.h"
 #include "train/sentence_model.h"
 #include "train/sentence_modules.h"
 

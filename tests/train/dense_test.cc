@@ -5,6 +5,7 @@
 #include "golden.h"
 #include "models/sentence_folder.h"
 #include "ranks.h"
+#include "train/sentence_files.h"
 #include "train/sentence_model.h"
 
 namespace heed::train {
