@@ -100,7 +100,11 @@ class Watch {
       ended_ = true;
     }
     wake_.notify_one();
-    thread_.join();
+    if (thread_.get_id() == std::this_thread::get_id()) {
+      thread_.detach();
+    } else {
+      thread_.join();
+    }
   }
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -114,7 +118,10 @@ class Watch {
     std::unique_lock lock(lock_);
     while (!wake_.wait_for(lock, kDistance, [this] { return ended_; })) {
       if (lost > 0 || look()) ++lost;
-      if (lost == kTurnsToEnd) g_ranks->abort(kFailure);
+      if (lost == kTurnsToEnd) {
+        lock.unlock();  // an MPI may end the program by exit(), which destroys this object on this thread
+        g_ranks->abort(kFailure);
+      }
       if (stop_requested().load()) ++asked;
       if (asked == kTurnsToSave && leads() && !g_said) {
         complain(

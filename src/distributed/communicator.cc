@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -47,11 +48,13 @@ int64_t process_namespace() {
   return bracket == nullptr ? 0 : std::atoll(bracket + 1);
 }
 
-// Whether a process of this machine has ended, its parent's wait included.
+// Whether a process of this machine has ended, its parent's wait included. Where that cannot be read, for want of file
+// descriptors for example, it has not.
 bool has_ended(int64_t process) {
-  std::ifstream file("/proc/" + std::to_string(process) + "/stat");
+  const std::string folder = "/proc/" + std::to_string(process);
+  std::ifstream file(folder + "/stat");
   std::string line;
-  if (!std::getline(file, line)) return true;
+  if (!std::getline(file, line)) return access(folder.c_str(), F_OK) != 0 && errno == ENOENT;
   const size_t name_end = line.rfind(')');
   return name_end != std::string::npos && name_end + 2 < line.size() &&
          (line[name_end + 2] == 'Z' || line[name_end + 2] == 'X');

@@ -222,6 +222,9 @@ class Mpi : public Communicator {
     return text.substr(0, text.find_first_of(",\n"));
   }
   void abort(int status) override {
+    // One thread at a time calls MPI, but for one that does not come back.
+    for (int turn = 0; turn < 20 && !mpi_->lock.try_lock(); ++turn)
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
     mpi_->engine.abort(status);
     _exit(status);
   }

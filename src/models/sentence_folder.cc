@@ -105,9 +105,21 @@ std::vector<SentenceModule> read_sentence_modules(const fs::path& folder) {
   return entries;
 }
 
+bool is_cross_encoder(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path file = folder / "config_sentence_transformers.json";
+  if (!fs::exists(file, ignored)) return false;
+  const io::Json settings = read_small_json(file);
+  return settings.is_object() && settings.value("model_type", io::Json()) == "CrossEncoder";
+}
+
 bool has_sentence_modules(const fs::path& folder) {
   std::error_code ignored;
-  return fs::exists(folder / "modules.json", ignored);
+  if (!fs::exists(folder / "modules.json", ignored)) return false;
+  // A cross-encoder of sentence-transformers 6 lists its Transformer alone.
+  if (!is_cross_encoder(folder)) return true;
+  const io::Json list = read_small_json(folder / "modules.json");
+  return !(list.is_array() && list.size() == 1 && list[0].is_object() && list[0].value("path", io::Json()) == "");
 }
 
 SentencePooling read_sentence_pooling(const fs::path& folder, int64_t width) {

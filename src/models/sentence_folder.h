@@ -15,7 +15,10 @@ struct SentenceModule {
   std::string kind;  // "Transformer", "Pooling", "Dense" or "Normalize"
   std::filesystem::path folder;
 };
+// modules.json, unless it lists the Transformer of a cross-encoder alone.
 [[nodiscard]] bool has_sentence_modules(const std::filesystem::path& folder);
+// Whether config_sentence_transformers.json says that the model compares pairs.
+[[nodiscard]] bool is_cross_encoder(const std::filesystem::path& folder);
 // A Transformer, a Pooling, and others. Throws Error, with the file and the key, for modules that heed does not have.
 [[nodiscard]] std::vector<SentenceModule> read_sentence_modules(const std::filesystem::path& folder);
 

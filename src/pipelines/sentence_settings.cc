@@ -4,6 +4,7 @@
 
 #include "heed/error.h"
 #include "models/families/keys.h"
+#include "models/sentence_folder.h"
 #include "pipelines/json_file.h"
 
 namespace heed::pipelines {
@@ -43,17 +44,19 @@ const io::Json& object_of(Keys& keys, std::string_view key) {
   return found;
 }
 
-// What sentence-transformers 6 says of the outputs that it takes: here the states of all tokens.
-void check_outputs(Keys& keys) {
-  keys.expect("transformer_task", {std::string_view("feature-extraction")});
-  keys.expect("module_output_name", {std::string_view("token_embeddings")});
+// What sentence-transformers 6 says of the outputs that it takes: here the states of all tokens, or a cross-encoder's
+// scores.
+void check_outputs(Keys& keys, bool is_cross_encoder) {
+  keys.expect("transformer_task",
+              {std::string_view(is_cross_encoder ? "sequence-classification" : "feature-extraction")});
+  keys.expect("module_output_name", {std::string_view(is_cross_encoder ? "scores" : "token_embeddings")});
   const io::Json& kinds = object_of(keys, "modality_config");
   Keys each(kinds, keys.where() + ", modality_config");
   refuse_others(each, kinds, {"text"});
   const io::Json& text = object_of(each, "text");
   Keys inner(text, each.where() + ", text");
   inner.expect("method", {std::string_view("forward")});
-  inner.expect("method_output_name", {std::string_view("last_hidden_state")});
+  inner.expect("method_output_name", {std::string_view(is_cross_encoder ? "logits" : "last_hidden_state")});
   refuse_others(inner, text, {"method", "method_output_name"});
 }
 
@@ -91,7 +94,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
       keys.refuse("max_seq_length", "1 or more");
     }
     settings.lowercase = keys.flag("do_lower_case", false);
-    check_outputs(keys);
+    check_outputs(keys, models::is_cross_encoder(folder));
     read_arguments(keys, settings);
     refuse_others(
         keys, encoder_file->value,
@@ -101,17 +104,32 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
   if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
     read_prompts(keys, settings);
+    if (models::is_cross_encoder(folder)) {
+      (void)keys.value("activation_fn");  // read_scores()
+      refuse_others(keys, file->value,
+                    {"__version__", "prompts", "default_prompt_name", "model_type", "activation_fn", "requirements",
+                     "keep_in_fp32_modules"});
+      return settings;
+    }
     keys.expect("model_type", {std::string_view("SentenceTransformer")});
     settings.size = keys.whole("truncate_dim", 0);
     if (settings.size < 0 || (settings.size == 0 && keys.has("truncate_dim"))) keys.refuse("truncate_dim", "1 or more");
-    refuse_others(
-        keys, file->value,
-        {"__version__", "prompts", "default_prompt_name", "model_type", "similarity_fn_name", "truncate_dim"});
+    refuse_others(keys, file->value,
+                  {"__version__", "prompts", "default_prompt_name", "model_type", "similarity_fn_name", "truncate_dim",
+                   "requirements"});
   }
   return settings;
 }
 
 Scores read_scores(const std::filesystem::path& folder, const models::Config& config) {
+  if (models::is_cross_encoder(folder)) {
+    const auto settings = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader);
+    Keys keys(settings->value, settings->file.string());
+    const std::string activation = keys.word("activation_fn", "");
+    if (activation.ends_with(".Identity")) return Scores::raw;
+    if (activation.ends_with(".Sigmoid")) return Scores::independent;
+    if (!activation.empty()) keys.refuse("activation_fn", "Identity or Sigmoid at its end");
+  }
   if (config.labels.size() == 1) return config.plain_score ? Scores::raw : Scores::independent;
   const std::filesystem::path file = folder / "config.json";
   const io::Json object = read_json(file, kSettingsReader);

@@ -176,12 +176,12 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
            "\"");
     }
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
-    if (begins_with_language()) {
+    // Where the folder forces a first token, that one is the language, and the decoder begins as the folder says.
+    const bool forced =
+        settings_ && !settings_->prefix.empty() && text::looks_like_language(*target_, settings_->prefix.front());
+    if (text::looks_like_language(*target_, usual_begin()) || (!forced && begins_with_language()))
       search.begin_id = language;
-      search.prefix.clear();
-    } else {
-      search.prefix = {language};
-    }
+    if (forced || !begins_with_language()) search.prefix = {language};
   }
   return search;
 }
@@ -213,7 +213,8 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorO
 // the first token that is written.
 bool Translator::begins_with_language() const {
   if (text::looks_like_language(*target_, usual_begin())) return true;
-  // mbart-large-cc25 itself: config.json names no language, and the source's stands behind its text.
+  // mbart-large-cc25 itself: config.json names no language, and the source's stands behind its text. Trainings of such
+  // models put the language in front of the target, whatever config.json says (shift_tokens_right of transformers).
   const bool behind = around_.before.empty() && around_.after.size() == 2;
   return behind && model_->origin() != nullptr &&
          io::parse_json(model_->origin()->config_json).value.value("model_type", "") == "mbart";

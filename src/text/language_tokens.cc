@@ -50,9 +50,11 @@ int32_t known_language(const Tokenizer& tokenizer, const std::string& language, 
   std::string known;
   for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {
     const std::string piece = tokenizer.piece(id);
-    if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + piece;
+    if (looks_like_language(piece)) known += (known.empty() ? "" : " ") + language_name(piece);
   }
-  require(!known.empty(), function, "no source_language and no target_language, because this model knows no language by name; found \"", language, "\"");
+  require(!known.empty(), function,
+          "no source_language and no target_language, because this model knows no language by name; found \"", language,
+          "\"");
   fail(function, "a language that the model knows (", known, "); found \"", language, "\"");
 }
 

@@ -48,7 +48,7 @@ TEST(Translate, ALanguageIsOneThatTheModelKnows) {
   const Result r = run({"translate", model, "token9", "--target-language", "French"});
   EXPECT_EQ(r.status, 1);
   EXPECT_EQ(r.err,
-            "heed translate: expected a language that the model knows (eng_Latn fra_Latn __de__ de_DE); found "
+            "heed translate: expected a language that the model knows (eng_Latn fra_Latn de de_DE); found "
             "'French'\n");
 }
 
@@ -127,9 +127,10 @@ TEST(Translate, AModelMayBeginWithTheLanguageThatItWrites) {  // mBART's first m
   const Folder folder;
   const fs::path family = fs::path(HEED_SOURCE_DIR) / "tests/data/families/mbart";
   for (const char* const file : {"config.json", "model.safetensors"}) fs::copy(family / file, folder / file);
-  const auto begin_with = [&](int id) {  // this file wins over config.json, which says 2
+  const auto begin_with = [&](int id, int forced = -1) {  // this file wins over config.json, which says 2
     auto settings = nlohmann::json::parse(std::ifstream(family / "generation_config.json"));
     settings["decoder_start_token_id"] = id;
+    if (forced >= 0) settings["forced_bos_token_id"] = forced;
     (void)folder.write("generation_config.json", settings.dump());
   };
   std::string vocabulary = "[PAD]\n[UNK]\n[CLS]\n[SEP]\nen_XX\nro_RO\n";
@@ -143,6 +144,12 @@ TEST(Translate, AModelMayBeginWithTheLanguageThatItWrites) {  // mBART's first m
   EXPECT_NE(english.out, romanian.out);
   EXPECT_EQ(run({"translate", model, "token9", "--json", "--target-language", "ro_RO"}).out, romanian.out);
   EXPECT_EQ(run({"translate", model, "token9", "--json", "--target-language", "en_XX"}).out, english.out);
+  for (const int begin : {5, 2}) {  // the folder's own language is what it writes without a name, too
+    begin_with(begin, 5);
+    const Result forced = run({"translate", model, "token9", "--json"});
+    EXPECT_EQ(run({"translate", model, "token9", "--json", "--target-language", "ro_RO"}).out, forced.out) << begin;
+    EXPECT_NE(run({"translate", model, "token9", "--json", "--target-language", "en_XX"}).out, forced.out) << begin;
+  }
 }
 
 TEST(Translate, ALongLineIsTranslatedSentenceBySentence) {

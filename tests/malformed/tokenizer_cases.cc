@@ -113,6 +113,7 @@ void add_encode(Cases& cases) {
              "Hello, world!  It's  a dog's life\xe2\x80\xa6 \xe4\xbd\xa0\xe5\xa5\xbd "
              "\xf0\x9f\x91\xa8\xe2\x80\x8d\xf0\x9f\x91\xa9\n"
              "e\xcc\x81\xcc\xa3\xe1\x84\x80\xe1\x85\xa1 \xef\xac\x81 [CLS]<s> \xe2\x96\x81 1234567890\t3.14\n");
+  cases.good("encode", "a character that is dropped, first", "\x01... 0\n");
   cases.bad("encode", "a lone continuation byte", "a\n\x80\n", "line 2");
   cases.bad("encode", "half a character", "abc\xe4\xbd", "line 1");
   cases.bad("encode", "an overlong space", "a\xc0\xa0", "line 1");

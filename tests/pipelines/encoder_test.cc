@@ -204,6 +204,33 @@ TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
   EXPECT_CONTAINS(message_of([&] { (void)score(); }), "Sigmoid or Identity");
 }
 
+// sentence-transformers 6 lists the Transformer alone, and keeps the activation beside it.
+TEST(HuggingFaceEncoder, ReadsCrossEncodersOfSentenceTransformers6) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-cross-encoder");
+  auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config.erase("sentence_transformers");
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  const std::vector<TextPair> pairs = {{.text = "the city", .pair = "paris"}};
+  const auto score = [&] { return static_cast<double>(Encoder::load(folder).classify(pairs)[0].score); };
+  const double before = score();  // of one label: Sigmoid
+  scratch.file("bert-cross-encoder/modules.json",
+               R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}])");
+  scratch.file("bert-cross-encoder/sentence_bert_config.json",
+               R"({"transformer_task": "sequence-classification", "module_output_name": "scores", "modality_config":
+                   {"text": {"method": "forward", "method_output_name": "logits"}}})");
+  const auto activate = [&](const std::string& name) {
+    scratch.file("bert-cross-encoder/config_sentence_transformers.json",
+                 R"({"model_type": "CrossEncoder", "prompts": {}, "activation_fn": "torch.nn.modules.)" + name + "\"}");
+  };
+  activate("activation.Sigmoid");
+  EXPECT_EQ(score(), before);
+  activate("linear.Identity");
+  EXPECT_NEAR(1 / (1 + std::exp(-score())), before, 1e-6);
+  activate("activation.Tanh");
+  EXPECT_CONTAINS(message_of([&] { (void)score(); }), "activation_fn");
+}
+
 TEST(HuggingFaceEncoder, SeveralScoresOfARegressionAreThoseOfTheModel) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "bert-classify");

@@ -209,6 +209,19 @@ TEST(HuggingFace, RefusesWhatIsDamaged) {
 }
 
 // Each prefix of a file, and each file with a byte that is another one: an Error or a tokenizer.
+// Ids of PyPI's `tokenizers`. (Its spans lie one character too far to the left then.)
+TEST(HuggingFace, ACharacterThatIsDroppedFirstLeavesNoTrace) {
+  const auto tokenizer = load_tokenizer_json(test::test_data("tokenizers/xlmr.json"));
+  for (const std::string dropped : {"\x01", "\x01\x01"}) {
+    const std::string text = dropped + "... 0";
+    const Tokens tokens = tokenizer->tokens(text, {.add_special = false});
+    EXPECT_EQ(tokens.ids, (Ids{4, 10, 10, 10, 4, 249}));
+    EXPECT_EQ(tokens.ids, tokenizer->encode(text));
+    EXPECT_EQ(tokens.spans.back().begin, std::ssize(text) - 1);
+    EXPECT_EQ(tokens.spans.back().end, std::ssize(text));
+  }
+}
+
 TEST(HuggingFace, SurvivesDamagedFiles) {
   const Scratch folder;
   for (const char* const name : {"bert", "llama3", "xlmr"}) {

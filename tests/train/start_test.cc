@@ -408,7 +408,7 @@ TEST_F(SeveralLanguages, MissingOrUnknownOnesAreRefused) {
   };
   EXPECT_CONTAINS(error(m2m100, "", ""), "because the model knows several; found neither");
   EXPECT_CONTAINS(error(m2m100, "en", ""), "found one of them");
-  EXPECT_CONTAINS(error(m2m100, "en", "xx"), "a language that the model knows (__en__ __fr__); found \"xx\"");
+  EXPECT_CONTAINS(error(m2m100, "en", "xx"), "a language that the model knows (en fr); found \"xx\"");
   EXPECT_CONTAINS(error(m2m100, "en", "a"), "found \"a\"");  // a piece of words
   EXPECT_CONTAINS(error(behind, "fr_XX", ""), "found one of them");
   EXPECT_CONTAINS(error(behind, "fr_XX", "xx_XX"), "a language that the model knows");

@@ -7,6 +7,8 @@
 // and takes the shortest key that the cluster begins with. This file does the same.
 #include <utf8proc.h>
 
+#include <algorithm>
+
 #include "heed/error.h"
 #include "text/huggingface/normalizers.h"
 #include "text/utf8.h"
@@ -98,7 +100,11 @@ class CharacterMap : public Normalizer {
         change_ = ++written > old_count ? 1 : 0;
         at += c.size;
       }
-      if (new_count < old_count && waiting_ >= 0) change_ += new_count - old_count;
+      if (waiting_ >= 0) {
+        change_ += std::min<int64_t>(0, new_count - old_count);
+      } else {  // at the beginning of the text
+        for (int64_t i = 0; i < old_count; ++i) out_.drop_character();
+      }
     }
     void finish() {
       flush();

@@ -24,9 +24,11 @@ constexpr const char* kFairseqModel = "sentencepiece.bpe.model";
 // wrong without an error.
 void refuse_class(const TokenizerFiles& files, std::string_view known, const Configuration& configuration) {
   const std::string& named = configuration.tokenizer_class;
-  fail("load_tokenizer", configuration.class_file, ": a \"tokenizer_class\" that is known without a ",
-       "tokenizer.json (", known, "); found ", files::quoted(named.empty() ? usual_class(files, configuration) : named),
-       ". AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers writes a tokenizer.json");
+  fail(
+      "load_tokenizer", configuration.class_file, ": a \"tokenizer_class\" that is known without a ",
+      "tokenizer.json (", known, "); found ", files::quoted(named.empty() ? usual_class(files, configuration) : named),
+      ". AutoTokenizer.from_pretrained(FOLDER).save_pretrained(FOLDER) of transformers writes a tokenizer.json, if the "
+      "class has one");
 }
 
 std::shared_ptr<const Tokenizer> read_vocab_txt(TokenizerFiles& files, const Configuration& configuration) {
