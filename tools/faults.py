@@ -332,7 +332,7 @@ FAULTS = [
      ".gradient = probability - (score > 0.5 ? 1 : 0)};", "a score taken for a class"),
     ("train/shards.cc", "  shard.score_loss = batch.score_loss;\n",
      "", "shards forget the loss of their scores"),
-    ("train/sentence_model.cc", "const size_t at = name.rfind(kSlash);",
+    ("train/sentence_files.cc", "const size_t at = name.rfind(kSlash);",
      "const size_t at = name.find(kSlash);", "Dense modules in folders of folders written elsewhere"),
     ("train/average.cc", "write_dense_tensors(dense, to);",
      "write_dense_tensors({}, to);", "means without their Dense modules"),

@@ -142,9 +142,17 @@ class SentenceTransformer:
             raise ValueError(f"[SentenceTransformer] default_prompt_name: {self._names()}; found "
                              f'"{self.default_prompt_name}"')
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
-        _check_dimension("SentenceTransformer", truncate_dim)
-        self.truncate_dim = truncate_dim
+        self._own_truncate_dim: Optional[int] = settings.get("truncate_dim")
+        self._check_truncate_dim("SentenceTransformer", truncate_dim)
+        self.truncate_dim = self._own_truncate_dim if truncate_dim is None else truncate_dim
         self._longest = self.encoder.longest
+
+    def _check_truncate_dim(self, function: str, value: Optional[int]) -> None:
+        _check_dimension(function, value)
+        own = self._own_truncate_dim
+        if value is not None and own is not None and value > own:
+            raise ValueError(f"[{function}] truncate_dim of at most {own}, as config_sentence_transformers.json says; found "
+                             f"{value}")
 
     def _names(self) -> str:
         return f"one of {', '.join(self.prompts)}" if self.prompts else "none, as the model has no prompts"
@@ -261,7 +269,7 @@ class SentenceTransformer:
         single = isinstance(inputs, str)
         texts = [_checks.text("encode", inputs)] if isinstance(inputs, str) else _checks.texts("encode", inputs)
         _checks.integers("encode", batch_size=batch_size)
-        _check_dimension("encode", truncate_dim)
+        self._check_truncate_dim("encode", truncate_dim)
         if batch_size < 1 or precision not in (None, *_PRECISIONS):
             raise ValueError(f"[encode] batch_size of 1 or more and a precision of {', '.join(_PRECISIONS)}; found "
                              f'{batch_size} and "{precision}"')

@@ -75,6 +75,20 @@ class Encodes(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "default_prompt_name"):
             heed.SentenceTransformer(self.folder, default_prompt_name="no")
 
+    def test_the_folder_may_cut_vectors(self):
+        file = self.folder / "config_sentence_transformers.json"
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        file.write_text(json.dumps({**json.loads(before), "truncate_dim": 6}))
+        model = heed.SentenceTransformer(self.folder)
+        self.assertEqual((model.truncate_dim, model.get_embedding_dimension()), (6, 6))
+        np.testing.assert_array_equal(model.encode(TEXTS), self.vectors[:, :6])
+        np.testing.assert_array_equal(model.encode(TEXTS, truncate_dim=4), self.vectors[:, :4])
+        with self.assertRaisesRegex(ValueError, "truncate_dim of at most 6, as config_sentence_transformers.json says; found 7"):
+            model.encode(TEXTS, truncate_dim=7)
+        with self.assertRaisesRegex(ValueError, "truncate_dim of at most 6"):
+            heed.SentenceTransformer(self.folder, truncate_dim=7)
+
     def test_lengths(self):
         model = heed.SentenceTransformer(self.folder, truncate_dim=6)
         self.assertEqual(model.get_embedding_dimension(), 6)
