@@ -215,7 +215,7 @@ void print_model(const InfoCommand& o, const Context& context) {
   if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", one_line(facts.family));
   if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", one_line(facts.licence));
   std::vector<std::string_view> absent = absent_keys(config.architecture);
-  if (facts.finds_answers) absent.push_back("head");
+  if (facts.finds_answers) absent.emplace_back("head");
   out += keys_and_values(configuration, absent);
   if (facts.finds_answers) out += fmt::format("{:<20}{}\n", "head", "answers");
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));

@@ -119,7 +119,9 @@ bool has_sentence_modules(const fs::path& folder) {
   // A cross-encoder of sentence-transformers 6 lists its Transformer alone.
   if (!is_cross_encoder(folder)) return true;
   const io::Json list = read_small_json(folder / "modules.json");
-  return !(list.is_array() && list.size() == 1 && list[0].is_object() && list[0].value("path", io::Json()) == "");
+  if (!list.is_array() || list.size() != 1 || !list[0].is_object()) return true;
+  const io::Json path = list[0].value("path", io::Json());
+  return !path.is_string() || !path.get<std::string>().empty();
 }
 
 SentencePooling read_sentence_pooling(const fs::path& folder, int64_t width) {

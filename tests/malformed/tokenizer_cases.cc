@@ -97,6 +97,7 @@ void add_tokenizer_config(Cases& cases) {
   bad("a class that is no text", R"("BertTokenizer")", "7", "tokenizer_class");
   bad("a flag that is no flag", R"("do_lower_case":true)", R"("do_lower_case":"yes")", "do_lower_case");
   bad("another side", R"("left")", R"("middle")", "truncation_side");
+  bad("an unknown token that is not there", R"("unk_token":"[UNK]")", R"("unk_token":"[UNC]")", "[UNC]");
   bad("a token that is no text", R"("unk_token":"[UNK]")", R"("unk_token":[1])", "unk_token");
   bad("a token without content", R"("content":"[SEP]",)", "", "content");
   bad("further tokens that are no list", R"(["[X]"])", R"("[X]")", "additional_special_tokens");

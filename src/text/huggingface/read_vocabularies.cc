@@ -125,6 +125,9 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
                                       .lowercase = configuration.lowercase});
   parts.pre_tokenizers.push_back(bert_pre_tokenizer());
   parts.special.padding = id_for(parts, table, named(Role::padding));
+  require(!configuration.unknown || table.find(*configuration.unknown) >= 0, "load_tokenizer", file,
+          ": the unknown token that tokenizer_config.json or special_tokens_map.json names, ",
+          files::quoted(configuration.unknown.value_or("")), "; found none");
   parts.model = wordpiece_model(std::move(table), {.unknown = named(Role::unknown)}, file);
   parts.decoders.push_back(wordpiece_decoder("##", true));
   use_configuration(parts, configuration);
