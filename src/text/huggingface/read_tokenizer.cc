@@ -10,7 +10,6 @@ namespace heed::text::huggingface {
 
 namespace {
 
-using io::JsonValue;
 using Kind = io::JsonValue::Kind;
 
 constexpr int64_t kMostBytesOfFile = int64_t{1} << 28;
