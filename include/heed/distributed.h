@@ -135,6 +135,11 @@ class Communicator {
   // `rank` runs on this host and has ended; and the first such rank that has not announced that it ends.
   [[nodiscard]] bool has_ended_here(int rank) const;
   [[nodiscard]] std::optional<PeerError> lost_here();
+  // This process did not run for so long. If that is longer than the timeout, others have said that it does not answer:
+  // that they end then is no news, and errors about it are announced() already.
+  void was_away(double seconds) {
+    if (timeout_ > 0 && seconds > timeout_) was_away_ = true;
+  }
   // Tells all other ranks that this one ends, and why. Their next wait throws PeerError with announced().
   void announce_failure(std::string_view text);
   // Ends the processes of all ranks. (Threads as ranks: their waits throw.)
@@ -180,7 +185,7 @@ class Communicator {
 
   int rank_, size_;
   std::vector<Place> places_;
-  double timeout_ = 0;
+  std::atomic<double> timeout_{0};
   std::function<void(int, double)> on_wait_;
   double waited_ = 0;
   int64_t sent_ = 0;
@@ -188,6 +193,7 @@ class Communicator {
   std::vector<std::byte> own_failure_;
   std::vector<TransferPtr> failure_receives_, failure_sends_;  // they use the memory above
   std::mutex failures_lock_;                                   // around failure_receives_
+  std::atomic<bool> was_away_{false};
   std::vector<std::shared_ptr<const void>> kept_;
   std::vector<int> given_up_;  // ranks
   int exit_status_ = 0;

@@ -115,8 +115,12 @@ class Watch {
 
   void run() {
     int asked = 0, lost = 0;  // turns since
+    auto before = std::chrono::steady_clock::now();
     std::unique_lock lock(lock_);
     while (!wake_.wait_for(lock, kDistance, [this] { return ended_; })) {
+      const auto now = std::chrono::steady_clock::now();
+      g_ranks->was_away(std::chrono::duration<double>(now - before).count());
+      before = now;
       if (lost > 0 || look()) ++lost;
       if (lost == kTurnsToEnd) {
         lock.unlock();  // an MPI may end the program by exit(), which destroys this object on this thread
@@ -138,7 +142,7 @@ class Watch {
       if (!is_first_survivor(*g_ranks)) return false;
       const auto error = g_ranks->lost_here();
       if (!error) return false;
-      if (!g_said.exchange(true))
+      if (!error->announced() && !g_said.exchange(true))
         complain(signed_text(fmt::format("{} ({})", plain_message(error->what()), way_to_go_on())));
       return true;
     } catch (const Error&) {
@@ -228,7 +232,7 @@ int end_with(int status, const std::string& text, const distributed::PeerError* 
   int turns = launch.rank <= first ? 0 : g_ranks != nullptr ? 20 + 4 * (launch.rank - first - 1) : 80;
   bool silent = lost != nullptr && lost->announced();
   if (lost != nullptr && g_ranks != nullptr && g_ranks->has_ended_here(lost->rank())) {  // all of its host know it
-    silent = !is_first_survivor(*g_ranks);
+    silent = silent || !is_first_survivor(*g_ranks);
     turns = 0;
   }
   for (int turn = 0; !silent && turn < turns; ++turn) {

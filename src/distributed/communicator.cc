@@ -112,6 +112,7 @@ void Communicator::wait(Transfer& transfer) {
     const double now = seconds_since(start);
     if (now - checked < kBetweenChecks) continue;
     // Where this process was stopped for a while, it is not its peer that was silent.
+    was_away(now - checked);
     silent += std::min(now - checked, kMostBetweenChecks);
     checked = now;
     look_for_failures();
@@ -122,6 +123,7 @@ void Communicator::wait(Transfer& transfer) {
     check_peer(transfer.peer_, silent);
     if (on_wait_) on_wait_(transfer.peer_, silent);
   }
+  was_away_ = false;  // they answered all the same
   count_waiting(seconds_since(start));
 }
 
@@ -177,7 +179,7 @@ bool Communicator::has_ended_here(int rank) const {
 PeerError Communicator::lost_error(int rank) const {
   const Place& place = places_[static_cast<size_t>(rank)];
   return PeerError(
-      place.number, false,
+      place.number, was_away_,
       "[distributed] " + name_of(rank) + " to go on; its process " + std::to_string(place.process) + " has ended");
 }
 
