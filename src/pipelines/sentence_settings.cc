@@ -81,6 +81,7 @@ void read_arguments(Keys& keys, SentenceSettings& settings) {
 
 SentenceSettings read_sentence_settings(const std::filesystem::path& folder, const std::filesystem::path& encoder) {
   SentenceSettings settings;
+  const bool is_cross_encoder = models::is_cross_encoder(folder);
   // Each class of models once had a name of its own for this file.
   const auto encoder_file = read_json_if_there(
       encoder,
@@ -94,7 +95,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
       keys.refuse("max_seq_length", "1 or more");
     }
     settings.lowercase = keys.flag("do_lower_case", false);
-    check_outputs(keys, models::is_cross_encoder(folder));
+    check_outputs(keys, is_cross_encoder);
     read_arguments(keys, settings);
     refuse_others(
         keys, encoder_file->value,
@@ -104,7 +105,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
   if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
     read_prompts(keys, settings);
-    if (models::is_cross_encoder(folder)) {
+    if (is_cross_encoder) {
       (void)keys.value("activation_fn");  // read_scores()
       refuse_others(keys, file->value,
                     {"__version__", "prompts", "default_prompt_name", "model_type", "activation_fn", "requirements",

@@ -2,12 +2,11 @@
 #include <algorithm>
 #include <exception>
 
-#include "formats/json.h"
+#include "generate/languages.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/pipelines.h"
-#include "models/families/weights.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
 #include "pipelines/parts.h"
@@ -33,11 +32,8 @@ Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenize
           .log_probs = hypothesis.log_probs};
 }
 
-// The families whose models write the language that they are told. Tokens of others may look like languages.
-bool knows_several(const models::Origin& origin) {
-  const std::string family = io::parse_json(origin.config_json).value.value("model_type", "");
-  return family == "mbart" || family == "m2m_100";
-}
+// In mBART's first models. In the others it stands in front of the text.
+bool language_is_behind(const Ids& before, const Ids& after) { return before.empty() && after.size() == 2; }
 
 }  // namespace
 
@@ -59,7 +55,7 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
     result.around_.after = {result.source_->special().end};
     return result;
   }
-  if (knows_several(*result.model_->origin()) && text::languages_of(*result.source_, true).empty())
+  if (generate::is_of_many_languages(*result.model_) && text::languages_of(*result.source_, true).empty())
     result.target_languages_ = text::languages_of(*result.target_, false);
   const text::Tokens one = result.source_->tokens("a");  // what stands before and behind it stands around every text
   bool behind = false;
@@ -77,8 +73,7 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
   Around result = around_;
   if (!options.source_language.empty()) {
     const int32_t language = text::known_language(*source_, options.source_language, "translate");
-    // mBART's first models name the language behind the end, the others in front of the text.
-    if (result.before.empty() && result.after.size() == 2) {
+    if (language_is_behind(result.before, result.after)) {
       result.after[1] = language;
     } else {
       result.before = {language};
@@ -209,15 +204,9 @@ std::vector<int32_t> Translator::encode(std::string_view text, const TranslatorO
   return read(text, 0, options.text, around(options), "Translator::encode");
 }
 
-// Whether the decoder begins with the language that it writes, as in mBART's first models. In others the language is
-// the first token that is written.
 bool Translator::begins_with_language() const {
-  if (text::looks_like_language(*target_, usual_begin())) return true;
-  // mbart-large-cc25 itself: config.json names no language, and the source's stands behind its text. Trainings of such
-  // models put the language in front of the target, whatever config.json says (shift_tokens_right of transformers).
-  const bool behind = around_.before.empty() && around_.after.size() == 2;
-  return behind && model_->origin() != nullptr &&
-         io::parse_json(model_->origin()->config_json).value.value("model_type", "") == "mbart";
+  return generate::begins_with_language(*model_, *target_, usual_begin(),
+                                        language_is_behind(around_.before, around_.after));
 }
 
 Translator::Languages Translator::languages() const {

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "generate/languages.h"
 #include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "models/families/classifier.h"
@@ -155,15 +156,9 @@ void check_start(const Recipe& recipe, const Start& start, const std::string& wh
           recipe.context);
 }
 
-std::string model_type(const models::Model& model) {
-  if (model.origin() == nullptr) return "";
-  return io::parse_json(model.origin()->config_json).value.value("model_type", "");
-}
-
 // A model of these families that was made for one pair of languages may have no tokens for them.
 bool names_languages(const models::Model& model, const text::Tokenizer& target) {
-  const std::string type = model_type(model);
-  if (type != "mbart" && type != "m2m_100") return false;
+  if (!generate::is_of_many_languages(model)) return false;
   for (int64_t id = 0; id < target.vocabulary(); ++id) {
     if (text::looks_like_language(target, id)) return true;
   }
@@ -172,11 +167,8 @@ bool names_languages(const models::Model& model, const text::Tokenizer& target) 
 
 bool language_is_behind(const Frame& source) { return source.before.empty() && source.after.size() == 2; }
 
-// mBART's first models begin with the language that they write. mbart-large-cc25, which knows 25 of them, names none of
-// them in config.json.
 bool begins_with_language(const models::Model& model, const Frame& source, const text::Tokenizer& target) {
-  return text::looks_like_language(target, model.config().begin_id) ||
-         (model_type(model) == "mbart" && language_is_behind(source));
+  return generate::begins_with_language(model, target, model.config().begin_id, language_is_behind(source));
 }
 
 // A model that begins with a language can be trained to write any of them: its first token becomes that language, as in
