@@ -51,12 +51,18 @@ std::string as_lines(const std::vector<Answer>& answers) {
   return lines;
 }
 
+// Thrown between two windows of a long text.
+struct Stopped {};
+
 std::string answer_line(const AnswerCommand& o, const Encoder& encoder, const std::string& line, std::string name,
                         bool json) {
   if (line.empty()) return json ? as_json({}, {}) : "\n";
   const Asked asked = asked_in(o, line, name);
   AnswerOptions options = o.answer;
   options.text.name = [&](int64_t text) { return text == 1 && o.context ? std::string("the context") : name; };
+  options.on_window = [] {
+    if (stop_requested().load()) throw Stopped();
+  };
   const std::vector<Answer> answers = encoder.answer(asked.question, asked.context, options);
   return json ? as_json(asked, answers) : as_lines(answers);
 }
@@ -70,12 +76,16 @@ int run_answer(AnswerCommand& o, Context& context) {
   if (!o.context_file.empty()) o.context = io::read_file(o.context_file);
   const Encoder encoder = Encoder::load(o.model, o.weights);
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
-  const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
+  LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
     std::vector<std::string> made;
-    for (const std::string& line : lines)
-      made.push_back(answer_line(o, encoder, line, text.name(std::ssize(made)), context.json));
+    try {
+      for (const std::string& line : lines)
+        made.push_back(answer_line(o, encoder, line, text.name(std::ssize(made)), context.json));
+    } catch (const Stopped&) {
+    }
     return made;
   });
+  job.largest = 1;  // nothing is computed for several questions together, and a text may be long
   return run_lines(job, o.lines, context);
 }
 

@@ -61,7 +61,9 @@ LineJob encoder_job(const TextSource& source, MakeLines make) {
           warning.text = place;
           if (batch.text.on_warning) batch.text.on_warning(warning);
         };
-        hand_over(make(std::span(batch.lines).subspan(i, 1), alone).at(0));
+        std::vector<std::string> one = make(std::span(batch.lines).subspan(i, 1), alone);
+        if (one.empty()) return;  // stopped meanwhile
+        hand_over(std::move(one[0]));
       }
       batch.on_done(place + 1);
     }

@@ -24,7 +24,7 @@ void add_too_long(Options& options, TextSource& source);
 // Throws UsageError for both, and for a TEXT that is the name of a file.
 void check_text_source(const TextSource& source);
 
-// What is written of each of these lines, with line ends.
+// What is written of each of these lines, with line ends; of fewer lines once Ctrl-C was pressed.
 using MakeLines =
     std::function<std::vector<std::string>(std::span<const std::string> lines, const TextOptions& options)>;
 

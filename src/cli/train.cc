@@ -131,6 +131,7 @@ std::string common_options(const TrainCommand& o, const Context& context) {
   std::string text;
   if (context.threads) text += fmt::format(" --threads {}", *context.threads);
   if (context.quiet) text += " --quiet";
+  if (context.json) text += " --json";
   if (o.peer_timeout != kUsualTimeout) text += fmt::format(" --peer-timeout {}", o.peer_timeout);
   if (o.context_ranks > 0) text += fmt::format(" --context-ranks {}", o.context_ranks);
   return text;

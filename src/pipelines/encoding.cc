@@ -122,10 +122,14 @@ Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view te
   return ids;
 }
 
+std::string piece_of(const text::Tokenizer& tokenizer, int32_t id) {
+  return id < tokenizer.vocabulary() ? tokenizer.piece(id) : "#" + std::to_string(id);
+}
+
 std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& ids) {
   std::vector<std::string> out;
   out.reserve(ids.size());
-  for (const int32_t id : ids) out.push_back(tokenizer.piece(id));
+  for (const int32_t id : ids) out.push_back(piece_of(tokenizer, id));
   return out;
 }
 

@@ -40,6 +40,8 @@ void require_utf8(std::string_view text, int64_t index, const TextOptions& optio
 // "standard input, line 3" or "text 3": what the text at place `index` of a call is called in errors.
 [[nodiscard]] std::string name_of_text(const TextOptions& options, int64_t index);
 
+// The token as a reader should see it; "#59", where the model has a row 59 that no token belongs to.
+[[nodiscard]] std::string piece_of(const text::Tokenizer& tokenizer, int32_t id);
 [[nodiscard]] std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& ids);
 
 // One sequence: (1, L) i32, and its length (1) i32.

@@ -161,6 +161,9 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
       if (search.beam == 1) search.stop_when = generate::StopWhen::full;
     }
   }
+  // Rows that no token belongs to: T5 has 28 of them.
+  for (int64_t id = target_->vocabulary(); id < model_->config().target_vocabulary; ++id)
+    search.suppressed.push_back(static_cast<int32_t>(id));
   if (search.begin_id < 0) search.begin_id = usual_begin();
   if (options.target_language.empty()) require_language(search);
   if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {

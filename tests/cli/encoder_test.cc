@@ -270,6 +270,19 @@ TEST(Answer, InATextOrInEachLine) {
   EXPECT_EQ(run({"answer", model_in(folder, "bert-masked"), "x", "--context", "y"}).status, 1);
 }
 
+TEST(Answer, AnInterruptIsAnsweredWithinALongText) {
+  const Folder folder;
+  std::string book = "a city\tparis is the capital of france\na city\t";
+  for (int i = 0; i < 200000; ++i) book += "the capital ";  // 30,000 windows
+  Conversation heed({"answer", model_in(folder, "bert-answer"), "--top", "1"}, folder.write("input", book + "\n"));
+  EXPECT_NE(heed.hear(), "");
+  heed.signal(SIGINT);
+  EXPECT_EQ(heed.hear_all(), "") << "nothing of the second text";
+  const Result r = heed.end();
+  EXPECT_EQ(r.status, 130);
+  EXPECT_EQ(r.err, "");
+}
+
 TEST(Encoders, OtherKindsOfModelsAreNamedWithTheirCommand) {
   const std::string demo = (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string();
   for (const char* const command : {"embed", "classify", "fill", "answer"})

@@ -2,9 +2,12 @@
 // max_len too, truncation of tokenizer.json only by its direction).
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "base/message.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
+#include "pipelines/encoding.h"
 #include "pipelines/hugging_face.h"
 #include "pipelines/save.h"
 
@@ -62,6 +65,23 @@ TEST(Limits, TheTokenizerIsOneOfTheModelsKind) {
   EXPECT_EQ(message_of([&] { (void)Translator::load(t5); }),
             "[Translator::load] " + t5.string() + ": a tokenizer that ends a text with the id 1, \"eos_token_id\" of " +
                 "config.json; found one that ends it with 3, [SEP]");
+}
+
+// Two models of others with 61 rows and 16 tokens. What no token belongs to is not written, and has a number as name.
+TEST(Limits, RowsWithoutATokenAreNotWritten) {
+  const Scratch scratch;
+  const Translator translator = Translator::load(with_words(scratch, "marian"));
+  for (const int64_t beam : {1, 4}) {
+    for (const char* const text : {"paris is the capital", "a city of france", "query"}) {
+      const Translation made = translator.translate(text, {.search = {.beam = beam, .max_length = 12}}).front();
+      ASSERT_FALSE(made.tokens.empty());
+      for (const std::string& token : made.tokens)
+        EXPECT_NE(std::ranges::find(test::kWords, token), std::end(test::kWords)) << token;
+    }
+  }
+  const auto encoder = Encoder::load(with_words(scratch, "bert-masked"));
+  EXPECT_EQ(pipelines::pieces_of(encoder.tokenizer(), {5, 15, 16, 60}),
+            (std::vector<std::string>{"paris", "city", "#16", "#60"}));
 }
 
 TEST(Limits, OfATranslator) {

@@ -272,7 +272,8 @@ TEST_F(BertJson, TheConfigurationDecidesHowTextsAreNormalised) {
   write_tokenizer(true);
   expect({{"tokenizer_class", "BertTokenizer"}}, lower_);
   for (const char* const name : {"BertTokenizer", "BertTokenizerFast", "DistilBertTokenizer", "MPNetTokenizer"})
-    expect({{"tokenizer_class", name}, {"do_lower_case", false}}, same_);
+    expect({{"tokenizer_class", name}, {"do_lower_case", false}, {"cls_token", "[CLS]"}, {"sep_token", "[SEP]"}},
+           same_);
   expect({{"tokenizer_class", "DistilBertTokenizerFast"}, {"do_lower_case", false}, {"strip_accents", true}},
          {6, 8, 8, 11, 12});
   expect({{"tokenizer_class", "BertTokenizer"}, {"tokenize_chinese_chars", false}}, {5, 7, 7, 13});
@@ -332,6 +333,49 @@ TEST_F(BertJson, FindsTheWordsOfAddedTokens) {
   EXPECT_EQ(load()->encode("newword thes"), (Ids{1, 5, 1}));
 }
 
+TEST_F(BertJson, FindsTheSpecialTokensThatTheConfigurationNames) {
+  write_tokenizer(true);
+  configure({{"tokenizer_class", "BertTokenizer"}});
+  EXPECT_EQ(ids("[MASK] e"), (Ids{2, 4, 7, 3}));
+  const auto fast = [&](json configuration) {
+    configuration["tokenizer_class"] = "PreTrainedTokenizerFast";
+    configure(configuration);
+    return ids("the [MASK] [E1]");
+  };
+  EXPECT_EQ(fast({}), (Ids{5, 1, 1, 1, 1, 1, 1}));
+  EXPECT_EQ(fast({{"mask_token", "[MASK]"}}), (Ids{5, 4, 1, 1, 1}));
+  EXPECT_EQ(fast({{"mask_token", {{"content", "[MASK]"}, {"lstrip", true}}}}), (Ids{5, 4, 1, 1, 1}));
+  EXPECT_EQ(fast({{"mask_token", "[MASK]"}, {"extra_special_tokens", {"[E1]"}}}), (Ids{5, 4, 14}));
+  EXPECT_EQ(fast({{"mask_token", "[NONE]"}, {"additional_special_tokens", {"[E1]", "é"}}}), (Ids{5, 1, 1, 1, 15}));
+  EXPECT_EQ(load()->vocabulary(), 16);
+  EXPECT_EQ(fast({{"added_tokens_decoder", {{"14", {{"content", "[E1]"}, {"special", true}}}}}}),
+            (Ids{5, 1, 1, 1, 14}));
+  EXPECT_EQ(load()->encode("[E1]"), (Ids{1, 1, 1}));  // text, unless it is asked for
+  // A name alone does not make the tokenizer larger than the model.
+  configure({{"tokenizer_class", "PreTrainedTokenizerFast"}, {"pad_token", "[P]"}});
+  EXPECT_EQ(load()->vocabulary(), 14);
+}
+
+TEST_F(BertJson, TheClassDecidesWhatStandsAroundAText) {
+  const auto around = [&](const char* name, const json& post_processor) {
+    write_tokenizer(true);
+    json tokenizer = json::parse(test::contents_of(folder_ / "tokenizer.json"));
+    tokenizer["post_processor"] = post_processor;
+    write("tokenizer.json", tokenizer);
+    configure({{"tokenizer_class", name}});
+    return load()->tokens("e", {.pair = "é"}).ids;
+  };
+  EXPECT_EQ(around("BertTokenizer", nullptr), (Ids{2, 7, 3, 7, 3}));
+  EXPECT_EQ(around("PreTrainedTokenizerFast", nullptr), (Ids{7, 7}));
+  json processor = {{"type", "BertProcessing"}, {"sep", {"[SEP]", 3}}, {"cls", {"[CLS]", 2}}};
+  EXPECT_EQ(around("BertTokenizer", processor), (Ids{2, 7, 3, 7, 3}));
+  processor["cls"] = {"the", 5};
+  EXPECT_EQ(around("PreTrainedTokenizerFast", processor), (Ids{5, 7, 3, 7, 3}));
+  expect_error([&] { (void)around("BertTokenizer", processor); },
+               "post_processor: the tokens around a text that transformers makes for the \"tokenizer_class\" "
+               "\"BertTokenizer\"; found others. If tokenizer.json is right, write PreTrainedTokenizerFast");
+}
+
 // tokenizer.json of RoBERTa
 
 TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
@@ -344,7 +388,7 @@ TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
   const auto expect = [&](const json& configuration, const Ids& wanted) {
     write("tokenizer.json", tokenizer);
     configure(configuration);
-    EXPECT_EQ(ids("the"), wanted) << configuration;
+    EXPECT_EQ(load()->encode("the"), wanted) << configuration;
   };
   const Ids with = {5, 2, 3, 4}, without = {2, 3, 4};
   for (const char* const name : {"RobertaTokenizer", "BartTokenizerFast", "GPT2Tokenizer"}) {

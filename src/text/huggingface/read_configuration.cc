@@ -236,13 +236,14 @@ bool is_roberta_class(std::string_view name) {
   return std::ranges::find(kNames, name) != std::end(kNames);
 }
 
-std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
-                                          const RoleTokens& usual) {
-  std::vector<AddedToken> made;
+void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens,
+                           const RoleTokens& usual, RolesBeyond beyond) {
   int32_t next = tokens.size();
+  for (const AddedToken& token : made) next = std::max(next, token.id + 1);
   const auto is_there = [&](const AddedToken& token) {
     return std::ranges::find(made, token.content, &AddedToken::content) != made.end();
   };
+  const auto is_new = [&](const AddedToken& token) { return !is_there(token) && tokens.find(token.content) < 0; };
   const auto add = [&](AddedToken token) {
     if (token.content.empty() || is_there(token)) return;
     token.id = tokens.find(token.content);
@@ -250,35 +251,22 @@ std::vector<AddedToken> configured_tokens(const Configuration& configuration, co
     made.push_back(std::move(token));
   };
   for (const AddedToken& token : by_id(configuration.added)) {
+    if (is_there(token)) continue;
     require_id_behind(configuration, token, tokens, next);
     add(token);
   }
-  // A usual token that the vocabulary lacks matters only where other ids follow it.
-  const bool is_followed = std::ranges::any_of(configuration.further, [&](const AddedToken& token) {
-    return !is_there(token) && tokens.find(token.content) < 0;
-  });
+  // A role's token that the vocabulary lacks matters where other ids follow it.
+  const bool is_followed = std::ranges::any_of(configuration.further, is_new);
   for (size_t role = 0; role < kRoles; ++role) {
-    if (configuration.roles[role]) {
-      AddedToken token = *configuration.roles[role];
-      token.lstrip = token.lstrip || (usual[role] && usual[role]->lstrip);
-      add(std::move(token));
-    } else if (usual[role] && (is_followed || tokens.find(usual[role]->content) >= 0)) {
-      add(*usual[role]);
-    }
+    const std::optional<AddedToken>& named = configuration.roles[role];
+    if (!named && !usual[role]) continue;
+    AddedToken token = named ? *named : *usual[role];
+    const bool always = named && beyond == RolesBeyond::counted;
+    if (!always && !is_followed && is_new(token)) continue;
+    token.lstrip = token.lstrip || (usual[role] && usual[role]->lstrip);
+    add(std::move(token));
   }
   for (const AddedToken& token : configuration.further) add(token);
-  return made;
-}
-
-void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens) {
-  int32_t next = tokens.size();
-  for (const AddedToken& token : made) next = std::max(next, token.id + 1);
-  for (const AddedToken& token : by_id(configuration.added)) {
-    if (token.special || std::ranges::find(made, token.content, &AddedToken::content) != made.end()) continue;
-    require_id_behind(configuration, token, tokens, next);
-    next = std::max(next, token.id + 1);
-    made.push_back(token);
-  }
 }
 
 }  // namespace heed::text::huggingface

@@ -247,6 +247,33 @@ void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool a
   keep_class(files, configuration);
 }
 
+// transformers 5 puts around texts what the class says. Older versions did what the file says, so that nobody can know
+// what the model was trained with where the two differ.
+void use_surroundings(TokenizerParts& parts, const Fields& f, TokenizerFiles& files,
+                      const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  if (is_read_as_it_is(files)) return;
+  const auto made = surroundings(name, parts, parts.model->tokens(), configuration, files.quoted("tokenizer.json"));
+  if (!made) return;
+  if (!f.object_if_any("post_processor")) {
+    parts.post_processor = *made;
+    keep_class(files, configuration);
+    return;
+  }
+  // The token types of a pair count for BERT alone: the other models have one.
+  const auto same = [&](const TemplatePiece& a, const TemplatePiece& b) {
+    return a.kind == b.kind && a.ids == b.ids && (a.segment == b.segment || !is_bert_class(name));
+  };
+  if (!std::ranges::equal(made->single, parts.post_processor.single, same) ||
+      !std::ranges::equal(made->pair, parts.post_processor.pair, same)) {
+    f.refuse("post_processor", "the tokens around a text that transformers makes for the \"tokenizer_class\" ",
+             files::quoted(name),
+             "; found others. If tokenizer.json is right, write PreTrainedTokenizerFast under "
+             "\"tokenizer_class\" in ",
+             files.quoted("tokenizer_config.json"));
+  }
+}
+
 }  // namespace
 
 std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name) {
@@ -260,7 +287,9 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   const Fields model = f.object("model");
   ModelReading reading = begin_model(model);
   parts.added_tokens = read_added_tokens(f, reading.tokens);
-  add_configured_words(parts.added_tokens, configuration, reading.tokens);
+  // transformers counts every token that the configuration names. A model has no row for one that no file gives an id.
+  add_configured_tokens(parts.added_tokens, configuration, reading.tokens,
+                        usual_roles(usual_class(files, configuration)), RolesBeyond::where_followed);
   int64_t vocabulary = reading.tokens.size();
   for (const AddedToken& token : parts.added_tokens) vocabulary = std::max<int64_t>(vocabulary, token.id + 1);
   bool as_bytes = false;
@@ -282,6 +311,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   if (const auto pre_tokenizer = f.object_if_any("pre_tokenizer"))
     use_prefix_space(parts, *pre_tokenizer, as_bytes, files, configuration);
   if (parts.model->kind() == "wordpiece") use_flags_of_bert(parts.normalizer, f, files, configuration);
+  use_surroundings(parts, f, files, configuration);
   use_language(parts, files, configuration);
   use_configuration(parts, configuration);
   parts.files = files.kept();

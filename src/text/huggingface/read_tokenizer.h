@@ -69,13 +69,20 @@ struct Configuration {
 [[nodiscard]] bool is_roberta_class(std::string_view name);
 [[nodiscard]] Configuration read_configuration(TokenizerFiles& files);
 
-// The configuration's tokens with their ids, beside a vocabulary without a tokenizer.json; `usual` are those of the
-// class. Throws Error for ids that do not follow the vocabulary.
-[[nodiscard]] std::vector<AddedToken> configured_tokens(const Configuration& configuration, const TokenTable& tokens,
-                                                        const RoleTokens& usual);
-// Adds the words among the configuration's tokens that `made`, the added tokens of tokenizer.json, lacks. (A special
-// token that it lacks is text.)
-void add_configured_words(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens);
+// The special tokens that a class has where no file names others.
+[[nodiscard]] RoleTokens usual_roles(std::string_view class_name);
+// A special token that the configuration names and the vocabulary lacks: counted, with the next id, or only where other
+// tokens get ids behind it.
+enum class RolesBeyond { counted, where_followed };
+// Adds the configuration's tokens that `made` lacks, with their ids; `usual` are those of the class. Throws Error for
+// ids that do not follow the vocabulary.
+void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& configuration, const TokenTable& tokens,
+                           const RoleTokens& usual, RolesBeyond beyond);
+
+// What the classes of BERT, MPNet and RoBERTa put around texts; nothing for other classes. `file`: for messages.
+[[nodiscard]] std::optional<PostProcessor> surroundings(std::string_view class_name, const TokenizerParts& parts,
+                                                        const TokenTable& tokens, const Configuration& configuration,
+                                                        const std::string& file);
 
 // Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
 // long text is cut.

@@ -96,6 +96,36 @@ void surround_as_gpt2(PostProcessor& processor, const SpecialPieces& pieces, con
 
 }  // namespace
 
+RoleTokens usual_roles(std::string_view class_name) {
+  if (is_bert_class(class_name)) return roles_of_bert();
+  if (class_name == "MPNetTokenizer") return roles_of_roberta("[UNK]");
+  if (is_roberta_class(class_name)) return roles_of_roberta("<unk>");
+  if (class_name == "GPT2Tokenizer") return roles_of_gpt2();
+  return {};
+}
+
+std::optional<PostProcessor> surroundings(std::string_view class_name, const TokenizerParts& parts,
+                                          const TokenTable& tokens, const Configuration& configuration,
+                                          const std::string& file) {
+  const bool is_bert = is_bert_class(class_name), is_mpnet = class_name == "MPNetTokenizer";
+  if (!is_bert && !is_mpnet && !is_roberta_class(class_name)) return std::nullopt;
+  const RoleTokens usual = usual_roles(class_name);
+  const SpecialPieces pieces(parts, tokens, file);
+  const auto piece = [&](Role role, int32_t segment = 0) {
+    return pieces.make(token_for(role, configuration, usual), segment);
+  };
+  const TemplatePiece begin = piece(Role::classifier), end = piece(Role::separator);
+  PostProcessor made;
+  if (is_bert) {
+    made.single = {begin, text_piece(), end};
+    made.pair = {begin, text_piece(), end, pair_piece(1), piece(Role::separator, 1)};
+  } else {
+    surround_as_roberta(made, begin, end);
+    made.trims = {{.add_prefix_space = !is_mpnet && configuration.add_prefix_space}};
+  }
+  return made;
+}
+
 std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::string_view name,
                                                 const Configuration& configuration, WordPieceKind kind) {
   const std::string file = files.quoted(name);
@@ -106,20 +136,12 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   }
   require(!tokens.empty(), "load_tokenizer", file, ": a token on each line; found none");
   TokenTable table(std::move(tokens), file);
-  const bool is_bert = kind == WordPieceKind::bert;
-  const RoleTokens usual = is_bert ? roles_of_bert() : roles_of_roberta("[UNK]");
+  const std::string_view class_name = kind == WordPieceKind::bert ? "BertTokenizer" : "MPNetTokenizer";
+  const RoleTokens usual = usual_roles(class_name);
   const auto named = [&](Role role) { return token_for(role, configuration, usual); };
   TokenizerParts parts;
-  parts.added_tokens = configured_tokens(configuration, table, usual);
-  const SpecialPieces pieces(parts, table, file);
-  const TemplatePiece begin = pieces.make(named(Role::classifier)), end = pieces.make(named(Role::separator));
-  if (is_bert) {
-    parts.post_processor.single = {begin, text_piece(), end};
-    parts.post_processor.pair = {begin, text_piece(), end, pair_piece(1), pieces.make(named(Role::separator), 1)};
-  } else {
-    surround_as_roberta(parts.post_processor, begin, end);
-    parts.post_processor.trims = {{.add_prefix_space = false}};
-  }
+  add_configured_tokens(parts.added_tokens, configuration, table, usual, RolesBeyond::counted);
+  parts.post_processor = surroundings(class_name, parts, table, configuration, file).value();
   parts.normalizer = bert_normalizer({.handle_chinese_chars = configuration.split_chinese,
                                       .strip_accents = configuration.strip_accents,
                                       .lowercase = configuration.lowercase});
@@ -166,19 +188,17 @@ std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std:
   const bool is_roberta = kind == BpeKind::roberta || (kind == BpeKind::by_vocabulary && table.find("<s>") >= 0 &&
                                                        table.find("</s>") >= 0 && table.find("<mask>") >= 0);
   const bool as_bytes = has_all_bytes(table);
-  const RoleTokens usual = is_roberta ? roles_of_roberta("<unk>") : roles_of_gpt2();
+  const RoleTokens usual = usual_roles(is_roberta ? "RobertaTokenizer" : "GPT2Tokenizer");
   const auto named = [&](Role role) { return token_for(role, configuration, usual); };
   TokenizerParts parts;
-  parts.added_tokens = configured_tokens(configuration, table, usual);
-  const SpecialPieces pieces(parts, table, file);
+  add_configured_tokens(parts.added_tokens, configuration, table, usual, RolesBeyond::counted);
   if (is_roberta) {
-    surround_as_roberta(parts.post_processor, pieces.make(named(Role::classifier)),
-                        pieces.make(named(Role::separator)));
+    parts.post_processor = surroundings("RobertaTokenizer", parts, table, configuration, file).value();
     parts.special.padding = id_for(parts, table, named(Role::padding));
   } else {
-    surround_as_gpt2(parts.post_processor, pieces, configuration, usual);
+    surround_as_gpt2(parts.post_processor, SpecialPieces(parts, table, file), configuration, usual);
+    parts.post_processor.trims = {{.add_prefix_space = configuration.add_prefix_space}};
   }
-  parts.post_processor.trims = {{.add_prefix_space = configuration.add_prefix_space}};
   parts.pre_tokenizers.push_back(
       byte_level_pre_tokenizer({.add_prefix_space = configuration.add_prefix_space, .as_bytes = as_bytes}));
   parts.model = bpe_model(std::move(table), pairs, {.as_bytes = as_bytes}, merges_file);
