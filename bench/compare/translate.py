@@ -2,15 +2,16 @@
 """Translation of a file by heed and by CTranslate2 with the same weights, alternating in one run.
 
 The model is demo/en-zh; the lines are the distinct English sentences of demo/heldout.tsv. CTranslate2, SentencePiece and
-NumPy come from PyPI into a virtual environment that this script makes (build/venv-translate); heed is the program of
-build/release. CTranslate2 gets heed's weights through its own TransformerSpec. Both go from text to text; loading is not
-counted: heed's time is that of a process that translates the lines less that of one that translates a single line.
+NumPy come from PyPI into a virtual environment that this script makes (build/venv-translate); heed is the Python module of
+build/release. CTranslate2 gets heed's weights through its own TransformerSpec. Both go from text to text in this process;
+loading is not counted. With --by-program heed is the program, a new process each time that asks the system for its memory:
+its time is that of a process that translates the lines less that of one that translates a single line.
 
 Prints medians of sentences a second for f32 and int8, beam 5 and greedy, and each number of threads: CTranslate2's by the
 faster of its two ways to use several threads ("side by side" where each translates a batch). Fails where the
 greedy f32 translations are not the same text.
 
-  make && bench/compare/translate.py [--rounds 5] [--threads 1 2] [--weights f32 int8] [--processor-time]
+  make && bench/compare/translate.py [--rounds 5] [--threads 1 2] [--weights f32 int8] [--processor-time] [--by-program]
 """
 import argparse
 import json
@@ -42,7 +43,10 @@ def run_inside():
             subprocess.run([str(python), "-m", "pip", "install", "-q", "ctranslate2", "numpy", "sentencepiece"], check=True)
     except subprocess.CalledProcessError:
         sys.exit(f"translate.py: CTranslate2 must install from PyPI into {VENV.relative_to(ROOT)}; see the messages above")
-    os.execv(str(python), [str(python), __file__, *sys.argv[1:]])
+    modules = str(ROOT / "build" / "release" / "python")
+    # Threads of libgomp that wait do not take the cores from others that work.
+    environment = dict(os.environ, PYTHONPATH=modules, OMP_WAIT_POLICY="passive")
+    os.execve(str(python), [str(python), __file__, *sys.argv[1:]], environment)
 
 
 def read_safetensors(path):
@@ -177,7 +181,26 @@ class Peer:
         return texts, watch.seconds()
 
 
-class Heed:
+class Module:
+    """heed in this process, loaded once for each type of weights."""
+
+    def __init__(self):
+        self.loaded = {}
+
+    def translate(self, lines, weights, beam, threads):
+        import heed
+
+        heed.set_num_threads(threads)
+        if weights not in self.loaded:
+            self.loaded[weights] = heed.load(MODEL, weights={"f32": "float32", "int8": "int8"}[weights])
+        watch = Watch()
+        texts = [best[0].text for best in self.loaded[weights].translate(lines, beam=beam)]
+        return texts, watch.seconds()
+
+
+class Program:
+    """heed as a process of its own."""
+
     def __init__(self, program):
         self.program = program
 
@@ -202,6 +225,7 @@ def main():
     parser.add_argument("--threads", type=int, nargs="+", default=[1, 2])
     parser.add_argument("--weights", nargs="+", choices=["f32", "int8"], default=["f32", "int8"])
     parser.add_argument("--program", default=str(ROOT / "build" / "release" / "bin" / "heed"))
+    parser.add_argument("--by-program", action="store_true", help="heed as a new process each time")
     parser.add_argument("--processor-time", action="store_true", help="not the clock, where others use the machine")
     arguments = parser.parse_args()
     run_inside()
@@ -212,7 +236,8 @@ def main():
     with tempfile.TemporaryDirectory() as scratch:
         folder = pathlib.Path(scratch)
         tokenizers = convert(folder)
-        one_batch, side_by_side, heed = Peer(folder, tokenizers), Peer(folder, tokenizers, True), Heed(arguments.program)
+        one_batch, side_by_side = Peer(folder, tokenizers), Peer(folder, tokenizers, True)
+        heed = Program(arguments.program) if arguments.by_program else Module()
         print("| weights | search | threads | heed | CTranslate2 | ratio |")
         print("| --- | --- | --- | --- | --- | --- |")
         for weights in arguments.weights:
@@ -221,8 +246,8 @@ def main():
                     peers = (one_batch, side_by_side) if threads > 1 else (one_batch,)
                     times = {side: [] for side in (heed, *peers)}
                     texts = {}
-                    for peer in peers:
-                        peer.translate(lines[:8], weights, beam, threads)  # loads
+                    for side in times:
+                        side.translate(lines[:8], weights, beam, threads)  # loads
                     for _ in range(arguments.rounds):
                         for side in times:
                             texts[side], seconds = side.translate(lines, weights, beam, threads)

@@ -252,7 +252,9 @@ void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool a
 void use_surroundings(TokenizerParts& parts, const Fields& f, TokenizerFiles& files,
                       const Configuration& configuration) {
   const std::string name = usual_class(files, configuration);
-  if (is_read_as_it_is(files)) return;
+  // A tokenizer of one's own, with words as tokens for example, may stand in a folder of these models.
+  const char* const kind = is_roberta_class(name) ? "bpe" : "wordpiece";
+  if (is_read_as_it_is(files) || parts.model->kind() != kind) return;
   const auto made = surroundings(name, parts, parts.model->tokens(), configuration, files.quoted("tokenizer.json"));
   if (!made) return;
   if (!f.object_if_any("post_processor")) {
