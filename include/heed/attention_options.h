@@ -88,7 +88,7 @@ struct AttentionOptions {
 
   // Dropout on the normalised weights. Whether a weight is kept is a pure function of (seed, b, h, i, j).
   struct Dropout {
-    float rate = 0;  // in [0, 1)
+    float rate = 0;  // in [0, 1), rounded to a multiple of 2^-16: kept weights are divided by 1 - rate
     uint64_t seed = 0;
   } dropout = {};
 

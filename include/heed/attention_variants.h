@@ -1,8 +1,11 @@
 // Attention in its other forms: ragged batches, additive attention, and kernel regression with any kernel alpha(q, k).
 #pragma once
 
+#include <concepts>
 #include <functional>
 #include <span>
+#include <type_traits>
+#include <utility>
 
 #include "heed/attention.h"
 #include "heed/export.h"
@@ -61,19 +64,39 @@ struct CuSeqlens {
 // With a Gaussian it is Nadaraya-Watson kernel regression ("Dive into Deep Learning", section 11.2).
 namespace alpha {
 
-using Kernel = std::function<double(std::span<const float> query, std::span<const float> key)>;
+// alpha(q, k), or a function that gives ln alpha(q, k). Of the second kind the largest of a row is subtracted before
+// the exponential, so that no row overflows and the nearest key counts however far away it is.
+class Kernel {
+ public:
+  using Function = std::function<double(std::span<const float> query, std::span<const float> key)>;
 
+  Kernel() = default;
+  template <class F>
+  requires(!std::same_as<std::remove_cvref_t<F>, Kernel> && std::constructible_from<Function, F>) Kernel(F alpha)
+      : function_(std::move(alpha)) {}  // as lambdas are passed
+  [[nodiscard]] static Kernel of_log(Function log_alpha);
+
+  [[nodiscard]] double operator()(std::span<const float> query, std::span<const float> key) const;  // alpha
+  [[nodiscard]] bool is_log() const { return is_log_; }
+  [[nodiscard]] const Function& function() const { return function_; }
+
+ private:
+  Function function_;
+  bool is_log_ = false;
+};
+
+// These throw Error for vectors that do not fit together.
 [[nodiscard]] Kernel gaussian(float width);      // exp(-|q - k|^2 / (2 width^2))
 [[nodiscard]] Kernel boxcar(float width);        // 1 if |q - k| < width, else 0
 [[nodiscard]] Kernel epanechnikov(float width);  // max(0, 1 - |q - k| / width)
-[[nodiscard]] Kernel dot_product(float scale);   // exp(scale * q.k): softmax attention
+[[nodiscard]] Kernel dot_product(float scale);   // exp(scale * q.k): softmax attention, without overflow
 // Bahdanau et al. 2015: exp(w . tanh(Wq q + Wk k)). query_weight (E, D), key_weight (E, D), w (E).
 [[nodiscard]] Kernel additive(const Tensor& query_weight, const Tensor& key_weight, const Tensor& w);
 
 }  // namespace alpha
 
 // query (L, D), key (S, D), value (S, Dv), f32 -> output (L, Dv) and weights (L, S). Where alpha is 0 for every key,
-// the row is 0.
+// the row is 0. Throws Error where alpha is below 0, or the sum of a row is infinite.
 struct PoolingResult {
   Tensor output;
   Tensor weights;

@@ -123,7 +123,7 @@ class Norm : public Module {
   // norm(residual + dropout(x))
   [[nodiscard]] Value of_sum(const Value& x, const Value& residual, float dropout_rate) const;
   Value gain;  // (E); undefined for NormKind::none
-  Value bias;  // (E) or undefined
+  Value bias;  // (E), of a layer_norm with_bias; else undefined
 
  private:
   NormKind kind_;

@@ -318,8 +318,12 @@ struct RelativePosition {
 };
 
 // Radial kernels for attention_radial(): ln alpha of the squared distance |q - k|^2.
+// Their widths are above 0; the constructors throw Error for others.
+[[nodiscard]] float checked_width(const char* kernel, float width);
+
 // Gaussian: -r^2 / (2 width^2).
 struct Gaussian {
+  Gaussian(float of_width) : width(checked_width("score::Gaussian", of_width)) {}
   float width;
   template <class Number, class At>
   HEED_INLINE Number operator()(const Number& square, const At&) const {
@@ -329,6 +333,7 @@ struct Gaussian {
 
 // 1 within the width, 0 beyond.
 struct Boxcar {
+  Boxcar(float of_width) : width(checked_width("score::Boxcar", of_width)) {}
   float width;
   template <class Number, class At>
   HEED_INLINE Number operator()(const Number& square, const At&) const {
@@ -338,10 +343,12 @@ struct Boxcar {
 
 // max(0, 1 - r / width).
 struct Epanechnikov {
+  Epanechnikov(float of_width) : width(checked_width("score::Epanechnikov", of_width)) {}
   float width;
   template <class Number, class At>
   HEED_INLINE Number operator()(const Number& square, const At&) const {
-    const Number rest = Number(1.0f) - sqrt(max(square, Number(0.0f))) / width;
+    // Where query and key are the same, a root of 0 would have an infinite derivative.
+    const Number rest = Number(1.0f) - sqrt(max(square, Number(1e-30f))) / width;
     return select(rest > Number(0.0f), log(max(rest, Number(1e-30f))), Number(-std::numeric_limits<float>::infinity()));
   }
 };

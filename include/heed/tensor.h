@@ -63,6 +63,7 @@ class Shape {
   int rank_ = 0;
 };
 
+bool operator==(const Shape& a, const Shape& b);
 [[nodiscard]] std::string to_string(const Shape& shape);  // "(2, 8, 128, 64)"
 
 class Tensor {

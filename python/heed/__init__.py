@@ -84,8 +84,11 @@ class AttentionGradients(NamedTuple):
     additive_weight: Optional[Array] = None  # in the shape of attention_additive()'s weight
 
 
-def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Optional[Array]:
-    """A NumPy result as a PyTorch tensor where the query is one; without a copy where the types are the same."""
+def _like(
+    query: Array, result: Optional[Array], same_dtype: bool = True, of: Optional[Array] = None
+) -> Optional[Array]:
+    """A NumPy result as a PyTorch tensor where the query is one, in the type of `of`, or else of the query; without a
+    copy where the types are the same."""
     if result is None:
         return None
     bits = result.dtype.name == "int16"  # bfloat16, which NumPy does not have
@@ -95,11 +98,24 @@ def _like(query: Array, result: Optional[Array], same_dtype: bool = True) -> Opt
         tensor = pytorch.from_numpy(result)
         if bits:
             return tensor.view(pytorch.bfloat16)
-        return tensor.to(query.dtype) if same_dtype and query.dtype.is_floating_point else tensor
+        dtype = getattr(pytorch, _type_name(query if of is None else of), None) if same_dtype else None
+        return tensor.to(dtype) if dtype is not None and dtype.is_floating_point else tensor
     if bits:
         return (result.view("uint16").astype("uint32") << 16).view("float32")
-    half = same_dtype and str(getattr(query, "dtype", "")) == "float16"
+    half = same_dtype and _type_name(query if of is None else of) == "float16"
     return result.astype("float16") if half else result
+
+
+def _type_name(array: Array) -> str:
+    """"float32", for an array of NumPy and for a tensor."""
+    return str(getattr(array, "dtype", "")).rpartition(".")[2]
+
+
+def _gradients(query: Array, key: Array, value: Array, weight: Optional[Array], given: Dict[str, Any],
+               found: Dict[str, Any]) -> AttentionGradients:
+    """Each gradient in the type of what it belongs to: sums over many float16 rows may be too large for float16."""
+    inputs = dict(given, query=query, key=key, value=value, additive_weight=weight)
+    return AttentionGradients(**{name: _like(query, gradient, of=inputs[name]) for name, gradient in found.items()})
 
 
 # Arguments of PyTorch's scaled_dot_product_attention that have other names here.
@@ -211,7 +227,8 @@ def attention(
     key_lengths: (B), how many keys of each sequence count. It may be a list, as may the documents.
     scale: 1 / sqrt(D) unless given.
     softcap: c; scores become c * tanh(score / c), before bias and masks.
-    dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone.
+    dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone: the same seed
+        (0 if none is given) drops the same ones, so pass another one in each layer and step.
     sinks: (H), one more score in each row's softmax sum, without a value.
     alibi_slopes: (H), adds -slope * |distance| to the scores.
     relative_table: (H, 2 reach + 1), adds an entry to each score: entry reach + (query position - key position), where
@@ -262,7 +279,7 @@ def attention_backward(
     given = dict(locals(), taps=None)
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
                                      (want_bias, want_alibi_slopes, want_relative_table), None)
-    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+    return _gradients(query, key, value, None, given, found)
 
 
 def _given(
@@ -309,7 +326,7 @@ def attention_additive_backward(
     found = _heed.attention_backward(d_output, query, key, value, output, logsumexp, _options(given),
                                      (want_bias, want_alibi_slopes, want_relative_table),
                                      _weight_of("attention_additive_backward", weight))
-    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+    return _gradients(query, key, value, weight, given, found)
 
 
 def attention_varlen(
@@ -337,7 +354,7 @@ def attention_varlen_backward(
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     found = _heed.attention_varlen_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))
-    return AttentionGradients(**{name: _like(query, gradient) for name, gradient in found.items()})
+    return _gradients(query, key, value, None, given, found)
 
 
 def set_num_threads(count: int) -> None:

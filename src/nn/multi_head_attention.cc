@@ -25,6 +25,10 @@ MultiHeadAttentionOptions with_defaults(MultiHeadAttentionOptions o) {
   }
   if (o.value_size == 0) o.value_size = o.head_size;
   if (o.memory_width == 0) o.memory_width = o.width;
+  require(std::isfinite(o.scale) && o.scale >= 0, "MultiHeadAttention",
+          "a scale above 0, or 0 for 1 / sqrt(head_size); "
+          "found ",
+          o.scale);
   return o;
 }
 
@@ -76,6 +80,8 @@ MultiHeadAttention::MultiHeadAttention(const MultiHeadAttentionOptions& options,
 
 Value MultiHeadAttention::self(const Value& x, const AttentionOptions& masks, const Places& places) const {
   const auto& o = options_;
+  require(!masks.alibi_slopes.defined() && masks.window.left < 0 && masks.window.right < 0, "MultiHeadAttention",
+          "masks without a window and slopes, which are options of the layer; found some");
   AttentionOptions options = masks;
   options.alibi_slopes = slopes_;
   options.window = {.left = o.window, .right = o.window};
@@ -115,10 +121,17 @@ KeyValueCache MultiHeadAttention::start(int64_t batch, const KeyValueCache::Opti
 Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache, const Value& distance_bias) const {
   const auto& o = options_;
   const NoGradScope no_grad;
-  const int64_t first = o.rotary.cos.defined() ? cache.length(0) : 0;
+  const bool turns = o.rotary.cos.defined();
+  const int64_t first = turns ? cache.length(0) : 0;
+  for (int64_t b = 0; turns && b < cache.batch(); ++b) {
+    require(cache.length(b) == first, "MultiHeadAttention",
+            "sequences of one length in the cache, where rotary positions go on; found lengths ", first, " and ",
+            cache.length(b));
+  }
   cache.append(turned(heads(key_(x), o.key_value_heads, o.head_size), first, {}).data(),
                heads(value_(x), o.key_value_heads, o.value_size).data());
-  AttentionOptions options{.causal = Causal::bottom_right(), .alibi_slopes = slopes_};
+  AttentionOptions options{
+      .causal = Causal::bottom_right(), .window = {.left = o.window, .right = o.window}, .alibi_slopes = slopes_};
   if (distance_bias.defined()) options.score = tape::distance_score(distance_bias.data());
   return attend(turned(heads(query_(x), o.heads, o.head_size), first, {}), cache, options);
 }

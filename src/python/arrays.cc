@@ -103,6 +103,9 @@ Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype) {
 Borrowed borrow_dlpack(py::handle array, std::string_view name) {
   const auto device = py::cast<py::tuple>(array.attr("__dlpack_device__")());
   if (py::cast<int>(device[0]) != 1) refuse(name, "an array that is not in the memory of the CPU");
+  // A view of PyTorch that says "the negative of what lies in memory", which DLPack cannot say.
+  if (py::hasattr(array, "is_neg") && py::cast<bool>(array.attr("is_neg")()))
+    refuse(name, "the negative of its memory (resolve_neg() copies it)");
   py::object capsule;
   try {
     capsule = array.attr("__dlpack__")();
@@ -117,6 +120,7 @@ Borrowed borrow_dlpack(py::handle array, std::string_view name) {
   const DType dtype = dtype_of_dlpack(t.dtype, name);
   const Shape shape = shape_of(t.shape, t.ndim, name);
   const Shape strides = t.strides == nullptr ? dense_strides(shape) : shape_of(t.strides, t.ndim, name);
+  if (t.data == nullptr && shape.numel() > 0) refuse(name, "one without memory");
   // The capsule is not consumed. It lives as long as the borrowed tensor, and then frees the view.
   return {wrap(static_cast<char*>(t.data) + t.byte_offset, shape, strides, dtype), std::move(capsule)};
 }
@@ -154,6 +158,17 @@ py::dtype numpy_type(DType dtype) {
 }
 
 }  // namespace
+
+std::optional<bool> truth_of(py::handle value) {
+  if (value.is(Py_True)) return true;
+  if (value.is(Py_False)) return false;
+  // pybind11 knows numpy.bool_, the name that NumPy 1 has for its type.
+  const std::string type = Py_TYPE(value.ptr())->tp_name;
+  if (type != "numpy.bool_" && type != "numpy.bool") return std::nullopt;
+  const int truth = PyObject_IsTrue(value.ptr());
+  if (truth < 0) throw py::error_already_set();
+  return truth == 1;
+}
 
 std::string shown(py::handle value) {
   constexpr size_t kMost = 60;

@@ -32,6 +32,8 @@ struct Borrowed {
 
 // repr() of a value for a message, cut where it is long.
 [[nodiscard]] std::string shown(pybind11::handle value);
+// Of True and False, NumPy's too; nothing for any other value.
+[[nodiscard]] std::optional<bool> truth_of(pybind11::handle value);
 
 // Arrays borrowed for one call: their owners are kept until it returns.
 class Arguments {

@@ -30,8 +30,7 @@ T option_of(const py::dict& given, const char* name, const char* expected) {
 
 Causal causal_of(const py::object& causal) {
   if (causal.is_none()) return Causal::none();
-  py::detail::make_caster<bool> truth;  // True and False, NumPy's too
-  if (truth.load(causal, false)) return py::detail::cast_op<bool>(truth) ? Causal::bottom_right() : Causal::none();
+  if (const auto truth = truth_of(causal)) return *truth ? Causal::bottom_right() : Causal::none();
   if (PyIndex_Check(causal.ptr()) != 0) return Causal::offset(as<int64_t>(causal, "causal", "an offset of 64 bits"));
   if (py::isinstance<py::str>(causal)) {
     const auto name = py::cast<std::string>(causal);

@@ -102,8 +102,7 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
   if (!on_text.is_none()) {
     options.on_text = [&](std::string_view piece) {
       const py::gil_scoped_acquire acquire;
-      py::detail::make_caster<bool> answer;  // False, NumPy's too; None, which most functions return, goes on
-      return !answer.load(on_text(std::string(piece)), false) || py::detail::cast_op<bool>(answer);
+      return truth_of(on_text(std::string(piece))).value_or(true);  // None, which most functions return, goes on
     };
   }
   Generation made;

@@ -132,8 +132,8 @@ TEST(AttentionScores, AreWhatEntersTheSoftmax) {
   });
 }
 
-// In f32 whichever engines compute them; in bf16 where one engine computes both (few rows are decoded, in f32, where not
-// all scores are wanted).
+// In f32 whichever engines compute them; in bf16 where one engine computes both (few rows are decoded, in f32, where
+// not all scores are wanted).
 TEST(AttentionScores, OfChosenRowsHaveTheBitsOfAllScores) {
   on_every_engine([](const Engine& engine) {
     int compared = 0;

@@ -51,8 +51,15 @@ TEST(AttentionErrors, OfOptions) {
                   "an output of shape (2, 4, 5, 3) in f32; found (2, 4, 5, 8) in f32");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({2, 4, 5, 3}, DType::f64)}}), "in f32; found");
   EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({2, 4, 3, 5}).transpose(2, 3)}}),
-                  "unit stride along its last axis and no strides of 0; found strides");
-  EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({5, 3}).expand({2, 4, 5, 3})}}), "strides of 0");
+                  "unit stride along its last axis and no element twice; found strides");
+  EXPECT_CONTAINS(option_error({.want = {.output = Tensor::zeros({5, 3}).expand({2, 4, 5, 3})}}), "no element twice");
+  Tensor memory = Tensor::zeros({400});
+  const auto into = [&](const Shape& strides) {
+    return option_error({.want = {.output = Tensor::wrap(memory.raw(), {2, 4, 5, 3}, strides, DType::f32)}});
+  };
+  EXPECT_CONTAINS(into({60, 15, 2, 1}), "no element twice");  // rows overlap
+  EXPECT_EQ(into({60, 15, 3, 1}), "");
+  EXPECT_EQ(into({200, 4, 17, 1}), "");  // heads beside each other
   const int32_t lengths[] = {7, 8};
   EXPECT_CONTAINS(option_error({.key_lengths = Tensor::from(std::span<const int32_t>(lengths), {2})}),
                   "key_lengths from 0 to S = 7; found 8 for sequence 1");

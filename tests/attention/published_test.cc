@@ -1,6 +1,7 @@
 // Numbers that others published: the worked examples the project grew from, tiny-llm's cases, regression by pooling.
 
 #include <filesystem>
+#include <limits>
 
 #include "attention/attention_case.h"
 #include "base/data.h"
@@ -124,6 +125,35 @@ TEST(AttentionPooling, DotProductIsAttention) {
   const Tensor plain =
       attention(q.reshape({1, 1, 5, 7}), k.reshape({1, 1, 9, 7}), v.reshape({1, 1, 9, 3}), {.scale = 0.6f}).output;
   EXPECT_TRUE(close(to_doubles(pooled), to_doubles(plain), 1e-6, "output"));
+}
+
+TEST(AttentionPooling, NoRowOverflowsOrVanishes) {
+  const Tensor q = Tensor::from({30.0f}, {1, 1}), k = Tensor::from({30.0f, 29.0f}, {2, 1}),
+               v = Tensor::from({5.0f, 7.0f}, {2, 1});
+  for (const float scale : {1.0f, 30.0f, -30.0f}) {
+    const double expected = scale > 0 ? 5 : 7;
+    EXPECT_NEAR(attention_pooling(q, k, v, alpha::dot_product(scale)).output.at({0, 0}), expected, 1e-6) << scale;
+  }
+  const Tensor far = Tensor::from({31.0f}, {1, 1});
+  EXPECT_NEAR(attention_pooling(far, k, v, alpha::gaussian(0.02f)).output.at({0, 0}), 5, 1e-6);
+  const float point[] = {1}, other[] = {3};
+  EXPECT_NEAR(alpha::gaussian(2)(point, other), std::exp(-0.5), 1e-15);
+  EXPECT_FALSE(alpha::boxcar(2).is_log());
+}
+
+TEST(AttentionPooling, RefusesVectorsThatDoNotFit) {
+  const Tensor q = Tensor::zeros({1, 3}), k = Tensor::zeros({2, 1}), v = Tensor::zeros({2, 1});
+  for (const alpha::Kernel& kernel :
+       {alpha::gaussian(1), alpha::boxcar(1), alpha::epanechnikov(1), alpha::dot_product(1)}) {
+    EXPECT_NE(testing::message_of([&] {
+                (void)attention_pooling(q, k, v, kernel);
+              }).find("a query and a key of one size; found 3 and 1"),
+              std::string::npos);
+  }
+  EXPECT_EQ(testing::message_of([&] {
+              (void)attention_pooling(q, k, v, [](auto, auto) { return std::numeric_limits<double>::infinity(); });
+            }),
+            "[attention_pooling] a kernel whose sum over the keys is finite; found an infinity for query 0");
 }
 
 TEST(AttentionPooling, AdditiveAndOwnFunctions) {

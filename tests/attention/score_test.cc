@@ -341,6 +341,22 @@ TEST(AttentionRadial, IsPoolingWithThatKernel) {
   EXPECT_EQ(attention_radial(far, k, v, score::Boxcar{0.6f}).output.at({0, 0, 0, 0}), 0);
 }
 
+// At a distance of 0 the root in Epanechnikov's kernel has no derivative.
+TEST(AttentionRadial, AKeyAtTheQueryHasFiniteGradients) {
+  const Tensor q = Tensor::from({0.0f, 0.0f, 1.0f, 0.0f}, {1, 1, 2, 2}),
+               k = Tensor::from({0.0f, 0.0f, 0.5f, 0.5f, 3.0f, 0.0f}, {1, 1, 3, 2}),
+               v = Tensor::from({1.0f, 2.0f, 4.0f}, {1, 1, 3, 1}), d = Tensor::full({1, 1, 2, 1}, 1.0f);
+  const AttentionOptions options{.want = {.logsumexp = true}};
+  const Score tent = score::Epanechnikov{2};
+  const AttentionGradients g =
+      attention_radial_backward(d, q, k, v, tent, attention_radial(q, k, v, tent, options), options);
+  for (const Tensor& gradient : {g.query, g.key, g.value})
+    for (const double x : to_doubles(gradient)) EXPECT_TRUE(std::isfinite(x));
+  EXPECT_THROW((void)score::Gaussian(0), Error);
+  EXPECT_THROW((void)score::Boxcar(-2), Error);
+  EXPECT_THROW((void)score::Epanechnikov(std::numeric_limits<float>::quiet_NaN()), Error);
+}
+
 TEST(AttentionRadial, HasTheGradientsOfTheFormula) {
   Random random(28);
   const Tensor q = random.tensor({2, 2, 5, 4}), k = random.tensor({2, 1, 7, 4}), v = random.tensor({2, 1, 7, 3}),

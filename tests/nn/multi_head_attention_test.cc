@@ -129,6 +129,39 @@ TEST(MultiHeadAttention, WithACacheGivesTheSameBits) {
   }
 }
 
+TEST(MultiHeadAttention, ACacheHasTheWindowToo) {
+  for (const int64_t window : {0, 1, 2}) {
+    const AttentionOnly root({.width = 16, .heads = 2, .window = window});
+    const Tensor x = sample({2, 6, 16}, 1);
+    const Tensor whole = root.attention.self(Value(x), {.causal = Causal::top_left()}).data().contiguous();
+    KeyValueCache cache = root.attention.start(2);
+    for (int64_t at = 0; at < 6; ++at) {
+      const Tensor part = root.attention.self(Value(x.slice(1, at, at + 1).contiguous()), cache).data();
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t e = 0; e < 16; ++e) EXPECT_EQ(part.at({b, 0, e}), whole.at({b, at, e})) << window << " at " << at;
+    }
+  }
+}
+
+TEST(MultiHeadAttention, RotaryPositionsGoOnFromOneLength) {
+  const AttentionOnly root({.width = 16, .heads = 2, .rotary = ops::rotary_tables(12, 8)});
+  KeyValueCache cache = root.attention.start(2);
+  (void)root.attention.self(Value(sample({2, 9, 16}, 1)), cache);
+  cache.truncate(1, 6);
+  EXPECT_THROW((void)root.attention.self(Value(sample({2, 1, 16}, 2)), cache), Error);
+  cache.truncate(0, 6);
+  (void)root.attention.self(Value(sample({2, 1, 16}, 2)), cache);
+}
+
+TEST(MultiHeadAttention, NoMaskIsIgnored) {
+  const AttentionOnly root({.width = 16, .heads = 2});
+  const Value x(sample({2, 9, 16}, 1));
+  EXPECT_THROW((void)root.attention.self(x, {.window = {.left = 2}}), Error);
+  EXPECT_THROW((void)root.attention.self(x, {.alibi_slopes = alibi_slopes(2)}), Error);
+  Initializer init(1);
+  EXPECT_THROW(MultiHeadAttention({.width = 12, .heads = 3, .scale = -1}, init), Error);
+}
+
 class Listener : public AttentionObserver {
  public:
   void on_attention(std::string_view path, const Tensor& weights) override {

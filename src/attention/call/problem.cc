@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
+#include <utility>
+#include <vector>
 
 #include "base/philox.h"
 #include "heed/error.h"
@@ -83,10 +86,18 @@ AttentionProblem check_attention(std::string_view function, const Tensor& query,
 }
 
 bool has_rows_of_its_own(const Tensor& output) {
-  for (int axis = 0; axis < output.rank(); ++axis) {
-    if (output.size(axis) > 1 && output.stride(axis) == 0) return false;
+  if (output.size(-1) > 1 && output.stride(-1) != 1) return false;
+  if (output.numel() == 0) return true;
+  std::vector<std::pair<int64_t, int64_t>> axes;  // how far a step is, and how many elements there are
+  for (int axis = 0; axis < output.rank(); ++axis)
+    if (output.size(axis) > 1) axes.emplace_back(std::abs(output.stride(axis)), output.size(axis));
+  std::ranges::sort(axes);
+  int64_t reached = 0;  // from the first element, by the shorter steps
+  for (const auto& [step, size] : axes) {
+    if (step <= reached) return false;
+    reached += step * (size - 1);
   }
-  return output.size(-1) <= 1 || output.stride(-1) == 1;
+  return true;
 }
 
 AttentionProblem check_shapes(std::string_view function, const Shape& query, const Shape& key, const Shape& value,
@@ -175,7 +186,7 @@ AttentionProblem check_shapes(std::string_view function, const Shape& query, con
     require(output.shape() == shape && output.dtype() == dtype, function, "an output of shape ", shape, " in ", dtype,
             "; found ", output.shape(), " in ", output.dtype());
     require(has_rows_of_its_own(output), function,
-            "an output with unit stride along its last axis and no strides of 0; found strides ", output.strides());
+            "an output with unit stride along its last axis and no element twice; found strides ", output.strides());
   }
   require(options.query_documents.defined() == options.key_documents.defined(), function,
           "both query_documents and key_documents, or neither; found one");

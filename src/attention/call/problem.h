@@ -77,7 +77,8 @@ struct AttentionProblem {
 [[nodiscard]] AttentionProblem check_attention(std::string_view function, const Tensor& query, const Tensor& key,
                                                const Tensor& value, const AttentionOptions& options, DType dtype);
 
-// Whether rows can be written to it: unit stride along the last axis, and no stride of 0.
+// Whether rows can be written to it: unit stride along the last axis, and no place of memory belongs to two elements.
+// (Some strides that interleave without sharing a place count as if they did.)
 [[nodiscard]] bool has_rows_of_its_own(const Tensor& output);
 
 // The part of check_attention() that needs no tensors: query (B, H, L, D), key (B, Hkv, S, D), value (B, Hkv, S, Dv).

@@ -1,9 +1,17 @@
 // Radial kernels: |q - k|^2 = (q, |q|^2, 1) . (-2 k, 1, |k|^2), so the engine's own product gives the distances.
+#include <cmath>
+
 #include "base/threads.h"
 #include "heed/attention_variants.h"
 #include "heed/error.h"
 
 namespace heed {
+
+float score::checked_width(const char* kernel, float width) {
+  require(std::isfinite(width) && width > 0, kernel, "a width above 0; found ", width);
+  return width;
+}
+
 namespace {
 
 // Rows (factor x, ...) with |x|^2 in column D + `square_at` and 1 in the other of the two.

@@ -5,6 +5,12 @@
 namespace heed {
 namespace {
 
+Shape leading(const Tensor& x) {
+  Shape shape;
+  for (int axis = 0; axis + 2 < x.rank(); ++axis) shape.push_back(x.size(axis));
+  return shape;
+}
+
 // (..., L, D) as (B, 1, L, D): all leading dimensions in one. A view where the memory allows it.
 Tensor with_one_batch(const Tensor& x) {
   const int rank = x.rank();
@@ -13,13 +19,7 @@ Tensor with_one_batch(const Tensor& x) {
   if (rank == 3)
     return Tensor::wrap(x.raw(), {x.size(0), 1, x.size(1), x.size(2)},
                         {x.stride(0), x.stride(1), x.stride(1), x.stride(2)}, x.dtype());
-  return x.contiguous().reshape({-1, 1, x.size(-2), x.size(-1)});
-}
-
-Shape leading(const Tensor& x) {
-  Shape shape;
-  for (int axis = 0; axis + 2 < x.rank(); ++axis) shape.push_back(x.size(axis));
-  return shape;
+  return x.contiguous().reshape({leading(x).numel(), 1, x.size(-2), x.size(-1)});
 }
 
 }  // namespace

@@ -75,8 +75,10 @@ inline void prepare(const Tile& tile, const TileGradients& gradients, float scal
   const bool rows = gradients.d_key != nullptr || g.additive.data != nullptr;
   if (rows) copy_tile_rows(tile, g.query, g.size, scale, w.query_rows);
   if (gradients.d_value != nullptr) copy_tile_rows(tile, gradients.d_output, g.value_size, 1.0f, w.d_output_rows);
+  // Lanes beyond the rows repeat the first query. Their weights are 0: bf16 units multiply them too, by rows of zeros,
+  // and the exponential of a score that nothing is subtracted from can be an infinity.
   for (int64_t r = 0; r < tile.width; ++r) {
-    w.origin[r] = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : 0.0f;
+    w.origin[r] = r < tile.rows ? *gradients.logsumexp.at(tile.head[r], tile.query[r]) : -kMinusInfinity;
   }
   for (int64_t lane = 0; lane < tile.width; lane += kLanes) {
     FV sum = hn::Zero(kF);
