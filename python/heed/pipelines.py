@@ -254,6 +254,8 @@ class Translator(_Pipeline):
             _checks.floats("translate", length_penalty=length_penalty)
         _checks.strings("translate", cache=cache, too_long=too_long, source_language=source_language,
                       target_language=target_language)
+        if min_length > max_length:
+            raise ValueError(f"[translate] min_length of at most max_length, {max_length}; found {min_length}")
         found = self._model.translate(
             texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
             source_language, target_language,

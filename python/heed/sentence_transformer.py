@@ -135,7 +135,8 @@ class SentenceTransformer:
         folder = pathlib.Path(_heed.find_model_folder(_with_organisation(name)))
         self.encoder = Encoder(folder, weights=weights)
         settings = _read(folder / "config_sentence_transformers.json")
-        self.prompts: Dict[str, str] = {**(settings.get("prompts") or {}), **(prompts or {})}
+        # sentence-transformers has these two, without a text, where nobody names others.
+        self.prompts: Dict[str, str] = {"query": "", "document": "", **(settings.get("prompts") or {}), **(prompts or {})}
         self.default_prompt_name: Optional[str] = (
             settings.get("default_prompt_name") if default_prompt_name is None else default_prompt_name)
         if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
@@ -155,7 +156,7 @@ class SentenceTransformer:
                              f"{value}")
 
     def _names(self) -> str:
-        return f"one of {', '.join(self.prompts)}" if self.prompts else "none, as the model has no prompts"
+        return f"one of {', '.join(self.prompts)}"
 
     @property
     def tokenizer(self) -> Tokenizer:
@@ -275,6 +276,8 @@ class SentenceTransformer:
                              f'{batch_size} and "{precision}"')
         before = self._prompt(prompt, prompt_name)
         if output_value == "token_embeddings":
+            if precision not in (None, "float32"):
+                raise ValueError(f'[encode] precision "float32" for the states of tokens; found "{precision}"')
             states = self._states([before + text for text in texts])
             return states[0] if single else states
         if output_value != "sentence_embedding":
@@ -297,16 +300,17 @@ class SentenceTransformer:
 
     def encode_query(self, inputs: Union[None, str, Iterable[str]] = None, prompt_name: Optional[str] = None,
                      prompt: Optional[str] = None, *arguments: Any, **options: Any) -> Any:
-        """encode() with the prompt "query", where the model has it and no other is given."""
-        if prompt_name is None and prompt is None and "query" in self.prompts:
+        """encode() with the prompt "query", where no other is given."""
+        if prompt_name is None and prompt is None:
             prompt_name = "query"
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def encode_document(self, inputs: Union[None, str, Iterable[str]] = None, prompt_name: Optional[str] = None,
                         prompt: Optional[str] = None, *arguments: Any, **options: Any) -> Any:
-        """encode() with the prompt "document", "passage" or "corpus", where the model has it and no other is given."""
+        """encode() with the prompt "document", where no other is given. As in sentence-transformers, a model whose folder
+        names only "passage" has an empty "document"."""
         if prompt_name is None and prompt is None:
-            prompt_name = next((name for name in ("document", "passage", "corpus") if name in self.prompts), None)
+            prompt_name = "document"
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:

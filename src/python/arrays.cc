@@ -160,8 +160,8 @@ py::dtype numpy_type(DType dtype) {
 }  // namespace
 
 std::optional<bool> truth_of(py::handle value) {
-  if (value.is(Py_True)) return true;
-  if (value.is(Py_False)) return false;
+  if (value.ptr() == Py_True) return true;
+  if (value.ptr() == Py_False) return false;
   // pybind11 knows numpy.bool_, the name that NumPy 1 has for its type.
   const std::string type = Py_TYPE(value.ptr())->tp_name;
   if (type != "numpy.bool_" && type != "numpy.bool") return std::nullopt;

@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "python/characters.h"
 #include "python/interrupt.h"
+#include "text/huggingface/post_processor.h"
 
 namespace py = pybind11;
 
@@ -28,9 +29,8 @@ struct Encoded {
   std::vector<std::pair<int64_t, int64_t>> offsets;
 };
 
-// Which tokens are of the pair: those behind as many as the text alone has.
-std::vector<uint8_t> behind(const text::Tokens& tokens, const text::Tokens& first) {
-  auto left = std::count(first.special.begin(), first.special.end(), 0);
+// Which tokens are of the pair: those behind the `left` ones of the text.
+std::vector<uint8_t> behind(const text::Tokens& tokens, int64_t left) {
   std::vector<uint8_t> second(tokens.ids.size());
   for (size_t i = 0; i < second.size(); ++i) {
     if (tokens.special[i] == 0) second[i] = left-- > 0 ? 0 : 1;
@@ -38,31 +38,29 @@ std::vector<uint8_t> behind(const text::Tokens& tokens, const text::Tokens& firs
   return second;
 }
 
-// The same where texts were cut: behind those of the text and of special ones that part the two.
-std::vector<uint8_t> second_texts(const text::Tokens& tokens, bool empty_first) {
-  std::vector<uint8_t> second(tokens.ids.size());
-  bool began = empty_first, parted = empty_first;
-  for (size_t i = 0; i < second.size(); ++i) {
-    if (tokens.special[i] != 0) {
-      parted = began;
-    } else {
-      began = true;
-      second[i] = parted ? 1 : 0;
-    }
-  }
-  return second;
+// How many tokens of the text there are in those of a text and its pair.
+int64_t count_of_first(const text::Tokenizer& tokenizer, const TextAndPair& text, const text::TokensOptions& shared,
+                       const text::Tokens& both) {
+  const text::TokensOptions plain{.add_special = false, .parse_special = shared.parse_special};
+  const text::Tokens first = tokenizer.tokens(text.first, plain);
+  const auto told = std::count(first.special.begin(), first.special.end(), 0);
+  if (both.left_out == 0) return told;
+  // What the longer of both lost.
+  const int64_t second = std::ssize(tokenizer.tokens(*text.second, plain).ids),
+                around = std::ssize(tokenizer.tokens("", {.pair = "", .add_special = shared.add_special}).ids);
+  text::huggingface::Encoded a, b;
+  a.ids.resize(first.ids.size()), a.spans.resize(first.ids.size()), a.words.resize(first.ids.size());
+  b.ids.resize(static_cast<size_t>(second)), b.spans.resize(b.ids.size()), b.words.resize(b.ids.size());
+  (void)text::huggingface::truncate(a, &b, std::ssize(both.ids) - around, {});
+  return std::min<int64_t>(told, std::ssize(a.ids));
 }
 
 Encoded encode_one(const text::Tokenizer& tokenizer, const TextAndPair& text, const text::TokensOptions& shared) {
   text::TokensOptions options = shared;
   if (text.second) options.pair = *text.second;
   Encoded found{.tokens = tokenizer.tokens(text.first, options), .pieces = {}, .offsets = {}};
-  const text::Tokens alone =
-      text.second ? tokenizer.tokens(text.first, {.add_special = false, .parse_special = shared.parse_special})
-                  : text::Tokens();
-  const std::vector<uint8_t> second = text.second && found.tokens.left_out == 0
-                                          ? behind(found.tokens, alone)
-                                          : second_texts(found.tokens, text.second && alone.ids.empty());
+  const std::vector<uint8_t> second = behind(
+      found.tokens, text.second ? count_of_first(tokenizer, text, shared, found.tokens) : std::ssize(found.tokens.ids));
   const Characters first(text.first), pair(text.second.value_or(""));
   for (size_t i = 0; i < found.tokens.ids.size(); ++i) {
     found.pieces.push_back(tokenizer.piece(found.tokens.ids[i]));

@@ -64,7 +64,8 @@ class Lines : public sentencepiece::SentenceIterator {
 
 class SentencePieceTokenizer : public Tokenizer {
  public:
-  SentencePieceTokenizer(std::string model, const std::string& name) : model_(std::move(model)) {
+  SentencePieceTokenizer(std::string model, const std::string& name, Around around)
+      : model_(std::move(model)), around_(around) {
     silence();
     has_user_defined_ = check_sentencepiece(model_, name);
     const auto status = processor_->LoadFromSerializedProto(model_);
@@ -92,7 +93,7 @@ class SentencePieceTokenizer : public Tokenizer {
       const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
       body.words.push_back((body.words.empty() ? -1 : body.words.back()) + (begins ? 1 : 0));
     }
-    return with_begin_and_end(std::move(body), special(), options);
+    return with_begin_and_end(std::move(body), special(), options, around_);
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override {
@@ -155,6 +156,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   std::string model_;
+  Around around_;
   bool has_user_defined_ = false;
   std::shared_ptr<sentencepiece::SentencePieceProcessor> processor_ =
       std::make_shared<sentencepiece::SentencePieceProcessor>();  // a sampler may outlive the tokenizer
@@ -251,15 +253,19 @@ std::shared_ptr<const Tokenizer> train_sentencepiece(std::span<const std::string
     }
     require(status.ok(), kFunction, "a vocabulary of ", vocabulary, " pieces from ", lines.size(), " lines; ",
             reason(status));
-    return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained model");
+    return std::make_shared<SentencePieceTokenizer>(std::move(model), "the trained model", Around::both);
   });
 }
 
 std::shared_ptr<const Tokenizer> load_sentencepiece(const std::filesystem::path& model) {
+  return load_sentencepiece_with(model, Around::both);
+}
+
+std::shared_ptr<const Tokenizer> load_sentencepiece_with(const std::filesystem::path& model, Around around) {
   std::string bytes = files::read_all(model, kMaxModel, "load_sentencepiece");
   return guarded("load_sentencepiece", files::quoted(model) + ": a SentencePiece model",
                  [&]() -> std::shared_ptr<const Tokenizer> {
-                   return std::make_shared<SentencePieceTokenizer>(std::move(bytes), files::quoted(model));
+                   return std::make_shared<SentencePieceTokenizer>(std::move(bytes), files::quoted(model), around);
                  });
 }
 

@@ -6,6 +6,7 @@
 #include "base/files.h"
 #include "heed/error.h"
 #include "text/huggingface/load_folder.h"
+#include "text/huggingface/read_tokenizer.h"
 
 namespace heed::text {
 
@@ -55,6 +56,12 @@ void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::st
   remove_tokenizer_file(folder, side, ending == kVocabularyEnding ? kSentencePieceEnding : kVocabularyEnding);
 }
 
+Around around_in(const std::filesystem::path& folder, Side side) {
+  const std::string architecture = huggingface::TokenizerFiles(folder).in_config("architecture");
+  if (architecture == "decoder_only") return Around::none;
+  return architecture == "encoder_decoder" && side == Side::source ? Around::end : Around::both;
+}
+
 std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder, Side side) {
   const std::filesystem::path model = tokenizer_file(folder, side, kSentencePieceEnding);
   const std::filesystem::path vocabulary = tokenizer_file(folder, side, kVocabularyEnding);
@@ -68,7 +75,8 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
           vocabulary.filename().string(), " in this folder, or a tokenizer of Hugging Face; found neither");
   require(!(has_model && has_vocabulary), "load_tokenizer", files::quoted(folder), ": ", model.filename().string(),
           " or ", vocabulary.filename().string(), " in this folder; found both");
-  return has_model ? load_sentencepiece(model) : load_vocabulary(vocabulary);
+  const Around around = around_in(folder, side);
+  return has_model ? load_sentencepiece_with(model, around) : load_vocabulary(vocabulary, around);
 }
 
 std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const {
@@ -91,12 +99,13 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
   return std::nullopt;
 }
 
-Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options) {
+Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options, Around around_text) {
   require(!options.pair, "tokens", "one text; found a pair, which this tokenizer has no form for");
   require(!options.parse_special, "tokens",
           "special tokens in the text as text; found a request to parse them, which this tokenizer cannot do");
   require(options.limit >= 0, "tokens", "a limit of 0 (none) or more tokens; found ", options.limit);
-  const bool begins = options.add_special && special.begin >= 0, ends = options.add_special && special.end >= 0;
+  const bool begins = options.add_special && special.begin >= 0 && around_text == Around::both,
+             ends = options.add_special && special.end >= 0 && around_text != Around::none;
   const int64_t around = int64_t{begins} + int64_t{ends};
   if (options.limit > 0) {
     require(options.limit >= around, "tokens", "a limit of at least the ", around, " added tokens; found ",

@@ -29,14 +29,24 @@ void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::st
 // Removes both of them.
 void remove_tokenizer_files(const std::filesystem::path& folder, Side side);
 
-[[nodiscard]] std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file);
+// Which of begin and end a model was trained to read around a text.
+enum class Around { both, end, none };
+// Of one of heed's own tokenizers, in the folder of a model: encoders read both around a text, and so do decoders that
+// translate; the encoder of a translator reads the end alone, and a language model neither.
+[[nodiscard]] Around around_in(const std::filesystem::path& folder, Side side);
+
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file,
+                                                               Around around = Around::both);
+[[nodiscard]] std::shared_ptr<const Tokenizer> load_sentencepiece_with(const std::filesystem::path& model,
+                                                                       Around around);
 
 // An id of the vocabulary, or an Error of decode().
 void require_id(int32_t id, int64_t vocabulary, std::string_view function);
 
 // `body` between begin and end, cut to the limit: the default of Tokenizer::tokens(). Throws Error for what a tokenizer
 // without a template cannot do.
-[[nodiscard]] Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options);
+[[nodiscard]] Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options,
+                                        Around around = Around::both);
 
 // One of the four special ids.
 [[nodiscard]] bool is_special(int32_t id, const SpecialIds& special);

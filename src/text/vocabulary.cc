@@ -60,8 +60,8 @@ struct Hash {
 
 class VocabularyTokenizer : public Tokenizer {
  public:
-  VocabularyTokenizer(std::vector<std::string> tokens, SpecialIds special, bool characters)
-      : tokens_(std::move(tokens)), special_(special), characters_(characters) {
+  VocabularyTokenizer(std::vector<std::string> tokens, SpecialIds special, bool characters, Around around)
+      : tokens_(std::move(tokens)), special_(special), characters_(characters), around_(around) {
     constexpr const char* kFunction = "vocabulary_tokenizer";
     require(!tokens_.empty() && tokens_.size() <= INT32_MAX, kFunction, "1 to 2^31 - 1 tokens; found ", tokens_.size());
     for (const int32_t id : {special.padding, special.begin, special.end, special.unknown}) {
@@ -96,7 +96,7 @@ class VocabularyTokenizer : public Tokenizer {
       body.words.push_back((body.words.empty() ? -1 : body.words.back()) + (begins || is_space ? 1 : 0));
       begins = characters_ ? is_space : !token.ends_with(kJoin);
     });
-    return with_begin_and_end(std::move(body), special_, options);
+    return with_begin_and_end(std::move(body), special_, options, around_);
   }
 
   std::optional<int32_t> id_of(std::string_view token) const override {
@@ -166,6 +166,7 @@ class VocabularyTokenizer : public Tokenizer {
   std::unordered_map<std::string, int32_t, Hash, std::equal_to<>> ids_;  // of tokens that are not special
   SpecialIds special_;
   bool characters_;
+  Around around_;
 };
 
 std::vector<std::string> special_tokens() { return {"<pad>", "<s>", "</s>", "<unk>"}; }
@@ -184,7 +185,7 @@ int32_t take_number(std::string_view& text, std::string_view key, const std::str
 
 std::shared_ptr<const Tokenizer> vocabulary_tokenizer(std::vector<std::string> tokens, SpecialIds special,
                                                       bool characters) {
-  return std::make_shared<VocabularyTokenizer>(std::move(tokens), special, characters);
+  return std::make_shared<VocabularyTokenizer>(std::move(tokens), special, characters, Around::both);
 }
 
 void CharacterVocabulary::add(std::string_view text) {
@@ -239,7 +240,7 @@ std::shared_ptr<const Tokenizer> train_pieces(std::span<const std::string> lines
   return vocabulary.tokenizer(minimum);
 }
 
-std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file) {
+std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& file, Around around) {
   const std::string contents = files::read_all(file, int64_t{1} << 30, "load_tokenizer");
   const std::string name = files::quoted(file);
   std::string_view rest = contents;
@@ -267,7 +268,7 @@ std::shared_ptr<const Tokenizer> load_vocabulary(const std::filesystem::path& fi
   std::vector<std::string> tokens;
   while (!rest.empty()) tokens.push_back(unescaped(line(), name, tokens.size() + 2));
   try {
-    return vocabulary_tokenizer(std::move(tokens), special, characters);
+    return std::make_shared<VocabularyTokenizer>(std::move(tokens), special, characters, around);
   } catch (const Error& error) {
     fail("load_tokenizer", name, ": a vocabulary; ", error.what());
   }

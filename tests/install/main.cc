@@ -8,6 +8,5 @@ int main() {
   const heed::Tensor k =
       heed::Tensor::from({.9f, .4f, -.2f, .7f, .8f, .6f, -.1f, .6f, -.5f, .2f, .9f, -.4f}, {1, 1, 3, 4});
   const heed::Tensor weights = heed::attention(q, k, k, {.want = {.weights = true}}).weights;
-  if (weights.shape() != heed::Shape{1, 1, 1, 3}) return 1;  // of the library, not of its headers
   std::printf("%.4f %.4f %.4f\n", weights.at({0, 0, 0, 0}), weights.at({0, 0, 0, 1}), weights.at({0, 0, 0, 2}));
 }

@@ -339,6 +339,18 @@ class Tables(unittest.TestCase):
         for bad in (table[:, :4], table[:1], table[0]):
             self.assertRaises(ValueError, lambda: heed.attention(q, k, v, relative_table=bad))
 
+    def test_each_gradient_has_the_type_of_its_input(self):
+        for rows, kind in ((2048, np.float32), (64, np.float16)):
+            q = np.zeros((rows, 8), np.float16)
+            v = np.linspace(-1, 1, rows)[:, None].astype(np.float16) * np.ones(8, np.float16)
+            slopes = np.zeros(1, kind)
+            r = heed.attention(q, q, v, alibi_slopes=slopes, causal=True, return_logsumexp=True)
+            g = heed.attention_backward(np.ones((rows, 8), np.float16), q, q, v, r.output, r.logsumexp,
+                                        alibi_slopes=slopes, causal=True, want_alibi_slopes=True)
+            self.assertEqual((g.query.dtype, g.key.dtype, g.alibi_slopes.dtype), (q.dtype, q.dtype, slopes.dtype))
+            if rows == 2048:  # too large for float16
+                self.assertAlmostEqual(g.alibi_slopes[0] / 1866632.5, 1, places=2)
+
     def test_additive_scores_with_gradients(self):
         q, k, v, d, w = random_arrays((1, 2, 5, 3), (1, 2, 7, 3), (1, 2, 7, 4), (1, 2, 5, 4), (2, 3))
 

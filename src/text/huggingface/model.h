@@ -47,11 +47,13 @@ class Model {
   // Whether cutting takes long enough that words are worth keeping.
   [[nodiscard]] virtual bool keeps_words() const { return true; }
   [[nodiscard]] const TokenTable& tokens() const { return tokens_; }
+  // No word has these tokens: "</s>" in a text is four characters.
+  virtual void hide(const std::vector<int32_t>& /*ids*/) {}
 
  private:
   TokenTable tokens_;
 };
-using ModelPointer = std::unique_ptr<const Model>;
+using ModelPointer = std::unique_ptr<Model>;
 
 struct WordPieceModelOptions {
   std::string unknown = "[UNK]";

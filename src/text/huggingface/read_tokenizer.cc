@@ -247,6 +247,18 @@ void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool a
   keep_class(files, configuration);
 }
 
+// Special tokens that stand for no text: "</s>", "[SEP]". A unigram model has them among its pieces.
+std::vector<int32_t> marks_of(const std::vector<AddedToken>& tokens) {
+  std::vector<int32_t> ids;
+  for (const AddedToken& token : tokens) {
+    const std::string& text = token.content;
+    const bool is_mark =
+        text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
+    if (token.special && is_mark) ids.push_back(token.id);
+  }
+  return ids;
+}
+
 // transformers 5 puts around texts what the class says. Older versions did what the file says, so that nobody can know
 // what the model was trained with where the two differ.
 void use_surroundings(TokenizerParts& parts, const Fields& f, TokenizerFiles& files,
@@ -316,6 +328,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   use_surroundings(parts, f, files, configuration);
   use_language(parts, files, configuration);
   use_configuration(parts, configuration);
+  parts.model->hide(marks_of(parts.added_tokens));
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }

@@ -34,6 +34,11 @@ class Unigram : public Model {
 
   std::string kind() const override { return "unigram"; }
   int32_t unknown() const override { return o_.unknown; }
+  void hide(const std::vector<int32_t>& ids) override {
+    hidden_.resize(o_.scores.size(), 0);
+    for (const int32_t id : ids)
+      if (id >= 0 && id < std::ssize(hidden_)) hidden_[static_cast<size_t>(id)] = 1;
+  }
 
   void cut(std::string_view word, std::vector<Cut>& cuts, Workspace& workspace) const override {
     find_best(word, workspace);
@@ -76,7 +81,7 @@ class Unigram : public Model {
         node = trie.step(node, static_cast<uint8_t>(word[at++]));
         if (node == TokenTrie::kNowhere) break;
         const int32_t id = trie.id(node);
-        if (id < 0) continue;
+        if (id < 0 || is_hidden(id)) continue;
         offer(begin, at, id, o_.scores[static_cast<size_t>(id)] + score);
         has_character = has_character || at == begin + size;
       }
@@ -93,7 +98,8 @@ class Unigram : public Model {
   void add_unknown(std::string_view word, size_t begin, size_t end, std::vector<Cut>& cuts) const {
     const auto first = static_cast<uint32_t>(begin), last = static_cast<uint32_t>(end);
     const std::string_view text = word.substr(begin, end - begin);
-    const int32_t whole = tokens().find(text);
+    int32_t whole = tokens().find(text);
+    if (whole >= 0 && is_hidden(whole)) whole = -1;
     if (whole < 0 && o_.byte_fallback &&
         std::all_of(text.begin(), text.end(), [&](char c) { return byte_fallback_[static_cast<uint8_t>(c)] >= 0; })) {
       for (size_t i = text.size(); i-- > 0;)
@@ -103,7 +109,10 @@ class Unigram : public Model {
     cuts.push_back({whole >= 0 ? whole : o_.unknown, first, last});
   }
 
+  [[nodiscard]] bool is_hidden(int32_t id) const { return !hidden_.empty() && hidden_[static_cast<size_t>(id)] != 0; }
+
   UnigramOptions o_;
+  std::vector<uint8_t> hidden_ = {};  // [id]; empty: none
   std::string name_;
   double unknown_score_ = 0;
   size_t window_ = 16;
