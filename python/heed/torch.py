@@ -9,6 +9,7 @@ float16 are computed in float32.
 
 from __future__ import annotations
 
+import operator
 from typing import List, Optional, Tuple
 
 import torch
@@ -32,7 +33,7 @@ def _options(
         mask=_plain(mask), bias=_plain(bias), key_lengths=_plain(key_lengths), sinks=_plain(sinks),
         alibi_slopes=_plain(alibi_slopes), relative_table=_plain(relative_table),
         causal=causal if named else int(causal) if causal else None, window=tuple(window), scale=scale,
-        softcap=softcap, dropout=dropout, seed=seed,
+        softcap=softcap, dropout=dropout, seed=seed % 2**64,
     )
 
 
@@ -161,15 +162,20 @@ _forward.register_autograd(_differentiate, setup_context=_save)
 def _seed(given: Optional[int], dropout: float) -> int:
     """The seed of dropout: the given one, or one from torch's generator."""
     if given is not None:
-        return given
+        seed = operator.index(given)
+        if not 0 <= seed < 2**64:
+            raise ValueError(f"[heed.torch] seed from 0 to 2^64 - 1; found {seed}")
+        return seed if seed < 2**63 else seed - 2**64  # operators take signed numbers
     return int(torch.randint(2**62, ()).item()) if dropout > 0 else 0
 
 
 def _named(causal: heed.Causal) -> str:
-    if causal is None or isinstance(causal, bool):
+    if causal is None or type(causal).__name__ in ("bool", "bool_"):  # NumPy's too
         return "bottom_right" if causal else ""
-    if isinstance(causal, int) or causal in ("top_left", "bottom_right"):
-        return str(causal)
+    if isinstance(causal, str) and causal in ("top_left", "bottom_right"):
+        return causal
+    if hasattr(causal, "__index__"):
+        return str(operator.index(causal))
     raise TypeError(f'[heed.torch] causal as None, a bool, "bottom_right", "top_left" or a whole offset; found {causal!r}')
 
 
@@ -187,6 +193,8 @@ def _call(
     window: Optional[Tuple[int, int]] = None, scale: Optional[float] = None, softcap: Optional[float] = None,
     dropout: float = 0.0, seed: Optional[int] = None,
 ) -> Tensor:
+    if isinstance(key_lengths, (list, tuple)):
+        key_lengths = torch.tensor(key_lengths, dtype=torch.int32)
     tensors = (query, key, value, mask, bias, key_lengths, sinks, alibi_slopes, relative_table, additive_weight,
                cu_seqlens_q, cu_seqlens_k)
     # The operator has no rule for forward-mode gradients, and PyTorch would take them to be zero.

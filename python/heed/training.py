@@ -11,10 +11,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import tempfile
 from typing import Any, Callable, List, Mapping, NamedTuple, Optional, Tuple, Union
+
+import numpy as np
 
 from . import _checks, _heed
 from .pipelines import Encoder, Generator, Translator, load
@@ -60,7 +63,10 @@ def _plain(value: Any) -> Any:
 
 
 def _checked(recipe: Any, key: str = "recipe") -> Any:
-    """The recipe as it is. ValueError for a string that is no UTF-8, as names of folders may be."""
+    """The recipe as it is. ValueError for a string that is no UTF-8, as names of folders may be, and for what is no
+    number."""
+    if isinstance(recipe, (float, np.floating)) and not math.isfinite(recipe):
+        raise ValueError(f"[train] {key}: a finite number; found {recipe}")
     if isinstance(recipe, str):
         return _checks.text("train", recipe, key)
     if isinstance(recipe, Mapping):

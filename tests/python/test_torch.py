@@ -5,6 +5,8 @@ import unittest
 import warnings
 from unittest import mock
 
+import numpy as np
+
 try:
     import torch
     from torch.nn import functional
@@ -16,6 +18,7 @@ except ImportError:
     transformers = None
 
 if torch is not None:
+    import heed
     import heed.torch as heed_torch
 
 
@@ -153,6 +156,22 @@ class Torch(unittest.TestCase):
         found = torch.autograd.grad(torch.compile(step, backend="aot_eager", fullgraph=True)(q, k, v), (q, k, v))
         for mine, theirs in zip(found, expected):
             torch.testing.assert_close(mine, theirs)
+
+    def test_numbers_and_lists_as_in_heed(self):
+        q = torch.randn(1, 2, 5, 8)
+
+        def same(first, second):
+            self.assertTrue(torch.equal(heed_torch.attention(q, q, q, **first), heed_torch.attention(q, q, q, **second)))
+
+        same({"causal": np.int64(1)}, {"causal": 1})
+        same({"causal": np.bool_(True)}, {"causal": True})
+        same({"key_lengths": [3]}, {"key_lengths": torch.tensor([3], dtype=torch.int32)})
+        seeded = heed_torch.attention(q, q, q, dropout=0.5, seed=2**63 + 5)
+        self.assertTrue(torch.equal(seeded, heed.attention(q, q, q, dropout=0.5, seed=2**63 + 5)))
+        self.assertRaises(ValueError, lambda: heed_torch.attention(q, q, q, dropout=0.5, seed=-1))
+        negative = torch.complex(q, -q).conj().imag  # -(-q), as a view
+        self.assertRaisesRegex(TypeError, "negative of its memory", lambda: heed.attention(negative, q, q))
+        self.assertTrue(torch.equal(heed_torch.attention(negative, q, q), heed_torch.attention(q, q, q)))
 
     def test_errors(self):
         q, k, v = tensors((1, 4, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))

@@ -211,6 +211,7 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
             with self.assertRaisesRegex(TypeError, rf"\[train\] {next(iter(wrong))} as ", msg=str(wrong)):
                 heed.train(self.recipe, a, **wrong)
         for wrong, text in (({"train_source": b"x"}, "numbers, strings, lists or tables; found bytes"),
+                            ({"model": {"dropout": float("nan")}}, "dropout: a finite number; found nan"),
                             ({"train_source": "a\udcff"}, "train_source of Unicode's characters; found a lone surrogate")):
             with self.assertRaisesRegex((TypeError, ValueError), text):
                 heed.train({**self.recipe, **wrong}, a)
