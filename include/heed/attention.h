@@ -84,7 +84,8 @@ struct AttentionWantGradients {
                                                     const AttentionWantGradients& want = {});
 
 // PyTorch's function of this name, over any leading dimensions, the same for all three: query (..., L, D), key (..., S,
-// D), value (..., S, Dv) -> (..., L, Dv). An additive mask (f32) or a boolean one broadcasts to (..., L, S).
+// D), value (..., S, Dv) -> (..., L, Dv). Of rank 4, key and value may have fewer heads, as in attention(). An additive
+// mask (f32) or a boolean one broadcasts to (..., L, S).
 [[nodiscard]] Tensor scaled_dot_product_attention(const Tensor& query, const Tensor& key, const Tensor& value,
                                                   std::optional<float> scale = {}, const Tensor& mask = {});
 

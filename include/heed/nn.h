@@ -204,7 +204,8 @@ struct Places {
 [[nodiscard]] Tensor alibi_slopes(int64_t heads);
 
 // MultiHead(Q, K, V) = Concat(head_1 .. head_h) Wo, head_i = Attention(Q Wq_i, K Wk_i, V Wv_i); section 3.2.2.
-// Parameters: query, key, value (H*D, E) and output (E, H*Dv), each a Linear.
+// Parameters: query, key, value (H*D, E) and output (E, H*Dv), each a Linear. The weights of the first three start as
+// those of one matrix would: Xavier uniform, divided by sqrt(2).
 class MultiHeadAttention : public Module {
  public:
   MultiHeadAttention(const MultiHeadAttentionOptions& options, Initializer& init);
