@@ -117,6 +117,11 @@ Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& obj
   return reading;
 }
 
+void require_no_ids(const Arguments& request) {
+  for (const char* const ids : {"source", "target"})
+    if (request.has(ids)) throw Error("text: expected without " + std::string(ids) + "; found both");
+}
+
 Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request) {
   const Spoken spoken = spoken_of(*model, request);
   if (!request.has("text")) {
@@ -124,6 +129,7 @@ Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request
     given.spoken = spoken;
     return given;
   }
+  require_no_ids(request);
   Reading reading{.model = std::move(model), .spoken = spoken};
   const Served& served = *reading.model;
   const std::string text = request.text("text");

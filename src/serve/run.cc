@@ -175,6 +175,7 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
   Reading reading;
   const models::Config& config = model->config();
   if (request.has("text") && model->decodes() && !model->encodes() && request.text("text").empty()) {
+    require_no_ids(request);
     reading = {.model = model, .target = model->target->encode("\n")};  // as Generator: what stands between two texts
     if (reading.target.empty()) reading.target = {static_cast<int32_t>(config.end_id)};
   } else {
