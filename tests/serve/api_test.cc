@@ -347,6 +347,7 @@ TEST_F(ApiTest, RefusesWhatIsNotThere) {
   EXPECT_NE(error_of("beam", {{"model", 1}, {"text", "abc"}}).find("a model that translates"), std::string::npos);
   EXPECT_NE(error_of("next", {{"model", 0}, {"text", std::string(701, 'a')}, {"position", 0}}).find("699 tokens"),
             std::string::npos);
+  EXPECT_EQ(error_of("models", {{"x", 1}}), "expected no members; found \"x\"");
   EXPECT_NE(error_of("training", {{"model", 0}}).find("the folder of a training"), std::string::npos);
   EXPECT_NE(
       error_of("explain",
