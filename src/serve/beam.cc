@@ -78,7 +78,7 @@ json beam_tree(const Served& model, const Arguments& request) {
       if (child != children.end()) at = child->second;
     }
     hypotheses.push_back({{"node", at},
-                          {"text", model.target->decode(hypothesis.ids)},
+                          {"text", text_of(*model.target, hypothesis.ids)},
                           {"score", hypothesis.score},
                           {"sum", sum},
                           {"length", way.size()},

@@ -153,6 +153,11 @@ std::vector<std::string> source_pieces(const Served& model, const Ids& ids) {
   return out;
 }
 
+std::string text_of(const text::Tokenizer& tokenizer, Ids ids) {
+  std::erase_if(ids, [&](int32_t id) { return id >= tokenizer.vocabulary(); });
+  return tokenizer.decode(ids);
+}
+
 void Probes::on_attention(std::string_view layer, const Tensor& query, const Tensor& key, const Tensor& value,
                           AttentionOptions& options) {
   for (nn::Probe* probe : probes_) probe->on_attention(layer, query, key, value, options);

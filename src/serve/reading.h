@@ -40,6 +40,9 @@ void require_no_ids(const Arguments& request);
 [[nodiscard]] std::vector<std::string> pieces(const Served& model, const Ids& ids);         // of what it says
 [[nodiscard]] std::vector<std::string> source_pieces(const Served& model, const Ids& ids);  // of what it reads
 
+// The text of the ids. Rows of a table that no token belongs to add nothing to it.
+[[nodiscard]] std::string text_of(const text::Tokenizer& tokenizer, Ids ids);
+
 // Several probes as one: each sees what the one before it has left.
 class Probes : public nn::Probe {
  public:
