@@ -14,6 +14,7 @@
 #include "heed/models.h"
 #include "heed/pipelines.h"
 #include "heed/text.h"
+#include "serve/version.h"
 
 namespace heed::serve {
 
@@ -63,13 +64,11 @@ class Models {
 
  private:
   struct Place {
-    std::filesystem::path folder;      // of config.json and the weights
-    std::filesystem::path tokenizers;  // a checkpoint's are in the folder of its training
+    ModelFolders folders;  // a checkpoint's tokenizers are in the folder of its training
     std::string name;
     bool checkpoint = false;
     std::shared_ptr<const Served> open;
   };
-  [[nodiscard]] std::string version_of(const Place& place) const;
   void open(const Place& place, Served& fresh);
   void open_files(const Place& place, Served& fresh);
 
