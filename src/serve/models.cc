@@ -121,17 +121,27 @@ void Models::open_files(const Place& place, Served& fresh) {
     return;
   }
   fresh.model = models::load(folder, {.packed = true});
-  const auto load_tokenizer = [&](text::Side side) {
-    return pipelines::load_tokenizer(place.folders.tokenizers, side, "serve", *fresh.model);
-  };
-  if (fresh.encodes()) fresh.source = load_tokenizer(text::Side::source);
-  if (fresh.decodes()) fresh.target = load_tokenizer(text::Side::target);
+  open_tokenizers(place, fresh);
   if (!fresh.translates()) return;
   const auto training = std::find_if(places_.begin(), places_.end(), [&](const Place& p) {
     return !p.checkpoint && p.folders.weights == place.folders.tokenizers;
   });
   require(training != places_.end(), "serve", "a checkpoint of a training that is served; found ", place.name);
   fresh.translator = at(training - places_.begin())->translator;
+}
+
+void Models::open_tokenizers(const Place& place, Served& fresh) {
+  const fs::path& folder = place.folders.tokenizers;
+  const auto load_tokenizer = [&](text::Side side) {
+    return pipelines::load_tokenizer(folder, side, "serve", *fresh.model);
+  };
+  if (fresh.encodes()) fresh.source = load_tokenizer(text::Side::source);
+  if (fresh.decodes()) fresh.target = load_tokenizer(text::Side::target);
+  const auto encoder = std::dynamic_pointer_cast<const models::Bert>(fresh.model);
+  if (!encoder) return;
+  const auto settings = pipelines::read_sentence_settings(place.folders.named, folder);
+  fresh.reader = std::make_shared<const pipelines::EncoderReader>(
+      pipelines::EncoderReader::of(encoder, fresh.source, folder, settings, "serve"));
 }
 
 std::shared_ptr<const Served> Models::at(int64_t id) {
@@ -185,7 +195,7 @@ json Models::list() {
                    {"width", config.width},
                    {"max_length", config.max_length},
                    {"parameters", served->model->parameter_count()},
-                   {"mask", !served->decodes() && config.mask_id >= 0 ? json("[MASK]") : json(nullptr)},
+                   {"mask", served->mask_id() >= 0 ? json(served->reader->mask_token) : json(nullptr)},
                    {"languages", languages_json(*served)},
                    {"training", has_log(places_[static_cast<size_t>(id)].folders.named)},
                    {"version", served->version}});

@@ -49,7 +49,7 @@ class ReadOnly : public Service::Stream {
       output.push_back(row_of(logits, i).likeliest(*reading_.model));
     Ids filled = reading_.source;  // each mask gives way to what the model says there
     for (size_t i = 0; i < output.size(); ++i)
-      if (filled[i] == reading_.model->config().mask_id) filled[i] = output[i];
+      if (filled[i] == reading_.model->mask_id()) filled[i] = output[i];
     send("done", done_event(reading_, output, logits, true, text_of(*reading_.model->source, std::move(filled))));
     return false;
   }
