@@ -11,6 +11,7 @@
 
 #include "cli/command.h"
 #include "heed/error.h"
+#include "heed/io.h"
 #include "serve/api.h"
 #include "serve/page.h"
 #include "serve/server.h"
@@ -53,11 +54,12 @@ bool open_browser(const std::string& link) {
   return true;
 }
 
-// The folders as messages may name them; those above them are nobody's business.
+// The folders as messages may name them, and as they were found; those above them are nobody's business.
 std::vector<std::string> parents_of(const std::vector<fs::path>& folders) {
   std::vector<std::string> parents;
   for (const fs::path& folder : folders) {
-    for (fs::path path : {folder, fs::absolute(folder).lexically_normal()}) {
+    const fs::path found = io::find_model_folder(folder.string());
+    for (fs::path path : {folder, found, fs::absolute(found).lexically_normal()}) {
       if (!path.has_filename()) path = path.parent_path();
       parents.push_back(path.parent_path().string());
     }
@@ -96,7 +98,9 @@ int run_serve(const ServeCommand& o, Context& context) {
 
 void add_serve_command(Options& options) {
   auto o = std::make_shared<ServeCommand>();
-  options.add("MODEL", o->models, "Folders of models, or of a training in progress").takes("DIR").required();
+  options.add("MODEL", o->models, "Folders of models, or of a training in progress; or names in Hugging Face's cache")
+      .takes("DIR")
+      .required();
   options.add("--port", o->port, "Port to listen at; 0 takes a free one")
       .range(0, 65535)
       .shows(fmt::format("{}, or one of the next {} that is free", serve::kDefaultPort, kMorePorts));
@@ -107,7 +111,7 @@ void add_serve_command(Options& options) {
       "Writes the link of the page to standard output, and serves it until Ctrl-C.\n"
       "Examples:\n"
       "  heed serve demo/en-zh --open\n"
-      "  heed serve demo/en-zh runs/first --port 8000\n"
+      "  heed serve demo/en-zh demo/shakespeare --port 8000\n"
       "  heed serve demo/en-zh --host 0.0.0.0\n");
   options.on_run([o](Context& context) { return run_serve(*o, context); });
 }

@@ -134,7 +134,7 @@ std::vector<Answer> Encoder::answer(std::string_view question, std::string_view 
                      read = tokens_of(*tokenizer_, passage, 1, options.text);
   const text::Tokens both = tokenizer_->tokens(question, {.pair = passage});
   const int64_t count = std::ssize(read.ids), around = std::ssize(both.ids) - count - std::ssize(asked.ids);
-  const int64_t longest = std::min(options.window, parts_->longest);
+  const int64_t longest = std::min(options.window, parts_->reader.longest);
   const int64_t room = longest - around - std::ssize(asked.ids);
   require(room >= 1, kAnswer, pipelines::name_of_text(options.text, 0), ": at most the ",
           std::max<int64_t>(0, longest - around - 1),

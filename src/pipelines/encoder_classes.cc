@@ -58,15 +58,15 @@ size_t likeliest(std::span<const float> scores) {
 }  // namespace
 
 void Encoder::Parts::require_head(models::Head head, const char* function) const {
-  const models::Head found = model->config().head;
-  const bool answers = models::finds_answers(*model);
+  const models::Head found = reader.model->config().head;
+  const bool answers = models::finds_answers(*reader.model);
   require(found == head && !answers, function, folder.string(), ": ", words_for(head), "; found ",
           answers ? kFindsAnswers : words_for(found));
 }
 
 void Encoder::Parts::require_answers(const char* function) const {
-  require(models::finds_answers(*model), function, folder.string(), ": ", kFindsAnswers, "; found ",
-          words_for(model->config().head));
+  require(models::finds_answers(*reader.model), function, folder.string(), ": ", kFindsAnswers, "; found ",
+          words_for(reader.model->config().head));
 }
 
 std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {
@@ -79,7 +79,7 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
     if (text.pair) tokens.pair = *text.pair;
     const auto place = static_cast<int64_t>(all.size());
     pipelines::look_up(place, options.progress);
-    all.push_back(parts_->sequence_of(parts_->read(text.text, tokens, place, options.text, kName)));
+    all.push_back(parts_->sequence_of(parts_->reader.read(text.text, tokens, place, options.text, kName)));
     require(!all.back().ids.empty(), kName, pipelines::name_of_text(options.text, place),
             ": a text of at least one token; found an empty one");
   }
@@ -109,7 +109,7 @@ std::vector<Classification> Encoder::classify(std::span<const std::string> texts
 std::vector<TokenClass> Encoder::classify_tokens(std::string_view text, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::classify_tokens";
   parts_->require_head(models::Head::token_class, kName);
-  const text::Tokens tokens = parts_->read(text, {}, 0, options.text, kName);
+  const text::Tokens tokens = parts_->reader.read(text, {}, 0, options.text, kName);
   if (tokens.ids.empty()) return {};
   const Sequence sequence = parts_->sequence_of(tokens);
   const Sequence* const only = &sequence;
@@ -129,7 +129,7 @@ std::vector<TokenClass> Encoder::classify_tokens(std::string_view text, const En
   return result;
 }
 
-const std::string& Encoder::mask_token() const { return parts_->mask_token; }
+const std::string& Encoder::mask_token() const { return parts_->reader.mask_token; }
 
 namespace {
 
@@ -156,56 +156,18 @@ std::vector<Filling> best_tokens(std::span<const float> logits, int64_t count, c
 
 }  // namespace
 
-text::Tokens Encoder::Parts::read_with_masks(std::string_view text, const TextOptions& options,
-                                             const char* function) const {
-  if (model->origin() != nullptr) return read(text, {.parse_special = true}, 0, options, function);
-  // The tokenizers of heed's own models have no token for the mask, which training adds behind theirs: what stands
-  // between two masks is read by itself.
-  const text::Tokens around = read("", {}, 0, options, function);  // a begin and an end
-  text::Tokens result;
-  const auto take = [&](const text::Tokens& from, size_t i, int64_t shift) {
-    result.ids.push_back(from.ids[i]);
-    result.segments.push_back(from.segments[i]);
-    result.spans.push_back({from.spans[i].begin + shift, from.spans[i].end + shift});
-    result.words.push_back(from.words[i]);
-    result.special.push_back(from.special[i]);
-  };
-  take(around, 0, 0);
-  int32_t words = 0;  // so far
-  for (size_t begin = 0;;) {
-    const size_t mask = std::min(text.find(mask_token, begin), text.size());
-    const text::Tokens piece = read(text.substr(begin, mask - begin), {}, 0, options, function);
-    for (size_t i = 1; i + 1 < piece.ids.size(); ++i) {
-      take(piece, i, static_cast<int64_t>(begin));
-      if (piece.words[i] >= 0) result.words.back() += words;
-    }
-    words = std::max(words, result.words.back() + 1);
-    if (mask == text.size()) break;
-    begin = mask + mask_token.size();
-    result.ids.push_back(mask_id);
-    result.segments.push_back(0);
-    result.spans.push_back({static_cast<int64_t>(mask), static_cast<int64_t>(begin)});
-    result.words.push_back(words++);
-    result.special.push_back(0);
-  }
-  take(around, around.ids.size() - 1, static_cast<int64_t>(text.size()));
-  require(std::ssize(result.ids) <= longest, function, pipelines::name_of_text(options, 0), ": at most the ", longest,
-          " tokens that the model reads; found ", result.ids.size());
-  return result;
-}
-
 std::vector<std::vector<Filling>> Encoder::fill(std::string_view text, const FillOptions& options) const {
   constexpr const char* kName = "Encoder::fill";
   parts_->require_head(models::Head::masked_token, kName);
-  const int32_t mask = parts_->mask_id;
+  const int32_t mask = parts_->reader.mask_id;
   require(mask >= 0, kName, parts_->folder.string(), ": a tokenizer with [MASK] or <mask>; found neither");
   require(options.count >= 1, kName, "1 or more tokens for each place; found ", options.count);
-  const text::Tokens tokens = parts_->read_with_masks(text, options.text, kName);
+  const text::Tokens tokens = parts_->reader.read_with_masks(text, options.text, kName);
   std::vector<int64_t> places;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     if (tokens.ids[i] == mask) places.push_back(static_cast<int64_t>(i));
   }
-  require(!places.empty(), kName, pipelines::name_of_text(options.text, 0), ": a text with ", parts_->mask_token,
+  require(!places.empty(), kName, pipelines::name_of_text(options.text, 0), ": a text with ", parts_->reader.mask_token,
           " where a word is missing; found none");
   const Sequence sequence = parts_->sequence_of(tokens);
   const Sequence* const only = &sequence;

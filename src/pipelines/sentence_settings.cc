@@ -79,15 +79,18 @@ void read_arguments(Keys& keys, SentenceSettings& settings) {
 
 }  // namespace
 
+// Each class of models once had a name of its own for this file.
+std::initializer_list<const char*> sentence_settings_files() {
+  static constexpr std::initializer_list<const char*> kNames = {
+      "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+      "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"};
+  return kNames;
+}
+
 SentenceSettings read_sentence_settings(const std::filesystem::path& folder, const std::filesystem::path& encoder) {
   SentenceSettings settings;
   const bool is_cross_encoder = models::is_cross_encoder(folder);
-  // Each class of models once had a name of its own for this file.
-  const auto encoder_file = read_json_if_there(
-      encoder,
-      {"sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-       "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"},
-      kSettingsReader);
+  const auto encoder_file = read_json_if_there(encoder, sentence_settings_files(), kSettingsReader);
   if (encoder_file) {
     Keys keys(encoder_file->value, encoder_file->file.string());
     settings.longest = keys.whole("max_seq_length", 0);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <initializer_list>
 #include <map>
 #include <string>
 
@@ -21,6 +22,8 @@ struct SentenceSettings {
 // Of a folder of sentence-transformers, whose encoder may be in a folder inside of it.
 [[nodiscard]] SentenceSettings read_sentence_settings(const std::filesystem::path& folder,
                                                       const std::filesystem::path& encoder);
+// The names under which the encoder's folder may have its file.
+[[nodiscard]] std::initializer_list<const char*> sentence_settings_files();
 
 // What becomes of the logits of a text's classes.
 enum class Scores {

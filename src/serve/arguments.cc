@@ -40,7 +40,8 @@ Arguments::Arguments(const nlohmann::json& object, const std::vector<std::string
     if (std::find(known.begin(), known.end(), key) != known.end()) continue;
     std::string all;
     for (const std::string_view one : known) all += (all.empty() ? "" : ", ") + std::string(one);
-    throw Error((name_.empty() ? "" : name_ + ": ") + "expected the members " + all + "; found " + shown(key));
+    throw Error((name_.empty() ? "" : name_ + ": ") +
+                (all.empty() ? "expected no members" : "expected the members " + all) + "; found " + shown(key));
   }
 }
 

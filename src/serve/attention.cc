@@ -78,19 +78,14 @@ inspect::Record record_of(const Reading& reading, nn::Probe* probe) {
     Ids output(reading.target.begin() + 1, reading.target.end());
     if (!model.translates()) output.clear();
     for (auto i = static_cast<int64_t>(output.size()); i < logits.size(0); ++i)
-      output.push_back(row_of(logits, i).likeliest());
+      output.push_back(row_of(logits, i).likeliest(model));
     record.output_tokens = pieces(model, output);
     const text::SpecialIds special = model.target->special();
     Ids said(reading.target.begin() + (model.translates() ? 1 : 0), reading.target.end());
     if (!said.empty() && said.back() == special.end) said.pop_back();
-    (model.translates() ? record.output : record.source) = model.target->decode(said);
+    (model.translates() ? record.output : record.source) = text_of(*model.target, std::move(said));
   }
-  if (model.encodes()) {
-    Ids read;
-    for (const int32_t id : reading.source)
-      if (id != model.config().mask_id) read.push_back(id);
-    record.source = model.source->decode(read);
-  }
+  if (model.encodes()) record.source = text_of(*model.source, reading.source);
   return record;
 }
 

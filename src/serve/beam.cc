@@ -14,6 +14,7 @@ using nlohmann::json;
 json beam_tree(const Served& model, const Arguments& request) {
   if (!model.translates()) throw Error("beam: expected a model that translates; found " + model.name);
   const Spoken spoken = spoken_of(model, request);
+  if (request.has("text")) require_no_ids(request);
   const Ids source = request.has("text") ? ids_of_text(model, text::Side::source, request.text("text"), spoken) : Ids();
   Ids read = source;
   if (!request.has("text"))
@@ -77,7 +78,7 @@ json beam_tree(const Served& model, const Arguments& request) {
       if (child != children.end()) at = child->second;
     }
     hypotheses.push_back({{"node", at},
-                          {"text", model.target->decode(hypothesis.ids)},
+                          {"text", text_of(*model.target, hypothesis.ids)},
                           {"score", hypothesis.score},
                           {"sum", sum},
                           {"length", way.size()},

@@ -24,6 +24,7 @@ constexpr auto kWriteTime = std::chrono::seconds(10);  // and one more for each 
 constexpr int64_t kSlowestBytes = 100'000;
 constexpr auto kTurn = milliseconds(100);  // after this, a place may be given to another client
 constexpr auto kLinger = milliseconds(500);
+constexpr auto kAskAgain = std::chrono::seconds(5);  // whether a client that has ended its sending is still there
 
 // Waits until the socket is ready for `events`. False: the time is over.
 bool wait_for(int socket, short events, Clock::time_point deadline) {
@@ -105,9 +106,14 @@ bool Connection::write(std::string_view bytes) const {
   return true;
 }
 
-bool Connection::gone() const {
+bool Connection::gone(std::string_view harmless) {
   pollfd one = {socket_, POLLRDHUP, 0};
-  return poll(&one, 1, 0) == 1;
+  if (poll(&one, 1, 0) != 1) return false;
+  if (one.revents != POLLRDHUP) return true;
+  const Clock::time_point now = Clock::now();
+  if (asked_ != Clock::time_point{} && now < asked_ + kAskAgain) return false;
+  asked_ = now;
+  return !write(harmless);
 }
 
 void Connection::linger() const {

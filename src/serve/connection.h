@@ -26,7 +26,10 @@ class Connection {
   [[nodiscard]] std::string read_body(int64_t bytes);
   // All of it; false: the client has gone, or takes it too slowly.
   [[nodiscard]] bool write(std::string_view bytes) const;
-  [[nodiscard]] bool gone() const;
+  // Whether the client has gone. A client that has only ended its sending still wants its answer, and looks the same
+  // until something is sent to it: so it is sent `harmless`, once and then every few seconds. If it has gone, its
+  // system refuses these bytes.
+  [[nodiscard]] bool gone(std::string_view harmless);
   // After the answer: takes what the client still sends, for a moment. Closing a socket that has unread bytes would
   // take the answer away from the client.
   void linger() const;
@@ -43,7 +46,8 @@ class Connection {
   const Connections& all_;
   std::atomic<bool> reading_{true};
   Clock::time_point since_ = Clock::now();
-  std::string bytes_;  // received and not yet used
+  Clock::time_point asked_ = {};  // when harmless bytes were last sent
+  std::string bytes_;             // received and not yet used
 };
 
 class Connections {

@@ -37,13 +37,14 @@ json compare(const std::string& name, const Tensor& before, const Tensor& after)
 // The token that each row is asked about: what the given target has next, and the likeliest one in the last row.
 Ids asked(const Reading& reading, const Tensor& logits) {
   if (!logits.defined()) return {};
-  if (!reading.model->decodes()) {
+  const Served& model = *reading.model;
+  if (!model.decodes()) {
     Ids all;
-    for (int64_t i = 0; i < logits.size(0); ++i) all.push_back(row_of(logits, i).likeliest());
+    for (int64_t i = 0; i < logits.size(0); ++i) all.push_back(row_of(logits, i).likeliest(model));
     return all;
   }
   Ids out(reading.target.begin() + 1, reading.target.end());
-  out.push_back(row_of(logits, logits.size(0) - 1).likeliest());
+  out.push_back(row_of(logits, logits.size(0) - 1).likeliest(model));
   return out;
 }
 
@@ -76,7 +77,7 @@ json experiment(const Reading& reading, const Arguments& request) {
     log_probs.push_back(row_of(plain, i).log_prob(id));
     const Row row = row_of(changed, i);
     changed_log_probs.push_back(row.log_prob(id));
-    likeliest.push_back(row.likeliest());
+    likeliest.push_back(row.likeliest(model));
   }
   json reach = json::array();
   for (size_t i = 0; i < before.all.size(); ++i)
@@ -121,9 +122,9 @@ json experiment(const Reading& reading, const Arguments& request) {
   Changes again(list);
   const Tensor logits = logits_of(all, &again);
   Ids written(all.target.begin() + 1, all.target.end());
-  written.push_back(finished ? last : row_of(logits, logits.size(0) - 1).likeliest());
+  written.push_back(finished ? last : row_of(logits, logits.size(0) - 1).likeliest(model));
   answer["output"] = done_event(all, written, logits, finished,
-                                model.target->decode(Ids(all.target.begin() + prompt, all.target.end())));
+                                text_of(*model.target, Ids(all.target.begin() + prompt, all.target.end())));
   return answer;
 }
 

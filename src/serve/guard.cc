@@ -122,7 +122,6 @@ Asked check(const Head& head, const Rules& rules, const std::function<Kind(std::
   if (asked.page) {
     if (head.method != "GET" && head.method != "HEAD")
       throw Refused(405, "expected GET; found " + head.method, "Allow: GET, HEAD");
-    asked.head_only = head.method == "HEAD";
     check_body(head, asked);
     return asked;
   }

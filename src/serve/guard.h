@@ -25,7 +25,6 @@ struct Rules {
 
 struct Asked {
   bool page = false;  // `/`; otherwise `name` of the interface
-  bool head_only = false;
   Kind kind = Kind::unknown;
   std::string name;
   int64_t body_bytes = 0;

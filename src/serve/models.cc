@@ -7,8 +7,10 @@
 
 #include "base/numbers.h"
 #include "heed/error.h"
+#include "heed/io.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
+#include "pipelines/sentence_modules.h"
 
 namespace heed::serve {
 namespace {
@@ -59,6 +61,14 @@ std::string name_of(const fs::path& folder) {
   return fs::absolute(path).lexically_normal().filename().string();
 }
 
+// As `heed info` and `heed embed` find a model: also in the cache of Hugging Face's tools, and where the encoder of a
+// folder of sentence-transformers is in a folder inside of it.
+ModelFolders folders_of(const fs::path& name) {
+  const fs::path named = io::find_model_folder(name.string());
+  const fs::path encoder = pipelines::SentenceModules::encoder_folder(named);
+  return {.named = named, .weights = encoder, .tokenizers = encoder};
+}
+
 bool has_log(const fs::path& folder) {
   std::error_code unreadable;
   return fs::exists(folder / "log.jsonl", unreadable);
@@ -90,28 +100,9 @@ Models::Models(const std::vector<fs::path>& folders) : count_(static_cast<int64_
   for (const fs::path& folder : folders) {
     std::string name = name_of(folder);
     for (int n = 2; !seen.insert(name).second; ++n) name = name_of(folder) + " (" + std::to_string(n) + ")";
-    places_.push_back({.folder = folder, .tokenizers = folder, .name = name, .open = nullptr});
+    places_.push_back({.folders = folders_of(folder), .name = name, .open = nullptr});
   }
   for (int64_t id = 0; id < count_; ++id) (void)at(id);
-}
-
-std::string Models::version_of(const Place& place) const {
-  std::string version;
-  for (const char* file : {"config.json", "model.safetensors"}) {
-    std::error_code absent;
-    const auto size = fs::file_size(place.folder / file, absent);
-    const auto time = fs::last_write_time(place.folder / file, absent);
-    if (absent) return {};
-    version += std::to_string(size) + "." + std::to_string(time.time_since_epoch().count()) + " ";
-  }
-  for (const char* file : {"source.model", "target.model", "source.vocab", "target.vocab", "generation_config.json",
-                           "tokenizer.json", "source.spm", "target.spm", "vocab.json", "vocab.txt"}) {
-    std::error_code absent;
-    const auto time = fs::last_write_time(place.tokenizers / file, absent);
-    if (!absent) version += std::to_string(time.time_since_epoch().count()) + " ";
-  }
-  version.pop_back();
-  return version;
 }
 
 void Models::open(const Place& place, Served& fresh) {
@@ -120,25 +111,37 @@ void Models::open(const Place& place, Served& fresh) {
 }
 
 void Models::open_files(const Place& place, Served& fresh) {
-  const auto architecture = models::read_config(place.folder).architecture;
+  const fs::path& folder = place.folders.weights;
+  const auto architecture = models::read_config(folder).architecture;
   if (!place.checkpoint && architecture == models::Architecture::encoder_decoder) {
-    fresh.translator = std::make_shared<const Translator>(Translator::load(place.folder));
+    fresh.translator = std::make_shared<const Translator>(Translator::load(folder));
     fresh.model = {fresh.translator, &fresh.translator->model()};
     fresh.source = {fresh.translator, &fresh.translator->source_tokenizer()};
     fresh.target = {fresh.translator, &fresh.translator->target_tokenizer()};
     return;
   }
-  fresh.model = models::load(place.folder, {.packed = true});
+  fresh.model = models::load(folder, {.packed = true});
+  open_tokenizers(place, fresh);
+  if (!fresh.translates()) return;
+  const auto training = std::find_if(places_.begin(), places_.end(), [&](const Place& p) {
+    return !p.checkpoint && p.folders.weights == place.folders.tokenizers;
+  });
+  require(training != places_.end(), "serve", "a checkpoint of a training that is served; found ", place.name);
+  fresh.translator = at(training - places_.begin())->translator;
+}
+
+void Models::open_tokenizers(const Place& place, Served& fresh) {
+  const fs::path& folder = place.folders.tokenizers;
   const auto load_tokenizer = [&](text::Side side) {
-    return pipelines::load_tokenizer(place.tokenizers, side, "serve", *fresh.model);
+    return pipelines::load_tokenizer(folder, side, "serve", *fresh.model);
   };
   if (fresh.encodes()) fresh.source = load_tokenizer(text::Side::source);
   if (fresh.decodes()) fresh.target = load_tokenizer(text::Side::target);
-  if (!fresh.translates()) return;
-  const auto training = std::find_if(places_.begin(), places_.end(),
-                                     [&](const Place& p) { return !p.checkpoint && p.folder == place.tokenizers; });
-  require(training != places_.end(), "serve", "a checkpoint of a training that is served; found ", place.name);
-  fresh.translator = at(training - places_.begin())->translator;
+  const auto encoder = std::dynamic_pointer_cast<const models::Bert>(fresh.model);
+  if (!encoder) return;
+  const auto settings = pipelines::read_sentence_settings(place.folders.named, folder);
+  fresh.reader = std::make_shared<const pipelines::EncoderReader>(
+      pipelines::EncoderReader::of(encoder, fresh.source, folder, settings, "serve"));
 }
 
 std::shared_ptr<const Served> Models::at(int64_t id) {
@@ -146,7 +149,7 @@ std::shared_ptr<const Served> Models::at(int64_t id) {
     throw Error("model: expected the number of a model that is served, from 0 to " + std::to_string(count_ - 1) +
                 "; found " + std::to_string(id));
   Place& place = places_[static_cast<size_t>(id)];
-  const std::string version = version_of(place);
+  const std::string version = version_of(place.folders);
   if (place.open && (version.empty() || version == place.open->version)) return place.open;
   auto fresh = std::make_shared<Served>();
   try {
@@ -192,9 +195,9 @@ json Models::list() {
                    {"width", config.width},
                    {"max_length", config.max_length},
                    {"parameters", served->model->parameter_count()},
-                   {"mask", !served->decodes() && config.mask_id >= 0 ? json("[MASK]") : json(nullptr)},
+                   {"mask", served->mask_id() >= 0 ? json(served->reader->mask_token) : json(nullptr)},
                    {"languages", languages_json(*served)},
-                   {"training", has_log(places_[static_cast<size_t>(id)].folder)},
+                   {"training", has_log(places_[static_cast<size_t>(id)].folders.named)},
                    {"version", served->version}});
   }
   return all;
@@ -202,7 +205,8 @@ json Models::list() {
 
 json Models::training(int64_t id, int64_t after) {
   const auto served = at(id);
-  const fs::path folder = places_[static_cast<size_t>(id)].folder;
+  const ModelFolders folders = places_[static_cast<size_t>(id)].folders;
+  const fs::path& folder = folders.named;
   std::ifstream log(folder / "log.jsonl");
   if (!log) throw Error(served->name + ": expected the folder of a training, with a log.jsonl; there is none");
   json rows = json::array();
@@ -229,11 +233,10 @@ json Models::training(int64_t id, int64_t after) {
   std::sort(found.begin(), found.end());
   json checkpoints = json::array();
   for (const auto& [update, path] : found) {
-    const auto known = std::ranges::find(places_, path, &Place::folder);
+    const auto known = std::ranges::find_if(places_, [&](const Place& place) { return place.folders.weights == path; });
     const auto number = static_cast<int64_t>(known - places_.begin());
     if (known == places_.end())
-      places_.push_back({.folder = path,
-                         .tokenizers = folder,
+      places_.push_back({.folders = {.named = folder, .weights = path, .tokenizers = folders.tokenizers},
                          .name = served->name + ", update " + std::to_string(update),
                          .checkpoint = true,
                          .open = nullptr});

@@ -14,6 +14,8 @@
 #include "heed/models.h"
 #include "heed/pipelines.h"
 #include "heed/text.h"
+#include "pipelines/encoder_reader.h"
+#include "serve/version.h"
 
 namespace heed::serve {
 
@@ -33,6 +35,7 @@ struct Served {
   // its training.
   std::shared_ptr<const Translator> translator;
   Translator::Languages languages = {};
+  std::shared_ptr<const pipelines::EncoderReader> reader;  // of an encoder-only model: how it reads a text
 
   [[nodiscard]] const models::Config& config() const { return model->config(); }
   [[nodiscard]] bool encodes() const { return config().architecture != models::Architecture::decoder_only; }
@@ -42,6 +45,8 @@ struct Served {
   [[nodiscard]] bool guesses() const { return decodes() || config().head == models::Head::masked_token; }
   // The tokenizer of what the model says: its target's, or an encoder-only model's own.
   [[nodiscard]] const text::Tokenizer& output_tokenizer() const { return decodes() ? *target : *source; }
+  // The id that a mask in a text becomes; -1 where there is none.
+  [[nodiscard]] int32_t mask_id() const { return reader ? reader->mask_id : -1; }
   [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too
   [[nodiscard]] std::string source_piece(int32_t token) const;  // of what its encoder reads
   // What is asked of a search, with what the folder says of it. Of a model that translates.
@@ -63,15 +68,14 @@ class Models {
 
  private:
   struct Place {
-    std::filesystem::path folder;      // of config.json and the weights
-    std::filesystem::path tokenizers;  // a checkpoint's are in the folder of its training
+    ModelFolders folders;  // a checkpoint's tokenizers are in the folder of its training
     std::string name;
     bool checkpoint = false;
     std::shared_ptr<const Served> open;
   };
-  [[nodiscard]] std::string version_of(const Place& place) const;
   void open(const Place& place, Served& fresh);
   void open_files(const Place& place, Served& fresh);
+  void open_tokenizers(const Place& place, Served& fresh);
 
   int64_t count_;              // of the folders that were named; checkpoints come after them
   std::vector<Place> places_;  // by number

@@ -61,6 +61,11 @@ void require_few_logits(const Reading& reading) {
                            std::to_string(reading.rows().size()));
 }
 
+std::span<const float> told_of(const Served& model, const Row& row) {
+  const auto tokens = static_cast<size_t>(model.output_tokenizer().vocabulary());
+  return row.logits.first(std::min(tokens, row.logits.size()));
+}
+
 }  // namespace
 
 double Row::entropy_bits() const {
@@ -72,8 +77,9 @@ double Row::entropy_bits() const {
   return nats / std::log(2.0);
 }
 
-int32_t Row::likeliest() const {
-  return static_cast<int32_t>(std::max_element(logits.begin(), logits.end()) - logits.begin());
+int32_t Row::likeliest(const Served& model) const {
+  const std::span<const float> told = told_of(model, *this);
+  return static_cast<int32_t>(std::max_element(told.begin(), told.end()) - told.begin());
 }
 
 Row row_of(const Tensor& logits, int64_t row) {
@@ -83,9 +89,10 @@ Row row_of(const Tensor& logits, int64_t row) {
 }
 
 json likeliest_tokens(const Served& model, const Row& row, int64_t count) {
+  const std::span<const float> told = told_of(model, row);
   std::vector<generate::Entry> entries(
-      static_cast<size_t>(std::min<int64_t>(count, static_cast<int64_t>(row.logits.size()))));
-  const int64_t found = generate::top_entries(row.logits, {}, static_cast<int64_t>(entries.size()), entries.data());
+      static_cast<size_t>(std::min<int64_t>(count, static_cast<int64_t>(told.size()))));
+  const int64_t found = generate::top_entries(told, {}, static_cast<int64_t>(entries.size()), entries.data());
   json out = json::array();
   for (int64_t k = 0; k < found; ++k) {
     const int32_t id = entries[static_cast<size_t>(k)].id;

@@ -18,17 +18,15 @@ Ids checked_ids(const Arguments& object, std::string_view name, int64_t vocabula
   return {list.begin(), list.end()};
 }
 
-// A text in which [MASK] stands for the mask; elsewhere it is text.
-Ids encode_masked(const Served& model, std::string_view text) {
-  constexpr std::string_view kMask = "[MASK]";
-  Ids ids;
-  for (size_t at = 0;;) {
-    const size_t mask = model.config().mask_id >= 0 ? text.find(kMask, at) : std::string_view::npos;
-    const Ids piece = model.source->encode(text.substr(at, mask == std::string_view::npos ? mask : mask - at));
-    ids.insert(ids.end(), piece.begin(), piece.end());
-    if (mask == std::string_view::npos) return ids;
-    ids.push_back(static_cast<int32_t>(model.config().mask_id));
-    at = mask + kMask.size();
+// What an encoder-only model reads of a text, masks too; nothing where only the tokens around a text would be left.
+Ids ids_of_encoder(const Served& model, std::string_view text) {
+  const TextOptions options{.name = [](int64_t) { return "text"; }};
+  try {
+    text::Tokens tokens = model.reader->show(text, options, "serve").tokens;
+    const bool empty = std::ranges::find(tokens.special, 0) == tokens.special.end();
+    return empty ? Ids() : std::move(tokens.ids);
+  } catch (const Error& error) {  // the only text that it refuses is one that is too long
+    throw Refused(413, error.what());
   }
 }
 
@@ -94,12 +92,7 @@ Ids ids_of_text(const Served& model, text::Side side, std::string_view text, con
       throw Refused(413, error.what());
     }
   } else if (!model.decodes()) {
-    ids = encode_masked(model, text);
-    require_fits(ids.size(), config.max_length - 2);
-    if (!ids.empty()) {
-      ids.insert(ids.begin(), model.source->special().begin);
-      ids.push_back(model.source->special().end);
-    }
+    ids = ids_of_encoder(model, text);
   } else {
     throw Error("side: expected target, as a decoder-only model has no source");
   }
@@ -117,6 +110,11 @@ Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& obj
   return reading;
 }
 
+void require_no_ids(const Arguments& request) {
+  for (const char* const ids : {"source", "target"})
+    if (request.has(ids)) throw Error("text: expected without " + std::string(ids) + "; found both");
+}
+
 Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request) {
   const Spoken spoken = spoken_of(*model, request);
   if (!request.has("text")) {
@@ -124,6 +122,7 @@ Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request
     given.spoken = spoken;
     return given;
   }
+  require_no_ids(request);
   Reading reading{.model = std::move(model), .spoken = spoken};
   const Served& served = *reading.model;
   const std::string text = request.text("text");
@@ -145,6 +144,11 @@ std::vector<std::string> source_pieces(const Served& model, const Ids& ids) {
   std::vector<std::string> out;
   for (const int32_t id : ids) out.push_back(model.source_piece(id));
   return out;
+}
+
+std::string text_of(const text::Tokenizer& tokenizer, Ids ids) {
+  std::erase_if(ids, [&](int32_t id) { return id >= tokenizer.vocabulary(); });
+  return tokenizer.decode(ids);
 }
 
 void Probes::on_attention(std::string_view layer, const Tensor& query, const Tensor& key, const Tensor& value,

@@ -30,6 +30,8 @@ struct Reading {
 // that is longer than the model reads, and for an empty one.
 [[nodiscard]] Reading reading_of(std::shared_ptr<const Served> model, const Arguments& request);
 [[nodiscard]] Ids ids_of_text(const Served& model, text::Side side, std::string_view text, const Spoken& spoken);
+// Throws Error for ids beside the "text" of a request, which would be dropped.
+void require_no_ids(const Arguments& request);
 // "source_language" and "target_language". Throws Error for one that the model does not know.
 [[nodiscard]] Spoken spoken_of(const Served& model, const Arguments& request);
 // "source" and "target" of an object; what a reading consists of once its text is tokens.
@@ -37,6 +39,9 @@ struct Reading {
 
 [[nodiscard]] std::vector<std::string> pieces(const Served& model, const Ids& ids);         // of what it says
 [[nodiscard]] std::vector<std::string> source_pieces(const Served& model, const Ids& ids);  // of what it reads
+
+// The text of the ids. Rows of a table that no token belongs to add nothing to it.
+[[nodiscard]] std::string text_of(const text::Tokenizer& tokenizer, Ids ids);
 
 // Several probes as one: each sees what the one before it has left.
 class Probes : public nn::Probe {

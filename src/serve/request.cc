@@ -45,6 +45,7 @@ void parse_request_line(std::string_view line, Head& head) {
   if (!target.starts_with('/') || !std::all_of(target.begin(), target.end(), in_address))
     malformed("found an address that is no path");
   const size_t question = std::min(target.find('?'), target.size());
+  head.is_old = version == "HTTP/1.0";
   head.method = method;
   head.path = target.substr(0, question);
   head.query = target.substr(std::min(question + 1, target.size()));

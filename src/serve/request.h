@@ -18,6 +18,7 @@ inline constexpr int kMostDepth = 32;  // of JSON
 struct Head {
   std::string method, path, query;                           // the query without its "?"
   std::vector<std::pair<std::string, std::string>> headers;  // names in lower case
+  bool is_old = false;                                       // HTTP/1.0
 
   // The value of a header; none where it is missing. Throws Refused where it is given twice.
   [[nodiscard]] std::optional<std::string> find(std::string_view name) const;

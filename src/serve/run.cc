@@ -14,12 +14,12 @@ constexpr int64_t kMostWritten = 1024;
 // Prompts beyond this are not read a second time for the entropy of each of their tokens.
 constexpr size_t kLongPrompt = 2048;
 
-std::string text_of(const Reading& reading, size_t begin, size_t end) {
+std::string target_text(const Reading& reading, size_t begin, size_t end) {
   const Served& model = *reading.model;
   Ids ids(reading.target.begin() + static_cast<std::ptrdiff_t>(begin),
           reading.target.begin() + static_cast<std::ptrdiff_t>(end));
   if (!ids.empty() && ids.back() == model.config().end_id) ids.pop_back();
-  return model.target->decode(ids);
+  return text_of(*model.target, std::move(ids));
 }
 
 // Bytes of a character that is not whole yet wait for the rest of it.
@@ -45,11 +45,12 @@ class ReadOnly : public Service::Stream {
     Changes changes(changes_);
     const Tensor logits = logits_of(reading_, &changes);
     Ids output;
-    for (int64_t i = 0; logits.defined() && i < logits.size(0); ++i) output.push_back(row_of(logits, i).likeliest());
+    for (int64_t i = 0; logits.defined() && i < logits.size(0); ++i)
+      output.push_back(row_of(logits, i).likeliest(*reading_.model));
     Ids filled = reading_.source;  // each mask gives way to what the model says there
     for (size_t i = 0; i < output.size(); ++i)
-      if (filled[i] == reading_.model->config().mask_id) filled[i] = output[i];
-    send("done", done_event(reading_, output, logits, true, reading_.model->source->decode(filled)));
+      if (filled[i] == reading_.model->mask_id()) filled[i] = output[i];
+    send("done", done_event(reading_, output, logits, true, text_of(*reading_.model->source, std::move(filled))));
     return false;
   }
 
@@ -95,7 +96,7 @@ class Writing : public Service::Stream {
     const bool heard = send("token", {{"position", position},
                                       {"id", id},
                                       {"token", model.piece(id)},
-                                      {"text", whole_characters(text_of(all, prompt_, all.target.size()))},
+                                      {"text", whole_characters(target_text(all, prompt_, all.target.size()))},
                                       {"log_prob", now.log_prob(id)},
                                       {"entropy", now.entropy_bits()}});
     if (!heard) return false;
@@ -123,6 +124,7 @@ class Writing : public Service::Stream {
 
   bool finish(const Send& send, bool finished) {
     const Reading& reading = writer_.reading();
+    const Served& model = *reading.model;
     Tensor logits;
     if (reading.target.size() <= kLongPrompt) {
       Changes changes(changes_);
@@ -134,9 +136,9 @@ class Writing : public Service::Stream {
     if (finished)
       output.push_back(output_.back());
     else
-      output.push_back(logits.defined() ? row_of(logits, logits.size(0) - 1).likeliest()
+      output.push_back(logits.defined() ? row_of(logits, logits.size(0) - 1).likeliest(model)
                                         : choose(reading, writer_.logits(), {}, {}));
-    send("done", done_event(reading, output, logits, finished, text_of(reading, prompt_, reading.target.size())));
+    send("done", done_event(reading, output, logits, finished, target_text(reading, prompt_, reading.target.size())));
     return false;
   }
 
@@ -175,6 +177,7 @@ std::unique_ptr<Service::Stream> start_run(const std::shared_ptr<const Served>& 
   Reading reading;
   const models::Config& config = model->config();
   if (request.has("text") && model->decodes() && !model->encodes() && request.text("text").empty()) {
+    require_no_ids(request);
     reading = {.model = model, .target = model->target->encode("\n")};  // as Generator: what stands between two texts
     if (reading.target.empty()) reading.target = {static_cast<int32_t>(config.end_id)};
   } else {

@@ -180,9 +180,10 @@ class Listener : public httplib::Server {
 
   Answer answer_to(Connection& connection, bool& head_only) {
     try {
-      const Head head = parse_head(connection.read_head());
+      const std::string lines = connection.read_head();
+      head_only = lines.starts_with("HEAD ");  // errors too
+      const Head head = parse_head(lines);
       const Asked asked = check(head, rules_, [this](std::string_view name) { return worker_.kind(name); });
-      head_only = asked.head_only;
       if (head.find("expect")) (void)connection.write("HTTP/1.1 100 Continue\r\n\r\n");
       const std::string body = connection.read_body(asked.body_bytes);
       if (asked.page)
@@ -190,14 +191,17 @@ class Listener : public httplib::Server {
           give(response, 200, "text/html; charset=utf-8", options_.page.html, options_.page.policy);
         };
       nlohmann::json request = asked.kind == Kind::get ? parse_query(head.query) : parse_body(body);
-      const auto gone = [&connection] { return connection.gone(); };
+      const std::string_view working = head.is_old ? "" : "HTTP/1.1 102 Processing\r\n\r\n";  // 1.0 has no such answers
+      const auto gone = [&connection, working] { return connection.gone(working); };
       if (asked.kind != Kind::stream) {
         return [reply = worker_.call(asked.name, std::move(request), gone)](httplib::Response& response) {
           give(response, 200, reply.type, reply.body);
         };
       }
       std::shared_ptr<Worker::Run> run = worker_.open(asked.name, std::move(request), gone);
-      return [this, run, gone](httplib::Response& response) { give_events(response, run, gone); };
+      // Within a stream: a chunk with a comment.
+      const auto left = [&connection] { return connection.gone("3\r\n:\n\n\r\n"); };
+      return [this, run, left](httplib::Response& response) { give_events(response, run, left); };
     } catch (const ClientGone&) {
       throw;
     } catch (...) {

@@ -25,7 +25,8 @@ namespace heed::serve {
 [[nodiscard]] inspect::Record record_of(const Reading& reading, nn::Probe* probe);
 [[nodiscard]] nlohmann::json words_of(const std::vector<std::string>& tokens);
 
-// Rows of logits (L, V) as probabilities.
+// Rows of logits (L, V) as probabilities. A model of others may have more of them than there are tokens: these have
+// their share of the probability, and are never told, as in Encoder::fill().
 struct Row {
   std::span<const float> logits;
   double logsumexp = 0;
@@ -33,7 +34,7 @@ struct Row {
     return static_cast<double>(logits[static_cast<size_t>(id)]) - logsumexp;
   }
   [[nodiscard]] double entropy_bits() const;
-  [[nodiscard]] int32_t likeliest() const;
+  [[nodiscard]] int32_t likeliest(const Served& model) const;
 };
 [[nodiscard]] Row row_of(const Tensor& logits, int64_t row);
 // The `count` likeliest tokens: [{"id", "token", "probability", "log_prob"}].

@@ -191,6 +191,7 @@ void Worker::wait(std::unique_lock<std::mutex>& lock, Job& job, const Gone& gone
     if (stopping_) throw ending();
     if (Clock::now() > job.deadline) throw too_slow();
     job.changed.wait_for(lock, kLook);
+    if (ready()) return;
     lock.unlock();
     const bool alone = gone();
     lock.lock();

@@ -96,6 +96,18 @@ TEST(HuggingFaceEncoder, ALimitAPromptAndAnUnknownText) {
   EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(std::vector<std::string>{"a\xff"}); }), "text 1: valid UTF-8");
 }
 
+TEST(HuggingFaceEncoder, RecordsTheTokensThatItsVectorIsMadeOf) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  scratch.file("st-mean/tokenizer_config.json", R"({"do_lower_case": false})");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"do_lower_case": true})");
+  const Encoder encoder = Encoder::load(folder);
+  const inspect::Record record = encoder.record("PARIS is a City");
+  EXPECT_EQ(record.source_tokens, (std::vector<std::string>{"[CLS]", "paris", "is", "a", "city", "[SEP]"}));
+  EXPECT_EQ(record.source_tokens, encoder.encode("PARIS is a City").tokens);
+  EXPECT_EQ(record.source, "PARIS is a City");
+}
+
 TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "st-mean");

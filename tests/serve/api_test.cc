@@ -15,6 +15,20 @@
 namespace heed::serve {
 namespace {
 
+// Ids beside a text would be dropped.
+TEST_F(ApiTest, ATextBesideIdsIsRefused) {
+  for (const char* const name : {"next", "attention", "explain", "layers", "experiment", "map", "row", "page"}) {
+    EXPECT_EQ(error_of(name, {{"model", 0}, {"text", "abc"}, {"source", {5}}}),
+              "text: expected without source; found both");
+    EXPECT_EQ(error_of(name, {{"model", 1}, {"text", "abc"}, {"target", {5}}}),
+              "text: expected without target; found both");
+  }
+  EXPECT_EQ(error_of("beam", {{"model", 0}, {"text", "abc"}, {"source", {5}}}),
+            "text: expected without source; found both");
+  for (const char* const text : {"abc", ""})
+    EXPECT_THROW((void)api_->stream("run", {{"model", 1}, {"text", text}, {"target", {5}}}), Error) << text;
+}
+
 TEST_F(ApiTest, ListsTheModelsWithoutPathsOfTheMachine) {
   const std::string text = call("models", json::object()).dump();
   EXPECT_EQ(text.find(folder_.path().parent_path().string() + "/"), std::string::npos) << text;
@@ -333,6 +347,7 @@ TEST_F(ApiTest, RefusesWhatIsNotThere) {
   EXPECT_NE(error_of("beam", {{"model", 1}, {"text", "abc"}}).find("a model that translates"), std::string::npos);
   EXPECT_NE(error_of("next", {{"model", 0}, {"text", std::string(701, 'a')}, {"position", 0}}).find("699 tokens"),
             std::string::npos);
+  EXPECT_EQ(error_of("models", {{"x", 1}}), "expected no members; found \"x\"");
   EXPECT_NE(error_of("training", {{"model", 0}}).find("the folder of a training"), std::string::npos);
   EXPECT_NE(
       error_of("explain",

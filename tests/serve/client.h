@@ -88,6 +88,12 @@ inline std::string without_chunks(std::string_view chunks) {
   return body;
 }
 
+// Without what says that the answer is still to come.
+inline std::string without_interim(std::string text) {
+  while (text.starts_with("HTTP/1.1 1")) text.erase(0, std::min(text.find("\r\n\r\n"), text.size() - 4) + 4);
+  return text;
+}
+
 inline Answered parse_answer(const std::string& text) {
   Answered answer;
   const size_t end = text.find("\r\n\r\n");

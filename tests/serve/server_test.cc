@@ -58,6 +58,11 @@ TEST(Server, GivesThePageAndAnswers) {
   const std::string head = "HEAD / HTTP/1.1\r\n" + host_line(served.port()) + "\r\n";
   EXPECT_EQ(ask(served.port(), head).status, 200);
   EXPECT_EQ(ask(served.port(), head).body, "");
+  for (const std::string path : {"/api/v1/models", "/api/v1/echo", "/nothing"}) {
+    const Answered without = ask(served.port(), "HEAD " + path + " HTTP/1.1\r\n" + host_line(served.port()) + "\r\n");
+    EXPECT_EQ(without.status, path == "/nothing" ? 404 : 405) << path;
+    EXPECT_EQ(without.body, "") << path;
+  }
   EXPECT_EQ(served.seen.threads_that_compute, 0);
 }
 
@@ -223,6 +228,39 @@ TEST(Server, AClientThatLeavesEndsItsWork) {
   }
   EXPECT_TRUE(becomes_true([&] { return served.seen.streams == 0; }));
   EXPECT_EQ(post(served.port(), "echo", "{}").status, 200);
+}
+
+TEST(Server, AClientThatHasEndedItsSendingGetsItsAnswer) {
+  const Served served;
+  const auto answer_to = [&](const std::string& text) {
+    Client client(served.port());
+    client.send(text);
+    client.end_sending();
+    return client.receive();
+  };
+  EXPECT_EQ(parse_answer(answer_to(post_text(served.port(), "echo", "{}"))).body, "{}");
+  const std::string slow = answer_to(post_text(served.port(), "wait", R"({"ms": 300})"));
+  EXPECT_TRUE(slow.starts_with("HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 200 ")) << slow;
+  EXPECT_EQ(parse_answer(without_interim(slow)).body, R"({"ms":300})");
+  std::string old = post_text(served.port(), "wait", R"({"ms": 300})");
+  old.replace(old.find("HTTP/1.1"), 8, "HTTP/1.0");
+  EXPECT_EQ(parse_answer(answer_to(old)).body, R"({"ms":300})") << "HTTP/1.0 has no interim answers";
+  const Answered run =
+      parse_answer(without_interim(answer_to(post_text(served.port(), "run", R"({"count": 1, "ms": 300})"))));
+  EXPECT_NE(run.body.find("event: token\n"), std::string::npos) << run.body;
+  EXPECT_TRUE(run.body.ends_with("event: done\ndata: {\"count\":1}\n\n")) << run.body;
+}
+
+// While nothing is sent to it: a stream whose next event takes long.
+TEST(Server, AClientThatLeavesAQuietStreamEndsIt) {
+  Served served;
+  {
+    Client client(served.port());
+    client.send(post_text(served.port(), "run", R"({"count": 1000000, "ms": 700})"));
+    EXPECT_NE(client.receive("event: token").find("event: token"), std::string::npos);
+  }
+  EXPECT_TRUE(becomes_true([&] { return served.seen.streams == 0; }));
+  EXPECT_LE(served.seen.steps, 3);
 }
 
 // A client that takes nothing stops its stream from being computed further, and nothing else.

@@ -1,0 +1,51 @@
+// How an encoder-only model reads a text: for results, and for pages that show its tokens.
+#pragma once
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <string>
+#include <string_view>
+
+#include "heed/pipelines.h"
+#include "pipelines/sentence_settings.h"
+
+namespace heed::pipelines {
+
+// What sentence_bert_config.json asks for with "do_lower_case".
+[[nodiscard]] std::string lowercase(const std::string& text);
+
+struct EncoderReader {
+  std::shared_ptr<const models::Bert> model;
+  std::shared_ptr<const text::Tokenizer> tokenizer;
+  int64_t longest = 0;      // tokens, special ones included
+  bool lowercases = false;  // texts, not those that have masks
+  int32_t mask_id = -1;     // -1: none
+  std::string mask_token = {};
+
+  // As `folder`, where the tokenizer is, and the settings say.
+  [[nodiscard]] static EncoderReader of(std::shared_ptr<const models::Bert> model,
+                                        std::shared_ptr<const text::Tokenizer> tokenizer,
+                                        const std::filesystem::path& folder, const SentenceSettings& settings,
+                                        const char* function);
+
+  // A text as the model reads it. heed's own models stand between the begin and the end id, as in training; for those
+  // of others the tokenizer knows what stands around.
+  [[nodiscard]] text::Tokens read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
+                                  const TextOptions& options, const char* function) const;
+  // The same, where the mask token in the text is the mask, of a model that guesses masked tokens.
+  [[nodiscard]] text::Tokens read_with_masks(std::string_view text, const TextOptions& options,
+                                             const char* function) const;
+  // A text whose tokens are shown: with its masks where it has any, otherwise as for a vector. The tokens stand at
+  // places of `text`, which may be in lower case.
+  struct Shown {
+    std::string text;
+    text::Tokens tokens;
+  };
+  [[nodiscard]] Shown show(std::string_view text, const TextOptions& options, const char* function) const;
+};
+
+// Throws Error for a limit that leaves no token between the special ones; 0 is none.
+void require_longest(int64_t longest, const char* function);
+
+}  // namespace heed::pipelines
