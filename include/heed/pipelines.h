@@ -223,6 +223,9 @@ struct EncoderOptions {
   std::string prompt = {};
   std::optional<std::string> prompt_text = {};  // of embed(): the prompt itself, in place of its name
   int64_t longest = 0;  // of encode() and embed(): a limit of tokens below Encoder::longest(); 0: none
+  // "[SEP]" in a text is the special token of the vocabulary, not five characters. For models of others that come with
+  // such a tokenizer.
+  bool parse_special = false;
   TextOptions text = {};
   // Told by embed() and classify() how many texts are done. It may throw to end the work.
   std::function<void(int64_t done)> progress = {};
@@ -298,6 +301,8 @@ class Encoder {
   // without one, the mean of the states of all tokens, special ones included.
   [[nodiscard]] Tensor embed(std::span<const std::string> texts, const EncoderOptions& options = {}) const;
   [[nodiscard]] int64_t embedding_size() const;
+  // Whether texts are read in lower case, as sentence_bert_config.json may ask for ("do_lower_case").
+  [[nodiscard]] bool lowercases() const;
   [[nodiscard]] int64_t longest() const;                   // the most tokens of a text, special ones included
   [[nodiscard]] std::vector<std::string> prompts() const;  // their names
 

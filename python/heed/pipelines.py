@@ -407,14 +407,16 @@ class Encoder(_Reader):
         """
         _save(self._model, self.folder, folder, layout, overwrite)
 
-    def encode(self, text: str, *, too_long: str = "refuse") -> Encoding:
+    def encode(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> Encoding:
         """The states of one text, a row for each token."""
         _checks.text("encode", text)
         _checks.strings("encode", too_long=too_long)
-        return Encoding(*self._model.encode(text, too_long, 0, True))
+        _checks.booleans("encode", parse_special=parse_special)
+        return Encoding(*self._model.encode(text, too_long, 0, bool(parse_special), True))
 
     def embed(
-        self, texts: Iterable[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = ""
+        self, texts: Iterable[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = "",
+        parse_special: bool = False,
     ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
 
@@ -423,22 +425,27 @@ class Encoder(_Reader):
         rows = _checks.texts("embed", texts, "; embed([text]) gives its vector, and encode(text) the states of its tokens")
         _checks.integers("embed", batch_tokens=batch_tokens)
         _checks.strings("embed", too_long=too_long, prompt=prompt)
-        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, True)
+        _checks.booleans("embed", parse_special=parse_special)
+        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, bool(parse_special), True)
 
     def classify(
-        self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse"
+        self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse",
+        parse_special: bool = False,
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
         _checks.integers("classify", batch_tokens=batch_tokens)
         _checks.strings("classify", too_long=too_long)
-        return [Classification(*one) for one in self._model.classify(pairs, batch_tokens, too_long)]
+        _checks.booleans("classify", parse_special=parse_special)
+        found = self._model.classify(pairs, batch_tokens, too_long, bool(parse_special))
+        return [Classification(*one) for one in found]
 
-    def classify_tokens(self, text: str, *, too_long: str = "refuse") -> List[TokenClass]:
+    def classify_tokens(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> List[TokenClass]:
         """The class of each token, with its place in the text."""
         _checks.text("classify_tokens", text)
         _checks.strings("classify_tokens", too_long=too_long)
-        found = self._model.classify_tokens(text, too_long)
+        _checks.booleans("classify_tokens", parse_special=parse_special)
+        found = self._model.classify_tokens(text, too_long, bool(parse_special))
         return [TokenClass(*one) for one in found]
 
     def answer(

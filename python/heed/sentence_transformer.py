@@ -147,6 +147,9 @@ class SentenceTransformer:
         self._check_truncate_dim("SentenceTransformer", truncate_dim)
         self.truncate_dim = self._own_truncate_dim if truncate_dim is None else truncate_dim
         self._longest = self.encoder.longest
+        # "[SEP]" in a text is the special token there. The tokenizers of heed's own models, and SentencePiece alone, know
+        # no such thing.
+        self._parses_special = self.tokenizer.kind in ("wordpiece", "wordlevel", "bpe", "unigram")
 
     def _check_truncate_dim(self, function: str, value: Optional[int]) -> None:
         _check_dimension(function, value)
@@ -220,7 +223,9 @@ class SentenceTransformer:
         """What the model reads, padded: "input_ids", "attention_mask" and, where it has them, "token_type_ids"."""
         before = "" if prompt is None else _checks.text("preprocess", prompt, "prompt")
         texts = [before + text for text in _checks.texts("preprocess", inputs)]
-        found = self.tokenizer.arrays(texts, max_length=self._longest)
+        if self.encoder._model.lowercases():
+            texts = [text.lower() for text in texts]
+        found = self.tokenizer.arrays(texts, max_length=self._longest, parse_special=self._parses_special)
         if self.encoder.token_types < 2:
             del found["token_type_ids"]
         return {name: _tensor_where_torch_is(array) for name, array in found.items()}
@@ -315,11 +320,13 @@ class SentenceTransformer:
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
         with _Bar(bar, len(texts)) as progress:  # sentence-transformers does not warn of cut texts
-            return self.encoder._model.embed(texts, 4096, "cut", "", prompt, self._longest, progress, False)
+            return self.encoder._model.embed(
+                texts, 4096, "cut", "", prompt, self._longest, progress, self._parses_special, False)
 
     def _states(self, texts: List[str]) -> List[Any]:
         torch = _torch("encode", 'output_value="token_embeddings"')
-        states = (self.encoder._model.encode(text, "cut", self._longest, False)[1] for text in texts)
+        states = (self.encoder._model.encode(text, "cut", self._longest, self._parses_special, False)[1]
+                  for text in texts)
         return [torch.from_numpy(one) for one in states]
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:

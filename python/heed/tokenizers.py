@@ -115,9 +115,11 @@ class Tokenizer:
         *,
         add_special_tokens: bool = True,
         max_length: Optional[int] = None,
+        parse_special: bool = False,
     ) -> Dict[str, npt.NDArray[np.int64]]:
         """{"input_ids", "token_type_ids", "attention_mask"} (number of texts, longest), padded on the right."""
-        rows = self.encode_batch(texts, add_special_tokens=add_special_tokens, max_length=max_length)
+        rows = self.encode_batch(
+            texts, add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special)
         shape = (len(rows), max((len(row.ids) for row in rows), default=0))
         result = {
             "input_ids": np.full(shape, self.padding_id or 0, np.int64),

@@ -132,6 +132,7 @@ void add_classify_command(Options& options) {
   add_text_source(options, o->source, "classify");
   options.flag("--pairs", o->pairs, "Each line is two texts with a tab between them");
   options.flag("--tokens", o->tokens, "Write the class of each token, with its bytes in the text, as JSON");
+  options.flag("--parse-special", o->classify.parse_special, kParseSpecialHelp);
   options.add("--batch-tokens", o->classify.batch_tokens, "Tokens in a batch at most, padding included").range(1);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);

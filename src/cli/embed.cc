@@ -193,6 +193,7 @@ void add_embed_command(Options& options) {
   options.add("--similar-prompt", o->similar_prompt, "The same for the lines of --similar")
       .takes("NAME")
       .needs("--similar");
+  options.flag("--parse-special", o->embed.parse_special, kParseSpecialHelp);
   options.add("--batch-tokens", o->embed.batch_tokens, "Tokens in a batch at most, padding included").range(1);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);

@@ -24,6 +24,8 @@ void add_too_long(Options& options, TextSource& source);
 // Throws UsageError for both, and for a TEXT that is the name of a file.
 void check_text_source(const TextSource& source);
 
+inline constexpr const char* kParseSpecialHelp = "Read special tokens in the text as special tokens, not as plain text";
+
 // What is written of each of these lines, with line ends; of fewer lines once Ctrl-C was pressed.
 using MakeLines =
     std::function<std::vector<std::string>(std::span<const std::string> lines, const TextOptions& options)>;

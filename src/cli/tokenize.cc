@@ -7,6 +7,7 @@
 
 #include "base/threads.h"
 #include "cli/command.h"
+#include "cli/encoder_job.h"
 #include "cli/input_lines.h"
 #include "cli/json.h"
 #include "formats/json.h"
@@ -151,8 +152,7 @@ void add_tokenize_command(Options& options) {
       .shows("source; target where it is the only one");
   options.flag("--pieces", o->pieces, "Write the tokens instead of their ids");
   options.flag("--plain", o->plain, "Without the special tokens around the text");
-  options.flag("--parse-special", o->parse_special,
-               "Read special tokens in the text as special tokens, not as plain text");
+  options.flag("--parse-special", o->parse_special, kParseSpecialHelp);
   options.flag("--pair-by-tab", o->pair_by_tab, "What stands behind a tab is a second text");
   options.flag("--json-input", o->json_input, "Each line is a text in JSON, which may have line ends in it")
       .excludes({"TEXT"});

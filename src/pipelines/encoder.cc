@@ -51,6 +51,8 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   return result;
 }
 
+bool Encoder::lowercases() const { return parts_->reader.lowercases; }
+
 int64_t Encoder::longest() const { return parts_->reader.longest; }
 
 int64_t Encoder::embedding_size() const {
@@ -70,8 +72,8 @@ Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) c
   if (parts_->settings.lowercase) pipelines::require_utf8(text, 0, options.text, kName);
   const std::string lower = parts_->settings.lowercase ? pipelines::lowercase(std::string(text)) : std::string();
   const std::string_view read = parts_->settings.lowercase ? lower : text;
-  const Sequence sequence =
-      parts_->sequence_of(parts_->reader.read(read, {.limit = options.longest}, 0, options.text, kName));
+  const Sequence sequence = parts_->sequence_of(parts_->reader.read(
+      read, {.limit = options.longest, .parse_special = options.parse_special}, 0, options.text, kName));
   const Sequence* const only = &sequence;
   const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   const NoGradScope no_grad;
@@ -96,8 +98,9 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
     const std::string changed = !changes                     ? ""
                                 : parts_->settings.lowercase ? pipelines::lowercase(prompt + text)
                                                              : prompt + text;
-    all.push_back(parts_->sequence_of(
-        parts_->reader.read(changes ? changed : text, {.limit = options.longest}, place, options.text, kName)));
+    all.push_back(parts_->sequence_of(parts_->reader.read(
+        changes ? changed : text, {.limit = options.longest, .parse_special = options.parse_special}, place,
+        options.text, kName)));
   }
   const Tensor vectors =
       pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);

@@ -75,7 +75,7 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
   require(options.batch_tokens >= 1, kName, "batches of 1 token or more; found ", options.batch_tokens);
   std::vector<Sequence> all;
   for (const TextPair& text : texts) {
-    text::TokensOptions tokens;
+    text::TokensOptions tokens{.parse_special = options.parse_special};
     if (text.pair) tokens.pair = *text.pair;
     const auto place = static_cast<int64_t>(all.size());
     pipelines::look_up(place, options.progress);
@@ -109,7 +109,8 @@ std::vector<Classification> Encoder::classify(std::span<const std::string> texts
 std::vector<TokenClass> Encoder::classify_tokens(std::string_view text, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::classify_tokens";
   parts_->require_head(models::Head::token_class, kName);
-  const text::Tokens tokens = parts_->reader.read(text, {}, 0, options.text, kName);
+  const text::Tokens tokens =
+      parts_->reader.read(text, {.parse_special = options.parse_special}, 0, options.text, kName);
   if (tokens.ids.empty()) return {};
   const Sequence sequence = parts_->sequence_of(tokens);
   const Sequence* const only = &sequence;

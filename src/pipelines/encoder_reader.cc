@@ -96,6 +96,8 @@ text::Tokens EncoderReader::read(std::string_view text, const text::TokensOption
   own.limit = tokens.limit > 0 ? std::min(tokens.limit, longest) : longest;
   if (model->origin() != nullptr) return encode_around(*tokenizer, text, own, place, options, function);
   require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
+  require(!tokens.parse_special, function,
+          "special tokens as text, because the tokenizers of heed's own models cannot find them; found parse_special");
   require_utf8(text, place, options, function);
   text::Tokens all = tokenizer->tokens(text, {.add_special = false});
   text::Tokens result;

@@ -67,6 +67,19 @@ TEST(Limits, TheTokenizerIsOneOfTheModelsKind) {
                 "config.json; found one that ends it with 3, [SEP]");
 }
 
+TEST(Limits, SpecialTokensAreTextUnlessAsked) {
+  const Scratch scratch;
+  const Encoder encoder = Encoder::load(with_words(scratch, "bert-classify"));
+  const char* const text = "paris [SEP] france";
+  EXPECT_EQ(encoder.encode(text).tokens,
+            (std::vector<std::string>{"[CLS]", "paris", "[UNK]", "[UNK]", "[UNK]", "france", "[SEP]"}));
+  EXPECT_EQ(encoder.encode(text, {.parse_special = true}).tokens,
+            (std::vector<std::string>{"[CLS]", "paris", "[SEP]", "france", "[SEP]"}));
+  const std::vector<std::string> texts = {text};
+  EXPECT_NE(encoder.classify(texts).front().scores, encoder.classify(texts, {.parse_special = true}).front().scores);
+  EXPECT_FALSE(encoder.embed(texts).at({0, 0}) == encoder.embed(texts, {.parse_special = true}).at({0, 0}));
+}
+
 // Two models of others with 61 rows and 16 tokens. What no token belongs to is not written, and has a number as name.
 TEST(Limits, RowsWithoutATokenAreNotWritten) {
   const Scratch scratch;

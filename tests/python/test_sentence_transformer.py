@@ -149,6 +149,27 @@ class Encodes(unittest.TestCase):
         self.assertEqual(np.asarray(found["input_ids"]).tolist(), [rows[0].ids, rows[1].ids + [0]])
         self.assertEqual(np.asarray(found["attention_mask"]).tolist(), [[1, 1, 1, 1], [1, 1, 1, 0]])
 
+    def test_special_tokens_in_a_text_are_special(self):
+        rows = self.model.tokenizer.encode_batch(["a [SEP] b"], parse_special=True)
+        found = self.model.tokenize(["a [SEP] b"])
+        self.assertEqual(np.asarray(found["input_ids"]).tolist(), [rows[0].ids])
+        self.assertEqual(rows[0].tokens, ["[CLS]", "a", "[SEP]", "b", "[SEP]"])
+        vector = self.model.encode("a [SEP] b")
+        np.testing.assert_array_equal(vector, self.model.encoder.embed(["a [SEP] b"], parse_special=True)[0])
+        self.assertGreater(np.abs(vector - self.model.encoder.embed(["a [SEP] b"])[0]).max(), 1e-4)
+
+    def test_a_folder_may_ask_for_lower_case(self):
+        file = self.folder / "sentence_bert_config.json"
+        before = file.read_text() if file.exists() else None
+        file.write_text(json.dumps({"max_seq_length": 20, "do_lower_case": True}))
+        try:
+            lower = heed.SentenceTransformer(self.folder)
+        finally:
+            file.unlink() if before is None else file.write_text(before)
+        self.assertEqual(np.asarray(lower.tokenize(["A B"])["input_ids"]).tolist(),
+                         np.asarray(self.model.tokenize(["a b"])["input_ids"]).tolist())
+        np.testing.assert_array_equal(lower.encode("A B"), lower.encode("a b"))
+
     def test_what_is_not_done_is_refused(self):
         for wrong in ({"output_value": None}, {"output_value": "states"}, {"precision": "float16"}, {"batch_size": 0},
                       {"device": "cuda"}, {"device": ["cpu", "cuda:1"]}, {"pool": {}, "processing_kwargs": {"text": {}}},
