@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/kv_cache.h"
 #include "python/arrays.h"
+#include "python/interrupt.h"
 #include "python/options.h"
 #include "python/results.h"
 
@@ -29,7 +30,7 @@ class Cache {
   // Calls f(KeyValueCache&) without the GIL.
   template <class F>
   auto with(F&& f) {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     const std::lock_guard lock(mutex_);
     return f(cache_);
   }
@@ -83,7 +84,7 @@ py::dict attend_stored(const py::object& query, const py::dict& given_memory, co
   memory.lengths = arguments.integers(given_memory["lengths"], "lengths");
   memory.pages = arguments.integers(given_memory["pages"], "pages");
   return attend_memory(query, given, out, arguments, [&](const auto& compute) {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     compute(memory);
   });
 }

@@ -12,6 +12,7 @@
 #include "python/arrays.h"
 #include "python/cache.h"
 #include "python/errors.h"
+#include "python/interrupt.h"
 #include "python/ops.h"
 #include "python/options.h"
 #include "python/pipelines.h"
@@ -40,7 +41,7 @@ py::dict attend(const py::object& query, const py::object& key, const py::object
   destination.want(options, layout, layout.in(q), layout.in(v), arguments);
   AttentionResult result;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     if (weight.defined()) {
       result = attention_additive(layout.in(q), layout.in(k), layout.in(v), weight, options);
     } else {
@@ -76,7 +77,7 @@ py::dict differentiate(const py::object& d_output, const py::object& query, cons
   const AttentionWantGradients wanted{.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]};
   AttentionGradients gradients;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     gradients = weight.defined() ? attention_additive_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v),
                                                                weight, forward, options, wanted)
                                  : attention_backward(layout.in(d), layout.in(q), layout.in(k), layout.in(v), forward,
@@ -112,7 +113,7 @@ py::dict attend_varlen(const py::object& query, const py::object& key, const py:
   const auto& [q, k, v] = packed.tensors;
   AttentionResult result;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     result = attention_varlen(q, k, v, packed.lengths, packed.options);
   }
   return dict_of(result, {.heads_first = true, .rank = 4});
@@ -134,7 +135,7 @@ py::dict differentiate_varlen(const py::object& d_output, const py::object& quer
   const AttentionWantGradients wanted{.bias = want[0], .alibi_slopes = want[1], .score_table = want[2]};
   AttentionGradients gradients;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     gradients = attention_varlen_backward(d, q, k, v, packed.lengths, forward, packed.options, wanted);
   }
   return dict_of(gradients);
@@ -149,7 +150,7 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
   const AttentionOptions options = options_of(given, arguments);
   const Layout layout = layout_of(given, q);
   require_heads(options, layout.in(q));
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   return attention_plan(layout.in(q), layout.in(k), layout.in(v), options).text;
 }
 
@@ -157,6 +158,7 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
 
 PYBIND11_MODULE(_heed, module) {
   register_errors();
+  wait_for_threads_at_exit();
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
   module.def("attention_varlen", &attend_varlen);
@@ -183,7 +185,7 @@ PYBIND11_MODULE(_heed, module) {
         if (dtype != "float32" && dtype != "f32" && dtype != "bfloat16" && dtype != "bf16") {
           throw py::value_error("[peak_gflops] dtype \"float32\" or \"bfloat16\"; found \"" + dtype + "\"");
         }
-        const py::gil_scoped_release release;
+        const WithoutGil without_gil;
         const kernels::Engine* const engine = dtype[0] == 'b' ? kernels::bf16_engine() : nullptr;
         return kernels::peak_gflops(9, engine != nullptr ? engine->run_peak : kernels::run_peak);
       },

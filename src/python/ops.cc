@@ -8,6 +8,7 @@
 #include "heed/error.h"
 #include "heed/ops.h"
 #include "python/arrays.h"
+#include "python/interrupt.h"
 
 namespace py = pybind11;
 
@@ -19,7 +20,7 @@ template <class F>
 py::array released(F&& compute) {
   Tensor result;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     result = compute();
   }
   return to_numpy(result);

@@ -78,7 +78,7 @@ py::list translate(const Translator& translator, const std::vector<std::string>&
                                   .text = text_options(too_long)};
   std::vector<std::vector<Translation>> all;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     all = translator.translate(texts, options);
   }
   py::list list;
@@ -107,7 +107,7 @@ py::tuple generate_text(const Generator& generator, const std::string& prompt, i
   }
   Generation made;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     made = generator.generate(prompt, options);
   }
   return py::make_tuple(made.text, made.finished, made.tokens, made.log_probs);
@@ -130,32 +130,34 @@ pipelines::Layout layout_of(const std::string& name) {
 template <class Pipeline>
 Pipeline load(const fs::path& folder, const std::string& weights) {
   const WeightFormat format = weight_format(weights);
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   return Pipeline::load(folder, format);
 }
 
 template <class Pipeline>
 void save(const Pipeline& pipeline, const fs::path& from, const fs::path& to, const std::string& layout) {
   const pipelines::Layout wanted = layout_of(layout);
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   pipelines::save(pipeline, from, to, wanted);
 }
 
-EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, bool warns = true) {
-  return {.batch_tokens = batch_tokens, .text = text_options(too_long, warns), .progress = [](int64_t) {
-            raise_if_interrupted();
-          }};
+EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, bool parse_special,
+                               bool warns = true) {
+  return {.batch_tokens = batch_tokens,
+          .parse_special = parse_special,
+          .text = text_options(too_long, warns),
+          .progress = [](int64_t) { raise_if_interrupted(); }};
 }
 
 // (label, score, scores) of each text or pair.
 py::list classify(const Encoder& encoder, const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
-                  int64_t batch_tokens, const std::string& too_long) {
+                  int64_t batch_tokens, const std::string& too_long, bool parse_special) {
   std::vector<TextPair> pairs;
   for (const auto& [text, pair] : texts) pairs.push_back({text, pair});
   std::vector<Classification> found;
   {
-    const py::gil_scoped_release release;
-    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long));
+    const WithoutGil without_gil;
+    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long, parse_special));
   }
   py::list list;
   for (const Classification& one : found) list.append(py::make_tuple(one.label, one.score, one.scores));
@@ -164,8 +166,8 @@ py::list classify(const Encoder& encoder, const std::vector<std::pair<std::strin
 
 py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
                 const std::string& too_long, const std::string& prompt, const std::optional<std::string>& prompt_text,
-                int64_t longest, const std::function<void(int64_t)>& on_progress, bool warns) {
-  EncoderOptions options = encoder_options(batch_tokens, too_long, warns);
+                int64_t longest, const std::function<void(int64_t)>& on_progress, bool parse_special, bool warns) {
+  EncoderOptions options = encoder_options(batch_tokens, too_long, parse_special, warns);
   options.prompt = prompt;
   options.prompt_text = prompt_text;
   options.longest = longest;
@@ -175,17 +177,18 @@ py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, i
   };
   Tensor found;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     found = encoder.embed(texts, options);
   }
   return to_numpy(found);
 }
 
-py::list classify_tokens(const Encoder& encoder, const std::string& text, const std::string& too_long) {
+py::list classify_tokens(const Encoder& encoder, const std::string& text, const std::string& too_long,
+                         bool parse_special) {
   std::vector<TokenClass> found;
   {
-    const py::gil_scoped_release release;
-    found = encoder.classify_tokens(text, encoder_options(4096, too_long));
+    const WithoutGil without_gil;
+    found = encoder.classify_tokens(text, encoder_options(4096, too_long, parse_special));
   }
   py::list list;
   const Characters characters(text);
@@ -203,7 +206,7 @@ py::list answer(const Encoder& encoder, const std::string& question, const std::
   named.name = [](int64_t text) { return text == 0 ? "question" : "passage"; };
   std::vector<Answer> found;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     found = encoder.answer(question, passage,
                            {.count = count,
                             .longest_answer = longest_answer,
@@ -225,7 +228,7 @@ py::list answer(const Encoder& encoder, const std::string& question, const std::
 py::list fill(const Encoder& encoder, const std::string& text, int64_t count, const std::string& too_long) {
   std::vector<std::vector<Filling>> found;
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     found = encoder.fill(text, {.count = count, .text = text_options(too_long)});
   }
   py::list places;
@@ -256,7 +259,7 @@ std::function<void(int64_t weights, int64_t masked)> size_check(bool for_page) {
 // Calls `record` without the GIL.
 template <class F>
 inspect::Record recorded(F&& record) {
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   return record();
 }
 
@@ -309,7 +312,7 @@ void define_pipelines(py::module_& module) {
   py::class_<inspect::Record>(module, "Record")
       .def("page",
            [](const inspect::Record& record) {
-             const py::gil_scoped_release release;
+             const WithoutGil without_gil;
              return inspect::to_html(record);
            })
       .def("source_tokens", [](const inspect::Record& record) { return record.source_tokens; })
@@ -347,14 +350,16 @@ void define_pipelines(py::module_& module) {
       .def("mask_token", &Encoder::mask_token)
       .def("embedding_size", &Encoder::embedding_size)
       .def("longest", &Encoder::longest)
+      .def("lowercases", &Encoder::lowercases)
       .def("token_types", [](const Encoder& encoder) { return encoder.model().config().token_types; })
       .def("encode",
            [](const Encoder& encoder, const std::string& text, const std::string& too_long, int64_t longest,
-              bool warns) {
-             const EncoderOptions options{.longest = longest, .text = text_options(too_long, warns)};
+              bool parse_special, bool warns) {
+             const EncoderOptions options{
+                 .longest = longest, .parse_special = parse_special, .text = text_options(too_long, warns)};
              Encoding found;
              {
-               const py::gil_scoped_release release;
+               const WithoutGil without_gil;
                found = encoder.encode(text, options);
              }
              return py::make_tuple(found.tokens, to_numpy(found.states));

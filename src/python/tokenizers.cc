@@ -78,7 +78,7 @@ py::list encode_batch(const SharedTokenizer& self, const std::vector<TextAndPair
   const text::TokensOptions options{.add_special = add_special, .limit = limit, .parse_special = parse_special};
   std::vector<Encoded> all(texts.size());
   {
-    const py::gil_scoped_release release;
+    const WithoutGil without_gil;
     const auto count = static_cast<int64_t>(texts.size());
     for (int64_t from = 0; from < count; from += kGroup) {
       raise_if_interrupted();
@@ -102,7 +102,7 @@ py::list encode_batch(const SharedTokenizer& self, const std::vector<TextAndPair
 
 std::vector<std::string> decode_batch(const SharedTokenizer& self, const std::vector<text::Ids>& rows) {
   std::vector<std::string> texts;
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   for (const text::Ids& ids : rows) {
     if (texts.size() % 1024 == 0) raise_if_interrupted();
     texts.push_back(self.tokenizer->decode(ids));
@@ -121,7 +121,7 @@ std::vector<std::string> vocabulary(const SharedTokenizer& self) {
 void define_tokenizers(py::module_& module) {
   py::class_<SharedTokenizer>(module, "Tokenizer")
       .def(py::init([](const std::filesystem::path& folder, bool target) {
-        const py::gil_scoped_release release;
+        const WithoutGil without_gil;
         return SharedTokenizer{text::Tokenizer::load(folder, target ? text::Side::target : text::Side::source)};
       }))
       .def("encode_batch", &encode_batch)

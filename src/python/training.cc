@@ -135,7 +135,7 @@ std::string train_recipe(const fs::path& file, const fs::path& data, const fs::p
   const auto message = [&](std::string_view text) {
     if (!on_message.is_none()) on_message(std::string(text));
   };
-  const py::gil_scoped_release release;
+  const WithoutGil without_gil;
   const train::Recipe recipe = recipe_of(file, data, folder, resume, changes);
   Training training;
   const train::Outcome outcome =

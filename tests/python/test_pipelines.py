@@ -9,6 +9,7 @@ import pickle
 import shutil
 import string
 import subprocess
+import sys
 import tempfile
 import unittest
 import warnings
@@ -433,6 +434,19 @@ class Saves(unittest.TestCase):
         self.assertTrue((self.folder / "t" / "mine.txt").exists())
         with self.assertRaisesRegex(ValueError, "layout"):
             model.save(self.folder / "u", layout="onnx")
+
+
+class Ends(unittest.TestCase):
+    def test_python_ends_while_threads_compute(self):
+        for model, work in (("en-zh", "model.translate(['I am tired of it.'] * 100000)"),
+                            ("shakespeare", "model.generate('a', max_tokens=10**6, ignore_end=True)"),
+                            ("en-zh", "[heed.attention(q, q, q) for _ in range(10**7)]")):
+            code = (f"import heed, threading, time, numpy as np\nq = np.zeros((1, 8, 64, 64), np.float32)\n"
+                    f"model = heed.load({str(ROOT / 'demo' / model)!r})\n"
+                    f"threading.Thread(target=lambda: {work}, daemon=True).start()\n"
+                    f"time.sleep(0.5)\nprint('ends')")
+            done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=100)
+            self.assertEqual((done.returncode, done.stdout, done.stderr), (0, "ends\n", ""), work)
 
 
 class IsInterrupted(unittest.TestCase):
