@@ -406,6 +406,27 @@ TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
   EXPECT_EQ(Tokenizer::load(copy.path(), Side::source)->encode("the"), without);
 }
 
+// tokenizer.json of T5
+
+TEST_F(TokenizerConfig, MarksAreTextForAUnigramModel) {
+  json tokens = json::array();
+  for (const char* const token : {"<unk>", "</s>", "a", "<", "/", "s", ">", "<extra_id_0>"})
+    tokens.push_back(json::array({token, tokens.size() < 2 ? 0 : -1}));
+  json added = json::array();
+  for (const int id : {0, 1, 7}) {
+    added.push_back({{"id", id}, {"content", tokens[static_cast<size_t>(id)][0]}, {"special", true}});
+    for (const char* const flag : {"single_word", "lstrip", "rstrip", "normalized"}) added.back()[flag] = false;
+  }
+  write("tokenizer.json", {{"version", "1.0"},
+                           {"added_tokens", added},
+                           {"model", {{"type", "Unigram"}, {"unk_id", 0}, {"vocab", tokens}}}});
+  EXPECT_EQ(load()->encode("a</s>a"), (Ids{2, 3, 4, 5, 6, 2}));
+  EXPECT_EQ(ids("a</s>a"), (Ids{2, 1, 2}));
+  EXPECT_EQ(load()->encode("a<extra_id_0>"), (Ids{2, 7}));  // of use within a text
+  configure({{"mask_token", "<extra_id_0>"}});
+  EXPECT_NE(load()->encode("a<extra_id_0>"), (Ids{2, 7}));
+}
+
 // tokenizer.json of mBART
 
 TEST_F(TokenizerConfig, MBartHasTheLanguageThatTheConfigurationNames) {

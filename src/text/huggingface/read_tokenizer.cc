@@ -247,14 +247,17 @@ void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool a
   keep_class(files, configuration);
 }
 
-// Special tokens that stand for no text: "</s>", "[SEP]". A unigram model has them among its pieces.
-std::vector<int32_t> marks_of(const std::vector<AddedToken>& tokens) {
+// Tokens that say where a text begins and ends and what it lacks. A unigram model has them among its pieces, and a text
+// that has their letters must not end there. (T5's <extra_id_0> and others are of use within a text.)
+std::vector<int32_t> marks_of(const std::vector<AddedToken>& tokens, const Configuration& configuration) {
+  constexpr std::string_view kUsual[] = {"<s>",   "</s>",  "<pad>", "<unk>", "<mask>",
+                                         "[CLS]", "[SEP]", "[PAD]", "[UNK]", "[MASK]"};
   std::vector<int32_t> ids;
   for (const AddedToken& token : tokens) {
-    const std::string& text = token.content;
-    const bool is_mark =
-        text.size() > 2 && ((text.front() == '<' && text.back() == '>') || (text.front() == '[' && text.back() == ']'));
-    if (token.special && is_mark) ids.push_back(token.id);
+    const bool is_role = std::ranges::any_of(configuration.roles,
+                                             [&](const auto& role) { return role && role->content == token.content; });
+    if (token.special && (is_role || std::ranges::find(kUsual, token.content) != std::end(kUsual)))
+      ids.push_back(token.id);
   }
   return ids;
 }
@@ -328,7 +331,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   use_surroundings(parts, f, files, configuration);
   use_language(parts, files, configuration);
   use_configuration(parts, configuration);
-  parts.model->hide(marks_of(parts.added_tokens));
+  parts.model->hide(marks_of(parts.added_tokens, configuration));
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }
