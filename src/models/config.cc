@@ -94,6 +94,12 @@ void Config::validate() const {
   check_size("global_every", global_every, 1, kMostHeads);
   require(window == 0 || architecture == Architecture::encoder_only, "Config",
           "a window only in an encoder_only model; found one in ", architecture);
+  require(global_every == 1 || window > 0, "Config", "global_every 1 where layers have no window; found ",
+          global_every);
+  constexpr float kUsualBase = 10000;
+  require(positions == Positions::rotary || (rotary_base == kUsualBase && local_rotary_base == kUsualBase), "Config",
+          "rotary_base and local_rotary_base only where positions are rotary; found ", rotary_base, " and ",
+          local_rotary_base);
   require(rotary_base > 0 && std::isfinite(rotary_base) && local_rotary_base > 0 && std::isfinite(local_rotary_base),
           "Config", "rotary_base and local_rotary_base above 0; found ", rotary_base, " and ", local_rotary_base);
   require(attention_scale >= 0 && std::isfinite(attention_scale), "Config", "attention_scale of 0 or more; found ",
@@ -105,6 +111,9 @@ void Config::validate() const {
           "plain_score only in a model with one label of texts; found another head, or ", labels.size(), " labels");
   require(head == Head::masked_token || architecture == Architecture::encoder_only, "Config",
           "head masked_token except in an encoder_only model; found another in ", architecture);
+  const bool has_head = head_norm || head_activation != Activation::none || head_pooling != Pooling::first;
+  require(!has_head || architecture == Architecture::encoder_only, "Config",
+          "head_norm, head_activation and head_pooling only in an encoder_only model; found one in ", architecture);
   require(norm_epsilon > 0 && std::isfinite(norm_epsilon), "Config", "norm_epsilon above 0; found ", norm_epsilon);
   check_rate("dropout", dropout);
   check_rate("attention_dropout", attention_dropout);
