@@ -131,11 +131,16 @@ void install_signal_handlers(bool one_of_several) {
   action.sa_flags = 0;  // no SA_RESTART: a read that waits for input must return
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
+  struct sigaction before = {};
+  sigaction(SIGHUP, nullptr, &before);
+  if (before.sa_handler != SIG_IGN) sigaction(SIGHUP, &action, nullptr);  // nohup ignores it
+  action.sa_handler = SIG_IGN;
+  sigaction(SIGXFSZ, &action, nullptr);  // a write beyond a limit of the size of files is an error with a reason
 }
 
 const std::atomic<bool>& stop_requested() { return g_stop; }
 
-int interrupted_status() { return g_signal.load() == SIGTERM ? kTerminated : kInterrupted; }
+int interrupted_status() { return g_signal.load() == 0 ? static_cast<int>(kInterrupted) : 128 + g_signal.load(); }
 
 std::string escaped(std::string_view text) { return inspect::escape_terminal(text); }
 

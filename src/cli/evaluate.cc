@@ -118,24 +118,9 @@ class Report {
   std::string text_;
 };
 
-// Whether most characters belong to a script without spaces between words: "13a" takes a whole sentence for a word
-// then.
-bool mostly_without_spaces(const std::vector<std::string>& lines) {
-  int64_t all = 0, without = 0;
-  for (const std::string& line : lines) {
-    for (size_t at = 0; at < line.size();) {
-      const auto character = text::huggingface::character_at(line, at);
-      at += character.size;
-      ++all;
-      without += text::is_written_without_spaces(character.code_point) ? 1 : 0;
-    }
-  }
-  return 2 * without > all;
-}
-
 train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
                   std::vector<std::vector<std::string>> references, bool undo, const Context& context) {
-  if (o.bleu.tokenize == "13a" && mostly_without_spaces(references[0]))
+  if (o.bleu.tokenize == "13a" && text::mostly_without_spaces(references[0]))
     message(context,
             "warning: the references have no spaces between words; --tokenize zh cuts Chinese for BLEU, and "
             "char any text");
@@ -182,7 +167,9 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
   std::vector<text::Ids> sources, targets;
   for (const auto& references : set.references)
     for (size_t i = 0; i < references.size(); ++i) {
-      if (references[i].empty()) continue;
+      // Beside other references, an empty one is none. A line without any counts as left out.
+      const bool is_only = std::ranges::all_of(set.references, [&](const auto& others) { return others[i].empty(); });
+      if (references[i].empty() && !(is_only && &references == &set.references.front())) continue;
       sources.push_back(source.encode(set.sources[i]));
       targets.push_back(target.encode(references[i]));
     }

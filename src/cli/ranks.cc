@@ -119,9 +119,9 @@ class Watch {
     std::unique_lock lock(lock_);
     while (!wake_.wait_for(lock, kDistance, [this] { return ended_; })) {
       const auto now = std::chrono::steady_clock::now();
-      g_ranks->was_away(std::chrono::duration<double>(now - before).count());
+      if (several_processes()) g_ranks->was_away(std::chrono::duration<double>(now - before).count());
       before = now;
-      if (lost > 0 || look()) ++lost;
+      if (several_processes() && (lost > 0 || look())) ++lost;
       if (lost == kTurnsToEnd) {
         lock.unlock();  // an MPI may end the program by exit(), which destroys this object on this thread
         g_ranks->abort(kFailure);
@@ -129,9 +129,12 @@ class Watch {
       if (stop_requested().load()) ++asked;
       if (asked == kTurnsToSave && leads() && !g_said) {
         complain(
-            fmt::format("asked to stop; the training is saved after the update that is being computed; if it is "
-                        "killed before, {}",
-                        way_to_go_on()));
+            several_processes()
+                ? fmt::format("asked to stop; the training is saved after the update that is being computed; if it "
+                              "is killed before, {}",
+                              way_to_go_on())
+                : std::string("asked to stop; the training is saved after the update that is being computed; Ctrl-C "
+                              "ends it at once, without saving"));
       }
     }
   }
@@ -216,7 +219,7 @@ std::string mpirun_command(const std::string& command) {
 }
 
 void watch_ranks() {
-  if (several_processes() && g_watch == nullptr) g_watch = std::make_unique<Watch>();
+  if (g_watch == nullptr) g_watch = std::make_unique<Watch>();
 }
 
 int end_with(int status, const std::string& text, const distributed::PeerError* lost) {

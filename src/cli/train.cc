@@ -106,7 +106,8 @@ train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& chan
   if (!o.config.empty()) {
     recipe = train::read_recipe(o.config, o.data);
   } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
-    recipe = train::read_recipe(recorded, ".");  // its paths are relative to the current folder
+    recipe =
+        train::read_recipe(recorded, o.data.empty() ? "." : o.data);  // its paths were relative to the current folder
   } else {
     if (o.resume && changes.empty() && std::filesystem::exists(std::filesystem::path(o.output) / ".lock", ignored)) {
       throw Error(
@@ -256,8 +257,8 @@ int run_train(const TrainCommand& o, Context& context) {
     set_way_to_go_on(o.resume ? resume_command
                               : mpirun_command("heed train" + as_typed(o, changes) + common + " --resume"));
     ranks().set_timeout(o.peer_timeout);
-    watch_ranks();
   }
+  watch_ranks();
   const train::Outcome outcome =
       train::train(recipe, o.output, o.resume, callbacks, ranks(), static_cast<int>(o.context_ranks));
   if (outcome == train::Outcome::interrupted) {

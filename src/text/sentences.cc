@@ -211,6 +211,19 @@ bool is_written_without_spaces(int32_t c) {
          (c >= 0xfe30 && c <= 0xfe4f) || (c >= 0xff00 && c <= 0xff9f) || (c >= 0x20000 && c <= 0x3ffff);
 }
 
+bool mostly_without_spaces(std::span<const std::string> lines) {
+  int64_t all = 0, without = 0;
+  for (const std::string& line : lines) {
+    for (size_t at = 0; at < line.size();) {
+      const auto character = character_at(line, at);
+      at += character.size;
+      ++all;
+      without += is_written_without_spaces(character.code_point) ? 1 : 0;
+    }
+  }
+  return 2 * without > all;
+}
+
 bool begins_without_spaces(std::string_view text) {
   return !text.empty() && is_written_without_spaces(character_at(text, 0).code_point);
 }

@@ -3,6 +3,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +27,9 @@ namespace heed::text {
 
 // Chinese and Japanese: ideographs, kana and their punctuation, which no spaces stand between.
 [[nodiscard]] bool is_written_without_spaces(int32_t code_point);
+// Whether most characters are of such scripts: "13a", which cuts texts for BLEU, takes a whole sentence for a word
+// then.
+[[nodiscard]] bool mostly_without_spaces(std::span<const std::string> lines);
 [[nodiscard]] bool begins_without_spaces(std::string_view text);  // false for an empty text
 [[nodiscard]] bool ends_without_spaces(std::string_view text);
 

@@ -75,6 +75,26 @@ void require_tokenizer(const fs::path& model, models::Architecture architecture)
   if (architecture != Architecture::encoder_only) (void)text::Tokenizer::load(folder, text::Side::target);
 }
 
+// Dropout rates change no result of a model that is trained.
+std::string essence_of(const fs::path& folder) {
+  models::Config config = models::read_config(folder);
+  config.dropout = config.attention_dropout = config.activation_dropout = 0;
+  return models::to_json(config);
+}
+
+// Weights of the same shapes may belong to models that compute otherwise, and rows to other tokens.
+void require_same_model(const fs::path& first, const fs::path& other) {
+  require(essence_of(other) == essence_of(first), "average", files::quoted(other / "config.json"), ": the model of ",
+          files::quoted(first), "; found another one");
+  const std::vector<fs::path> theirs = tokenizer_of(other);
+  for (const fs::path& file : tokenizer_of(first)) {
+    const auto same = std::ranges::find(theirs, file.filename(), [](const fs::path& one) { return one.filename(); });
+    if (same == theirs.end()) continue;
+    require(io::read_file(file) == io::read_file(*same), "average", files::quoted(*same),
+            ": the tokenizer of the first model; found another one");
+  }
+}
+
 // The metadata "format" of weights beside this config.json: transformers reads no file without its own.
 std::string format_beside(const std::string& config) {
   const io::ParsedJson parsed = io::parse_json(config);
@@ -106,6 +126,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   std::vector<fs::path> files;
   for (const fs::path& folder : folders) files.push_back(folder / "model.safetensors");
   require_tokenizer(folders[0], models::read_config(folders[0]).architecture);
+  for (const fs::path& folder : folders) require_same_model(folders[0], folder);
   const std::string config = io::read_file(folders[0] / "config.json", int64_t{1} << 20);
   require(dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16, "average",
           "weights in f32, f16 or bf16; found ", dtype);

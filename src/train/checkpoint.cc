@@ -56,6 +56,7 @@ std::string state_text(const TrainingState& state, const fs::path& folder) {
                {"scheduled", state.scheduled},
                {"recipe", state.recipe},
                {"files", files}};
+  if (!state.validated) json["validated"] = false;
   const std::string inner = io::json_text(json);
   return io::json_text({{"crc32", files::crc32(inner)}, {"state", json}}, 1) + "\n";
 }
@@ -99,6 +100,7 @@ ParsedState parse_state(const fs::path& file) {
     s.seconds = inner.at("seconds").get<double>();
     s.data_checksum = static_cast<uint32_t>(whole("data_checksum", 0, UINT32_MAX));
     s.scheduled = inner.at("scheduled").get<bool>();
+    if (inner.contains("validated")) s.validated = inner.at("validated").get<bool>();
     s.recipe = inner.at("recipe").get<std::string>();
     parsed.files = inner.at("files");
   } catch (const Json::exception& error) {

@@ -32,6 +32,7 @@ struct TrainingState {
   double seconds = 0;  // of training, earlier runs included
   uint32_t data_checksum = 0;
   bool scheduled = true;  // false: saved because of an interruption, and never averaged
+  bool validated = true;  // false: the interruption came within the validation, which is done again
   std::string recipe;     // as JSON
 };
 

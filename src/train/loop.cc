@@ -1,5 +1,7 @@
 // The training loop: update, report, validate, save; and what is done at the end.
 #include <cmath>
+#include <functional>
+#include <utility>
 
 #include "base/clock.h"
 #include "base/files.h"
@@ -8,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/train.h"
 #include "models/weights.h"
+#include "text/sentences.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"
@@ -48,7 +51,8 @@ class Trainer {
   void update();
   [[nodiscard]] Progress progress_now() const;
   void report();
-  void boundary();  // end of an epoch, or the update to validate at
+  [[nodiscard]] bool boundary();  // false: it was asked to stop
+  Outcome leave_validation();     // end of an epoch, or the update to validate at
   void save_checkpoint(bool scheduled);
   void write_checkpoint(const std::vector<std::pair<std::string, Tensor>>& moments);
   void finish(Outcome outcome);
@@ -216,6 +220,16 @@ void Trainer::announce() {
   require(corpus_.valid || recipe_.patience == 0, "train",
           "patience: 0 where no text is held back for validation (valid_fraction or valid_source); found ",
           recipe_.patience);
+  const Schedule& schedule = recipe_.schedule;
+  if (schedule.kind == ScheduleKind::cosine && schedule.floor <= 0 && recipe_.max_updates > schedule.total)
+    message("warning: the learning rate is 0 from update " + with_commas(schedule.total) +
+            " on (schedule.total), and max_updates is " + with_commas(recipe_.max_updates));
+  if (recipe_.valid_tokenize == "13a" && !corpus_.references.empty() &&
+      text::mostly_without_spaces(corpus_.references.front()))
+    message(
+        "warning: the validation texts have no spaces between words; valid_tokenize = \"zh\" cuts Chinese for BLEU, "
+        "and "
+        "\"char\" any text");
   if (!corpus_.valid) message("no validation: no text is held back (valid_fraction or valid_source)");
 }
 
@@ -325,13 +339,17 @@ bool Trainer::at_boundary() const {
   return recipe_.validate_every > 0 ? state_.update % recipe_.validate_every == 0 : epoch_ended_;
 }
 
-void Trainer::boundary() {
+bool Trainer::boundary() {
   bool best = true;
   if (corpus_.valid) {
     Validation valid;
-    {
+    try {
       const AverageScope averaged(*average_);
-      valid = validate_model(*model_, corpus_, recipe_, ranks_);
+      // Several processes would have to stop together.
+      const auto stop = ranks_.size() == 1 ? std::function<bool()>([this] { return asked_to_stop(); }) : nullptr;
+      valid = validate_model(*model_, corpus_, recipe_, ranks_, stop);
+    } catch (const ValidationStopped&) {
+      return false;
     }
     const double value = valid.by(recipe_.best_by);
     require(std::isfinite(value), "train", "a finite validation ", recipe_.best_by, "; found ", value, " after update ",
@@ -358,6 +376,15 @@ void Trainer::boundary() {
   if (best) state_.best_update = state_.update;
   save_checkpoint(true);
   if (best) save_model();
+  return true;
+}
+
+// The validation is done when the training goes on.
+Outcome Trainer::leave_validation() {
+  state_.validated = false;
+  save_checkpoint(false);
+  if (state_.best_update < 0) save_model();
+  return Outcome::interrupted;
 }
 
 void Trainer::save_checkpoint(bool scheduled) {
@@ -412,12 +439,13 @@ void Trainer::finish(Outcome outcome) {
 }
 
 Outcome Trainer::run() {
+  if (!std::exchange(state_.validated, true) && !boundary()) return leave_validation();
   while (!out_of_updates() && !out_of_patience()) {
     update();
     bool saved = false;
     if (state_.update % recipe_.log_every == 0 || out_of_updates()) report();
     if (at_boundary()) {
-      boundary();
+      if (!boundary()) return leave_validation();
       saved = true;
     } else if (recipe_.checkpoint_every > 0 && state_.update % recipe_.checkpoint_every == 0) {
       save_checkpoint(true);

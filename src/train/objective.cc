@@ -178,13 +178,15 @@ std::optional<Correlation> correlation_of_all(const Scored& mine, std::span<cons
 
 }  // namespace
 
-MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks) {
+MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks,
+                   const std::function<void()>& before_batch) {
   const NoGradScope no_grad;
   const int64_t batches = data.batches(0), size = ranks.size();
   const int64_t most = (batches + size - 1) / size;
   std::vector<OfBatch> mine(static_cast<size_t>(most)), all(static_cast<size_t>(most * size));
   Scored scored;
   for (int64_t i = ranks.rank(); i < batches; i += size) {
+    if (before_batch) before_batch();
     mine[static_cast<size_t>(i / size)] = measure(model, data.batch(0, i), scored);
   }
   ranks.all_gather(std::as_bytes(std::span(mine)), std::as_writable_bytes(std::span(all)));

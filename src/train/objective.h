@@ -1,6 +1,7 @@
 // The loss of a batch under any of the three architectures.
 #pragma once
 
+#include <functional>
 #include <optional>
 
 #include "heed/distributed.h"
@@ -32,6 +33,7 @@ struct MeanLoss {
 };
 [[nodiscard]] MeanLoss mean_loss(const models::Model& model, DataSet& data);
 // Each rank computes some of the batches; all get the same bits as one rank would.
-[[nodiscard]] MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks);
+[[nodiscard]] MeanLoss mean_loss(const models::Model& model, DataSet& data, distributed::Communicator& ranks,
+                                 const std::function<void()>& before_batch = {});
 
 }  // namespace heed::train

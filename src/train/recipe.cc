@@ -283,6 +283,20 @@ void check_model(const Recipe& recipe, const models::Config& model) {
           "recipe", "context: at most model.max_length, ", model.max_length, "; found ", recipe.context);
 }
 
+// Where the text of validation comes from. (Half of two files, and both kinds of text, are refused where they are
+// read.)
+void check_held_back(const Recipe& recipe) {
+  if (recipe.valid_fraction == 0) return;
+  const bool of_pairs = recipe.task == "translation" || recipe.task == "sentence_embedding";
+  require(recipe.valid_source.empty() || (of_pairs && recipe.valid_target.empty()), "recipe",
+          "valid_fraction: 0 beside valid_source; found ", recipe.valid_fraction);
+  const bool of_two_files = of_pairs && recipe.pairs.empty() && !recipe.train_source.empty();
+  require(!of_two_files || has_scores(recipe), "recipe",
+          "valid_fraction: 0 where two files have the texts (pairs names one, a part of which can be held back; "
+          "valid_source and valid_target name others); found ",
+          recipe.valid_fraction);
+}
+
 // The loss, and the measure of the best checkpoint.
 void check_scores(const Recipe& recipe) {
   const bool scored = has_scores(recipe), chooses = scored || recipe.task == "sentence_embedding";
@@ -332,6 +346,7 @@ void validate(const Recipe& recipe) {
   require(recipe.best_by != "bleu" || recipe.valid_beam > 0, "recipe",
           "best_by: \"loss\" unless valid_beam is more than 0; found \"bleu\" and valid_beam 0");
   check_scores(recipe);
+  check_held_back(recipe);
   require(translation || recipe.valid_beam == 0, "recipe", "valid_beam: 0 for ", recipe.task, "; found ",
           recipe.valid_beam);
   require(

@@ -13,7 +13,7 @@ namespace heed::train {
 namespace {
 
 double bleu_of(const models::Transformer& model, const Corpus& corpus, const Recipe& recipe,
-               distributed::Communicator& ranks) {
+               distributed::Communicator& ranks, const std::function<bool()>& stop) {
   // Every P-th sentence: they have about the same lengths for each rank.
   const auto size = static_cast<size_t>(ranks.size());
   std::vector<Ids> mine;
@@ -26,7 +26,9 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
         generate::translate(model, mine,
                             {.search = {.beam = recipe.valid_beam,
                                         .max_length = std::min<int64_t>(256, model.config().max_length - 1),
-                                        .prefix = corpus.prefix}});
+                                        .prefix = corpus.prefix,
+                                        .stop = stop}});
+    if (stop && stop()) throw ValidationStopped();
     for (const auto& hypotheses : found) {
       std::string line = corpus.target->decode(hypotheses.front().ids);
       std::replace(line.begin(), line.end(), '\n', ' ');
@@ -89,13 +91,15 @@ std::string Validation::text() const {
 }
 
 Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
-                          distributed::Communicator& ranks) {
-  const MeanLoss mean = mean_loss(model, *corpus.valid, ranks);
+                          distributed::Communicator& ranks, const std::function<bool()>& stop) {
+  const MeanLoss mean = mean_loss(model, *corpus.valid, ranks, [&] {
+    if (stop && stop()) throw ValidationStopped();
+  });
   Validation result{
       .loss = mean.loss, .bleu = std::nullopt, .accuracy = mean.accuracy, .correlation = mean.correlation};
   const auto* transformer = dynamic_cast<const models::Transformer*>(&model);
   if (transformer != nullptr && recipe.valid_beam > 0 && !corpus.bleu_sources.empty()) {
-    result.bleu = bleu_of(*transformer, corpus, recipe, ranks);
+    result.bleu = bleu_of(*transformer, corpus, recipe, ranks, stop);
   }
   return result;
 }

@@ -1,6 +1,7 @@
 // Loss, accuracy and, on request, BLEU of a model on the validation part.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,8 +25,11 @@ struct Validation {
   [[nodiscard]] std::string text() const;
 };
 
-// Needs `corpus.valid`. The ranks share the work; all get the result, which has the bits of one rank's.
+struct ValidationStopped {};
+
+// Needs `corpus.valid`. The ranks share the work; all get the result, which has the bits of one rank's. Throws
+// ValidationStopped once stop() says true, which only one process alone may pass.
 [[nodiscard]] Validation validate_model(const models::Model& model, Corpus& corpus, const Recipe& recipe,
-                                        distributed::Communicator& ranks);
+                                        distributed::Communicator& ranks, const std::function<bool()>& stop = {});
 
 }  // namespace heed::train

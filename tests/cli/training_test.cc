@@ -203,6 +203,9 @@ TEST(Training, FromTextToTranslations) {
     const Result of_pairs = run({"evaluate", model, "--pairs", pairs});
     EXPECT_EQ(of_pairs.status, 0) << of_pairs.err;
     EXPECT_EQ(of_pairs.err, "");
+    const std::string without = folder.write("without", "3 7\tthree seven\n4\t\n");  // a line without a reference
+    const auto left = nlohmann::json::parse(run({"evaluate", model, "--pairs", without, "--no-bleu", "--json"}).out);
+    EXPECT_EQ(left["left_out"], 1);
     const Result swapped = run({"evaluate", model, "--pairs", folder.write("swapped", "three seven\t3 7\n")});
     EXPECT_NE(swapped.err.find("swapped: 10 of 10 characters are unknown to the model"), std::string::npos)
         << swapped.err;
@@ -246,7 +249,7 @@ TEST(Training, FromTextToTranslations) {
 TEST(Training, InterruptedSavesAndGoesOn) {
   const Folder folder;
   const Corpus corpus(folder);
-  for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143)}) {
+  for (const auto& [signal, status] : {std::pair(SIGINT, 130), std::pair(SIGTERM, 143), std::pair(SIGHUP, 129)}) {
     const std::string model = (folder / std::to_string(signal)).string();
     const Result stopped = run(corpus.train(model, "100000"), {.signal = signal, .when = "update"});
     EXPECT_EQ(stopped.status, status) << stopped.err;

@@ -294,6 +294,19 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
   }
   EXPECT_NO_THROW(static_cast<void>(models::load(folder / "half")));
 
+  // Weights of the same shapes that belong to another model, or to other tokens.
+  const auto copy_with = [&](const char* name, const char* file, const char* from, const char* to) {
+    std::filesystem::copy(folder / "mean", folder / name);
+    std::string text = read_text(folder / name / file);
+    text.replace(text.find(from), std::strlen(from), to);
+    write_text(folder / name / file, text);
+    const fs::path both[] = {folder / "mean", folder / name};
+    return message_of([&] { average_models(both, folder / "of-two"); });
+  };
+  EXPECT_CONTAINS(copy_with("other-heads", "config.json", "\"heads\": 2", "\"heads\": 4"), "found another one");
+  EXPECT_CONTAINS(copy_with("other-tokens", "target.vocab", "\na\n", "\nA\n"), "the tokenizer of the first model");
+  EXPECT_EQ(copy_with("same", "config.json", "\"dropout\": 0.0", "\"dropout\": 0.5"), "");
+
   // The mean may not replace one of its models.
   const std::string kept = read_text(folder / "half/model.safetensors");
   const fs::path half[] = {folder / "half"};

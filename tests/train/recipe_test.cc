@@ -98,6 +98,10 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
   EXPECT_CONTAINS(error("consistency = 5.0\nconsistency_from = 5\nconsistency_until = 5\n"),
                   "more than consistency_from; found 5, with consistency 5 from 5");
   EXPECT_CONTAINS(error("task = \"language_model\"\ncontext = 5000\n"), "context");
+  EXPECT_CONTAINS(error("pairs = \"p\"\nvalid_source = \"a\"\nvalid_target = \"b\"\nvalid_fraction = 0.1\n"),
+                  "valid_fraction: 0 beside valid_source; found 0.1");
+  EXPECT_CONTAINS(error("train_source = \"a\"\ntrain_target = \"b\"\nvalid_fraction = 0.1\n"),
+                  "valid_fraction: 0 where two files have the texts");
 }
 
 TEST_F(RecipeFile, ResolvesPathsAgainstItsFolderOrTheRoot) {
