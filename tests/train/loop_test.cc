@@ -305,7 +305,7 @@ TEST_F(Training, AveragesTheLastCheckpoints) {
   };
   EXPECT_CONTAINS(copy_with("other-heads", "config.json", "\"heads\": 2", "\"heads\": 4"), "found another one");
   EXPECT_CONTAINS(copy_with("other-tokens", "target.vocab", "\na\n", "\nA\n"), "the tokenizer of the first model");
-  EXPECT_EQ(copy_with("same", "config.json", "\"dropout\": 0.0", "\"dropout\": 0.5"), "");
+  EXPECT_EQ(copy_with("same", "config.json", "\"dropout\": 0.", "\"dropout\": 0.5"), "");
 
   // The mean may not replace one of its models.
   const std::string kept = read_text(folder / "half/model.safetensors");
