@@ -317,10 +317,10 @@ struct RelativePosition {
   }
 };
 
-// Radial kernels for attention_radial(): ln alpha of the squared distance |q - k|^2.
-// Their widths are above 0; the constructors throw Error for others.
+// The width of a kernel. Throws Error unless it is above 0.
 [[nodiscard]] float checked_width(const char* kernel, float width);
 
+// Radial kernels for attention_radial(): ln alpha of the squared distance |q - k|^2.
 // Gaussian: -r^2 / (2 width^2).
 struct Gaussian {
   Gaussian(float of_width) : width(checked_width("score::Gaussian", of_width)) {}

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from typing import Any, Optional, Tuple
 
-from . import _checks, _heed, _like
+from . import _checks, _heed
+from ._arrays import like
 
 __all__ = ["gelu", "layer_norm", "linear", "log_softmax", "rms_norm", "rotary_embedding", "rotary_tables", "silu", "softmax"]
 
@@ -19,43 +20,43 @@ Array = Any
 
 def softmax(x: Array) -> Array:
     """exp(x) / sum(exp(x)). A row that is -inf everywhere gives zeros."""
-    return _like(x, _heed.softmax(x))
+    return like(x, _heed.softmax(x))
 
 
 def log_softmax(x: Array) -> Array:
     """x - log(sum(exp(x)))."""
-    return _like(x, _heed.log_softmax(x))
+    return like(x, _heed.log_softmax(x))
 
 
 def gelu(x: Array, approximate: str = "none") -> Array:
     """x Phi(x); approximate="tanh" for its approximation by tanh."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f'[gelu] approximate "none" or "tanh"; found "{approximate}"')
-    return _like(x, _heed.activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
+    return like(x, _heed.activate(x, "gelu_tanh" if approximate == "tanh" else "gelu"))
 
 
 def silu(x: Array) -> Array:
     """x sigmoid(x)."""
-    return _like(x, _heed.activate(x, "silu"))
+    return like(x, _heed.activate(x, "silu"))
 
 
 @_checks.also_called(eps="epsilon")
 def layer_norm(x: Array, gain: Array, bias: Optional[Array] = None, epsilon: float = 1e-5) -> Array:
     """(x - mean) / sqrt(variance + epsilon) * gain + bias. gain and bias (E)."""
     _checks.floats("layer_norm", epsilon=epsilon)
-    return _like(x, _heed.layer_norm(x, gain, bias, epsilon))
+    return like(x, _heed.layer_norm(x, gain, bias, epsilon))
 
 
 @_checks.also_called(eps="epsilon")
 def rms_norm(x: Array, gain: Array, epsilon: float = 1e-5) -> Array:
     """x / sqrt(mean(x^2) + epsilon) * gain. gain (E)."""
     _checks.floats("rms_norm", epsilon=epsilon)
-    return _like(x, _heed.rms_norm(x, gain, epsilon))
+    return like(x, _heed.rms_norm(x, gain, epsilon))
 
 
 def linear(x: Array, weight: Array, bias: Optional[Array] = None) -> Array:
     """x weight^T + bias. x (..., I), weight (O, I), bias (O) -> (..., O)."""
-    return _like(x, _heed.linear(x, weight, bias))
+    return like(x, _heed.linear(x, weight, bias))
 
 
 def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False) -> Array:
@@ -64,7 +65,7 @@ def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False
     Pair n is columns (n, n + R / 2), or with interleaved=True columns (2 n, 2 n + 1).
     """
     _checks.booleans("rotary_embedding", interleaved=interleaved)
-    return _like(x, _heed.rotary_embedding(x, cos, sin, interleaved))
+    return like(x, _heed.rotary_embedding(x, cos, sin, interleaved))
 
 
 def rotary_tables(count: int, size: int, first_position: int = 0, base: float = 10000.0) -> Tuple[Array, Array]:

@@ -29,7 +29,8 @@ void set_way_to_go_on(std::string command);
 
 // From here on a thread looks after the other processes of this host, because this one may compute for longer than it
 // takes mpirun to end it where another one was lost. It says who was lost and how to go on, at once, and ends all
-// processes if that does not happen within seconds. Asked to stop, rank 0 says that it saves first, if that takes long.
+// processes if that does not happen within seconds. Asked to stop, rank 0 says that it saves first, if that takes long;
+// one process alone does no more than this.
 void watch_ranks();
 
 // The last words of a process that failed. One of several says them once, with its rank, and ends all; where another

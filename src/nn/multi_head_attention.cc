@@ -26,9 +26,7 @@ MultiHeadAttentionOptions with_defaults(MultiHeadAttentionOptions o) {
   if (o.value_size == 0) o.value_size = o.head_size;
   if (o.memory_width == 0) o.memory_width = o.width;
   require(std::isfinite(o.scale) && o.scale >= 0, "MultiHeadAttention",
-          "a scale above 0, or 0 for 1 / sqrt(head_size); "
-          "found ",
-          o.scale);
+          "a scale above 0, or 0 for 1 / sqrt(head_size); found ", o.scale);
   return o;
 }
 

@@ -69,9 +69,7 @@ std::vector<std::string> Encoder::prompts() const {
 Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::encode";
   pipelines::require_longest(options.longest, kName);
-  if (parts_->settings.lowercase) pipelines::require_utf8(text, 0, options.text, kName);
-  const std::string lower = parts_->settings.lowercase ? pipelines::lowercase(std::string(text)) : std::string();
-  const std::string_view read = parts_->settings.lowercase ? lower : text;
+  const std::string read = parts_->reader.cased(std::string(text), 0, options.text, kName);
   const Sequence sequence = parts_->sequence_of(parts_->reader.read(
       read, {.limit = options.longest, .parse_special = options.parse_special}, 0, options.text, kName));
   const Sequence* const only = &sequence;
@@ -91,16 +89,12 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
           "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
   std::vector<Sequence> all;
   for (const std::string& text : texts) {
-    const bool changes = !prompt.empty() || parts_->settings.lowercase;
     const auto place = static_cast<int64_t>(all.size());
     pipelines::look_up(place, options.progress);
-    if (changes) pipelines::require_utf8(text, place, options.text, kName);
-    const std::string changed = !changes                     ? ""
-                                : parts_->settings.lowercase ? pipelines::lowercase(prompt + text)
-                                                             : prompt + text;
+    if (!prompt.empty()) pipelines::require_utf8(text, place, options.text, kName);  // at places without the prompt
+    const std::string read = parts_->reader.cased(prompt + text, place, options.text, kName);
     all.push_back(parts_->sequence_of(parts_->reader.read(
-        changes ? changed : text, {.limit = options.longest, .parse_special = options.parse_special}, place,
-        options.text, kName)));
+        read, {.limit = options.longest, .parse_special = options.parse_special}, place, options.text, kName)));
   }
   const Tensor vectors =
       pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);

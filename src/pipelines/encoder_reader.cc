@@ -62,12 +62,6 @@ class Joined {
 
 }  // namespace
 
-std::string lowercase(const std::string& text) {
-  text::huggingface::AlignedText lower(text, 0, false);
-  text::huggingface::lowercase_normalizer()->apply(lower);
-  return lower.text();
-}
-
 void require_longest(int64_t longest, const char* function) {
   require(longest == 0 || longest >= 3, function, "a limit of 3 tokens or more; found ", longest);
 }
@@ -88,6 +82,15 @@ EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
           .lowercases = settings.lowercase,
           .mask_id = mask.id,
           .mask_token = std::move(mask.text)};
+}
+
+std::string EncoderReader::cased(std::string text, int64_t place, const TextOptions& options,
+                                 const char* function) const {
+  if (!lowercases) return text;
+  require_utf8(text, place, options, function);
+  text::huggingface::AlignedText lower(text, 0, false);
+  text::huggingface::lowercase_normalizer()->apply(lower);
+  return lower.text();
 }
 
 text::Tokens EncoderReader::read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
@@ -136,8 +139,7 @@ EncoderReader::Shown EncoderReader::show(std::string_view text, const TextOption
                                          const char* function) const {
   if (!mask_token.empty() && text.find(mask_token) != std::string_view::npos)
     return {.text = std::string(text), .tokens = read_with_masks(text, options, function)};
-  require_utf8(text, 0, options, function);
-  std::string shown = lowercases ? lowercase(std::string(text)) : std::string(text);
+  std::string shown = cased(std::string(text), 0, options, function);
   text::Tokens tokens = read(shown, {}, 0, options, function);
   return {.text = std::move(shown), .tokens = std::move(tokens)};
 }

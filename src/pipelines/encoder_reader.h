@@ -12,9 +12,6 @@
 
 namespace heed::pipelines {
 
-// What sentence_bert_config.json asks for with "do_lower_case".
-[[nodiscard]] std::string lowercase(const std::string& text);
-
 struct EncoderReader {
   std::shared_ptr<const models::Bert> model;
   std::shared_ptr<const text::Tokenizer> tokenizer;
@@ -29,6 +26,9 @@ struct EncoderReader {
                                         const std::filesystem::path& folder, const SentenceSettings& settings,
                                         const char* function);
 
+  // The text, in lower case where sentence_bert_config.json asks for it ("do_lower_case").
+  [[nodiscard]] std::string cased(std::string text, int64_t place, const TextOptions& options,
+                                  const char* function) const;
   // A text as the model reads it. heed's own models stand between the begin and the end id, as in training; for those
   // of others the tokenizer knows what stands around.
   [[nodiscard]] text::Tokens read(std::string_view text, const text::TokensOptions& tokens, int64_t place,

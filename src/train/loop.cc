@@ -10,7 +10,6 @@
 #include "heed/error.h"
 #include "heed/train.h"
 #include "models/weights.h"
-#include "text/sentences.h"
 #include "train/average.h"
 #include "train/checkpoint.h"
 #include "train/corpus.h"
@@ -24,6 +23,7 @@
 #include "train/start.h"
 #include "train/updater.h"
 #include "train/validation.h"
+#include "train/warnings.h"
 
 namespace heed::train {
 
@@ -51,8 +51,9 @@ class Trainer {
   void update();
   [[nodiscard]] Progress progress_now() const;
   void report();
-  [[nodiscard]] bool boundary();  // false: it was asked to stop
-  Outcome leave_validation();     // end of an epoch, or the update to validate at
+  // At the end of an epoch, or at the update to validate at. False: it was asked to stop before the validation ended.
+  [[nodiscard]] bool boundary();
+  Outcome interrupted(bool saved);
   void save_checkpoint(bool scheduled);
   void write_checkpoint(const std::vector<std::pair<std::string, Tensor>>& moments);
   void finish(Outcome outcome);
@@ -208,11 +209,7 @@ void Trainer::write_beginning(bool continued) {
 }
 
 void Trainer::announce() {
-  if (recipe_.precision == "bf16" && !multiplies_bf16()) {
-    const bool chosen = active_isa() != available_isas().back();  // HEED_ISA or set_isa() asked for a slower one
-    message((chosen ? "the instruction set " + std::string(heed::to_string(active_isa())) : "this processor") +
-            " cannot multiply bf16; training runs in f32");
-  }
+  if (recipe_.precision == "bf16" && !multiplies_bf16()) message(why_not_bf16());
   constexpr int64_t kMegabyte = 1000 * 1000;
   message(counted(model_->parameter_count(), "parameter", "parameters") + ", " +
           counted(corpus_.train->batches(state_.epoch), "batch", "batches") + " an epoch, checkpoints of " +
@@ -220,16 +217,7 @@ void Trainer::announce() {
   require(corpus_.valid || recipe_.patience == 0, "train",
           "patience: 0 where no text is held back for validation (valid_fraction or valid_source); found ",
           recipe_.patience);
-  const Schedule& schedule = recipe_.schedule;
-  if (schedule.kind == ScheduleKind::cosine && schedule.floor <= 0 && recipe_.max_updates > schedule.total)
-    message("warning: the learning rate is 0 from update " + with_commas(schedule.total) +
-            " on (schedule.total), and max_updates is " + with_commas(recipe_.max_updates));
-  if (recipe_.valid_tokenize == "13a" && !corpus_.references.empty() &&
-      text::mostly_without_spaces(corpus_.references.front()))
-    message(
-        "warning: the validation texts have no spaces between words; valid_tokenize = \"zh\" cuts Chinese for BLEU, "
-        "and "
-        "\"char\" any text");
+  for (const std::string& warning : warnings_of(recipe_, corpus_)) message("warning: " + warning);
   if (!corpus_.valid) message("no validation: no text is held back (valid_fraction or valid_source)");
 }
 
@@ -349,6 +337,7 @@ bool Trainer::boundary() {
       const auto stop = ranks_.size() == 1 ? std::function<bool()>([this] { return asked_to_stop(); }) : nullptr;
       valid = validate_model(*model_, corpus_, recipe_, ranks_, stop);
     } catch (const ValidationStopped&) {
+      state_.validated = false;  // it is done again when the training goes on
       return false;
     }
     const double value = valid.by(recipe_.best_by);
@@ -363,13 +352,7 @@ bool Trainer::boundary() {
     line["seconds"] = seconds();
     log(line);
     Progress progress = progress_now();
-    progress.valid_loss = valid.loss;
-    progress.valid_bleu = valid.bleu;
-    progress.valid_accuracy = valid.accuracy;
-    if (valid.correlation) {
-      progress.valid_pearson = valid.correlation->pearson;
-      progress.valid_spearman = valid.correlation->spearman;
-    }
+    valid.write(progress);
     progress.best = best;
     show(progress);
   }
@@ -379,11 +362,9 @@ bool Trainer::boundary() {
   return true;
 }
 
-// The validation is done when the training goes on.
-Outcome Trainer::leave_validation() {
-  state_.validated = false;
-  save_checkpoint(false);
-  if (state_.best_update < 0) save_model();
+Outcome Trainer::interrupted(bool saved) {
+  if (!saved) save_checkpoint(false);
+  if (state_.best_update < 0) save_model();  // no validation has chosen a model yet: save the present one
   return Outcome::interrupted;
 }
 
@@ -439,24 +420,21 @@ void Trainer::finish(Outcome outcome) {
 }
 
 Outcome Trainer::run() {
-  if (!std::exchange(state_.validated, true) && !boundary()) return leave_validation();
+  if (!std::exchange(state_.validated, true) && !boundary()) return interrupted(false);
   while (!out_of_updates() && !out_of_patience()) {
     update();
     bool saved = false;
     if (state_.update % recipe_.log_every == 0 || out_of_updates()) report();
     if (at_boundary()) {
-      if (!boundary()) return leave_validation();
+      if (!boundary()) return interrupted(false);
       saved = true;
     } else if (recipe_.checkpoint_every > 0 && state_.update % recipe_.checkpoint_every == 0) {
       save_checkpoint(true);
       saved = true;
     }
     // Several processes stop together, after the update in which they heard of it.
-    if ((ranks_.size() > 1 ? stop_ : asked_to_stop()) && !out_of_updates() && !out_of_patience()) {
-      if (!saved) save_checkpoint(false);
-      if (state_.best_update < 0) save_model();  // no validation has chosen a model yet: save the present one
-      return Outcome::interrupted;
-    }
+    if ((ranks_.size() > 1 ? stop_ : asked_to_stop()) && !out_of_updates() && !out_of_patience())
+      return interrupted(saved);
   }
   const Outcome outcome = out_of_updates() ? Outcome::finished : Outcome::stopped_early;
   finish(outcome);

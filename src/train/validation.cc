@@ -76,6 +76,15 @@ void Validation::write(io::Json& line) const {
   if (bleu) line["bleu"] = *bleu;
 }
 
+void Validation::write(Progress& progress) const {
+  progress.valid_loss = loss;
+  progress.valid_bleu = bleu;
+  progress.valid_accuracy = accuracy;
+  if (!correlation) return;
+  progress.valid_pearson = correlation->pearson;
+  progress.valid_spearman = correlation->spearman;
+}
+
 std::string Validation::text() const {
   const auto figure = [](const char* format, double value) {
     char text[64];

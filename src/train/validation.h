@@ -21,6 +21,7 @@ struct Validation {
   [[nodiscard]] double by(std::string_view measure) const;
   // Loss and accuracy, loss and correlations, or loss, perplexity and BLEU, as members of a line of the log.
   void write(io::Json& line) const;
+  void write(Progress& progress) const;
   // "validation loss of the model: 0.1234"
   [[nodiscard]] std::string text() const;
 };
