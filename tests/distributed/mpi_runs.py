@@ -5,6 +5,7 @@ import pathlib
 import random
 import shutil
 import subprocess
+import tempfile
 import time
 
 SKIPPED = 77
@@ -22,6 +23,10 @@ class Runs:
         self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
                                 OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
         self.environment.pop("HEED_ISA", None)
+        # mpirun removes the folder of the user when it ends, which another mpirun may be about to use ("ORTE_ERROR_LOG:
+        # Error in file session_dir.c"). So the tests that run side by side have one each.
+        self.sessions = tempfile.TemporaryDirectory(prefix="heed-", dir="/tmp")
+        self.environment["OMPI_MCA_orte_tmpdir_base"] = self.sessions.name
 
     def mpirun(self, ranks, *arguments, bind="none"):
         if self.two_hosts:
