@@ -22,7 +22,7 @@ struct Hypothesis {
   Ids ids;                       // without begin and end
   std::vector<float> log_probs;  // of each id, then of the end id where it was reached
   bool finished = false;         // ended by itself, not by the limit
-  double score = 0;              // what hypotheses are ranked by
+  double score = 0;              // what hypotheses are ranked by; NaN where BeamOptions::scores is false
 };
 
 // One step of a beam search, of one source: what became of its hypotheses. Nodes are tokens; a hypothesis is the way
@@ -58,6 +58,9 @@ enum class StopWhen {
 struct BeamOptions {
   int64_t beam = 5;    // 1: greedy
   int64_t n_best = 1;  // how many hypotheses to return, best first; at most beam
+  // false: nobody needs scores and log probabilities. Hypotheses have NaN and none. Greedy search then finds the same
+  // tokens without most of the logits.
+  bool scores = true;
   // score = sum of log probabilities / length_norm + length_reward |y|, the length |y| counting the end token.
   // alpha: length_norm = |y|^alpha, or ((5 + |y|) / 6)^alpha with `gnmt`. Not given: 1; Translator takes what the
   // model's folder says.

@@ -131,6 +131,8 @@ class Decoder {
   virtual ~Decoder() = default;
   // tokens (N, L) i32: the next L tokens of each row (L > 1 for a prompt). Returns the logits after the last, (N, V).
   [[nodiscard]] virtual Tensor step(const Tensor& tokens) = 0;
+  // The same step for greedy search: ops::argmax of those logits, which a model may know without computing all.
+  [[nodiscard]] virtual std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded);
   // Row r goes on from what row rows[r] was; rows.size() rows remain.
   virtual void reorder(std::span<const int64_t> rows) = 0;
   [[nodiscard]] virtual int64_t vocabulary() const = 0;

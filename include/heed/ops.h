@@ -135,6 +135,35 @@ class PackedWeight {
 [[nodiscard]] LinearResult linear(const Tensor& x, const PackedWeight& weight, const Tensor& bias,
                                   const LinearOptions& options = {});
 
+// Of each row of x (N, V) the number of its largest element, the first of equal ones, without those where excluded[i]
+// is not 0 (empty: with all). kNoLargest where none is left or all that are left are -infinity. kNotFinite where the
+// logsumexp of the row is no number: an element is NaN or infinity, or all are -infinity.
+constexpr int32_t kNoLargest = -1, kNotFinite = -2;
+[[nodiscard]] std::vector<int32_t> argmax(const Tensor& x, std::span<const uint8_t> excluded = {});
+
+// argmax(linear(x, weight, bias)), as greedy search asks of a vocabulary, with a quarter of the work: a copy of the
+// weight in int8 and a bound of its error say which columns can be the largest, and only these are computed in f32. The
+// answer is that of linear(), on every processor.
+class LinearArgmax {
+ public:
+  // weight in f32, packed; it is copied in int8, a quarter of its bytes. bias (Out) or undefined.
+  LinearArgmax(std::shared_ptr<const PackedWeight> weight, const Tensor& bias);
+  ~LinearArgmax();
+  LinearArgmax(const LinearArgmax&) = delete;
+  LinearArgmax& operator=(const LinearArgmax&) = delete;
+  // Whether it is faster than the product in f32 on this processor, with this weight.
+  [[nodiscard]] static bool pays(const PackedWeight& weight);
+
+  [[nodiscard]] std::vector<int32_t> operator()(const Tensor& x, std::span<const uint8_t> excluded = {}) const;
+  [[nodiscard]] const std::shared_ptr<const PackedWeight>& weight() const { return weight_; }
+
+ private:
+  struct Contents;
+  std::shared_ptr<const PackedWeight> weight_;
+  Tensor bias_;
+  std::unique_ptr<const Contents> contents_;
+};
+
 struct LinearBackwardOptions {
   Activation activation = Activation::none;
   Tensor saved = {};       // LinearResult::saved; not needed for Activation::none

@@ -73,7 +73,7 @@ struct RecordOptions {
 
 struct Translation {
   std::string text;
-  double score = 0;                 // what translations are ranked by: see generate::BeamOptions
+  double score = 0;                 // what translations are ranked by: see generate::BeamOptions, scores too
   bool finished = false;            // ended by itself, not by the limit of its length
   std::vector<std::string> tokens;  // as a reader should see them: "▁Where", "车"
   std::vector<float> log_probs;     // of each token, and of the end where it was reached

@@ -203,13 +203,13 @@ class Translator(_Pipeline):
     def translate(  # type: ignore[misc]  # a str is a sequence of str as well
         self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ...,
+        source_language: str = ..., target_language: str = ..., scores: bool = ...,
     ) -> List[Translation]: ...
     @overload
     def translate(
         self, text: Iterable[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ...,
+        source_language: str = ..., target_language: str = ..., scores: bool = ...,
     ) -> List[List[Translation]]: ...
 
     def translate(
@@ -227,6 +227,7 @@ class Translator(_Pipeline):
         too_long: str = "refuse",
         source_language: str = "",
         target_language: str = "",
+        scores: bool = True,
     ) -> Union[List[Translation], List[List[Translation]]]:
         """The n_best translations of a text, the best first; of several texts, such a list for each.
 
@@ -244,11 +245,14 @@ class Translator(_Pipeline):
             beginning, with a warning; "split" cuts the text where sentences end, and joins the translations.
         source_language, target_language: of models of several languages, as the vocabulary names them: "fra_Latn",
             "fr_XX" or "fr".
+        scores: False where scores and log probabilities are not needed. They are NaN and empty then, and greedy search
+            finds the same text in less time.
         """
         one = isinstance(text, str)
         texts = [_checks.text("translate", text)] if one else _checks.texts("translate", text)
         _checks.integers("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
                       batch_tokens=batch_tokens)
+        _checks.booleans("translate", scores=scores)
         _checks.floats("translate", length_reward=length_reward)
         if length_penalty is not None:
             _checks.floats("translate", length_penalty=length_penalty)
@@ -258,7 +262,7 @@ class Translator(_Pipeline):
             raise ValueError(f"[translate] min_length of at most max_length, {max_length}; found {min_length}")
         found = self._model.translate(
             texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
-            source_language, target_language,
+            source_language, target_language, scores,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
         return all_translations[0] if one else all_translations

@@ -135,8 +135,10 @@ train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
 // On rank 0; the others help.
 std::vector<std::string> translate_all(const EvaluateCommand& o, const Translator& translator, const TestSet& set,
                                        const Context& context) {
+  TranslatorOptions translate = o.translate;
+  translate.search.scores = false;
   LineJob job = translation_job(
-      translator, o.translate,
+      translator, translate,
       [](const std::string&, const std::vector<Translation>& translations) { return one_line(translations[0].text); });
   job.too_long = TooLong::cut;
   const auto name = [](int64_t line) { return fmt::format("source line {}", line + 1); };

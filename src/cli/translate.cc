@@ -71,8 +71,10 @@ int run_translate(const TranslateCommand& o, Context& context) {
   if (leads()) warn_of_samples(o.model);
   require_same_work(translator.model(), {&translator.source_tokenizer(), &translator.target_tokenizer()}, o.lines,
                     context);
+  TranslatorOptions translate = o.translate;
+  translate.search.scores = o.scores || context.json || translate.search.n_best > 1;
   LineJob job = translation_job(
-      translator, o.translate, [&](const std::string& source, const std::vector<Translation>& translations) {
+      translator, translate, [&](const std::string& source, const std::vector<Translation>& translations) {
         return context.json ? as_json(source, translations) + '\n' : as_lines(o, translations);
       });
   job.input = o.input;

@@ -2,14 +2,16 @@
 // 2018.
 //
 // Each step extends every living hypothesis by every token and keeps the best 2 * beam extensions of a source, ordered
-// by their summed log probability, equal ones by beam row and then by token id. Of these, the ones among the first
-// `beam` that end are finished; the first `beam` that do not end live on. A source is done when `beam` hypotheses are
-// finished and none alive may become better (StopWhen), or at its length limit, where what lives is taken as it is.
+// by their summed log probability, equal ones by beam row and then by their logits and token ids. Of these, the ones
+// among the first `beam` that end are finished; the first `beam` that do not end live on. A source is done when `beam`
+// hypotheses are finished and none alive may become better (StopWhen), or at its length limit, where what lives is
+// taken as it is.
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
 #include "base/threads.h"
+#include "generate/greedy.h"
 #include "generate/rows.h"
 #include "generate/rules.h"
 #include "heed/error.h"
@@ -37,13 +39,14 @@ struct Extension {
   double sum = 0;
   float log_prob = 0;
   int32_t id = -1;
-  int32_t row = -1;  // of the beam; -1: no extension
+  int32_t row = -1;   // of the beam; -1: no extension
+  int32_t place = 0;  // among the extensions of its row
 };
 
 bool better(const Extension& a, const Extension& b) {
   if (a.sum != b.sum) return a.sum > b.sum;
   if (a.row != b.row) return a.row < b.row;
-  return a.id < b.id;
+  return a.place < b.place;
 }
 
 // The logsumexp of the tokens that are not blocked; `all`: of all tokens.
@@ -78,7 +81,7 @@ class Beam {
       : decoder_(decoder),
         sources_(sources),
         end_id_(end_id),
-        options_(checked(options)),
+        options_(options),
         length_penalty_(options.length_penalty.value_or(1)),
         vocabulary_(decoder.vocabulary()),
         rules_(options, vocabulary_, end_id, kName) {
@@ -129,18 +132,6 @@ class Beam {
   }
 
  private:
-  static const BeamOptions& checked(const BeamOptions& options) {
-    require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
-    require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
-            "; found ", options.n_best);
-    if (options.length_penalty) {
-      require(std::isfinite(*options.length_penalty), kName, "a finite length penalty; found ",
-              *options.length_penalty);
-    }
-    require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
-    return options;
-  }
-
   [[nodiscard]] double normalised(double sum, int64_t length) const {
     const double size = static_cast<double>(std::max<int64_t>(length, 1));
     return sum / std::pow(options_.gnmt ? (5 + size) / 6 : size, length_penalty_);
@@ -212,7 +203,8 @@ class Beam {
           const Entry& entry = entries[static_cast<size_t>(k)];
           const bool free = forced_id >= 0 && options_.forced_free;
           const double log_prob = free ? 0 : static_cast<double>(entry.logit) - logsumexp;
-          out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row)};
+          out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row),
+                    static_cast<int32_t>(k)};
         }
       }
     });
@@ -353,6 +345,16 @@ class Beam {
   std::vector<Extension> extensions_;  // (active * rows_, candidates)
 };
 
+void check(const BeamOptions& options) {
+  require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
+  require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
+          "; found ", options.n_best);
+  if (options.length_penalty) {
+    require(std::isfinite(*options.length_penalty), kName, "a finite length penalty; found ", *options.length_penalty);
+  }
+  require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
+}
+
 }  // namespace
 
 std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources, int32_t begin_id,
@@ -360,7 +362,17 @@ std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64
                                                  const BeamOptions& options) {
   require(static_cast<int64_t>(limits.size()) == sources, kName, "a length limit for each of ", sources,
           " sources; found ", limits.size());
-  return Beam(decoder, sources, end_id, options).run(begin_id, limits);
+  check(options);
+  if (is_greedy(options)) return greedy_search(decoder, sources, begin_id, end_id, limits, options);
+  auto results = Beam(decoder, sources, end_id, options).run(begin_id, limits);
+  if (options.scores) return results;
+  for (std::vector<Hypothesis>& hypotheses : results) {
+    for (Hypothesis& hypothesis : hypotheses) {
+      hypothesis.score = kNoScore;
+      hypothesis.log_probs.clear();
+    }
+  }
+  return results;
 }
 
 }  // namespace heed::generate

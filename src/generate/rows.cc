@@ -18,9 +18,12 @@ constexpr int64_t kTogether = 8;
 std::vector<float> finite_logsumexp(const Tensor& logits, const char* function) {
   const Tensor sums = ops::logsumexp(logits);
   std::vector<float> result(sums.data<float>(), sums.data<float>() + sums.numel());
-  for (const float x : result)
-    require(std::isfinite(x), function, "logits that are numbers; the model gave NaN or infinity");
+  for (const float x : result) require_finite(std::isfinite(x), function);
   return result;
+}
+
+void require_finite(bool finite, const char* function) {
+  require(finite, function, "logits that are numbers; the model gave NaN or infinity");
 }
 
 int64_t top_entries(std::span<const float> logits, std::span<const uint8_t> blocked, int64_t count, Entry* out) {

@@ -13,6 +13,9 @@ namespace heed::generate {
 // finite.
 [[nodiscard]] std::vector<float> finite_logsumexp(const Tensor& logits, const char* function);
 
+// The Error of that, unless `finite`.
+void require_finite(bool finite, const char* function);
+
 struct Entry {
   float logit = 0;
   int32_t id = -1;

@@ -14,11 +14,36 @@ Output::Output(const Config& config, const Value& embedding, nn::Initializer& in
   if (config.output_bias) bias_ = add_parameter("bias", Tensor::zeros({vocabulary}));
 }
 
-Tensor Output::of_last(const Value& x) const {
+Value Output::last_position(const Value& x) const {
   const int64_t length = x.size(1);
   require(length > 0, "Decoder::step", "at least one token a row; found none");
   const Value last = length == 1 ? x : slice(x, 1, length - 1, length);
-  return linear(scaled(reshape(last, {x.size(0), x.size(2)})), weight_, bias_).data();
+  return scaled(reshape(last, {x.size(0), x.size(2)}));
+}
+
+Tensor Output::of_last(const Value& x) const { return linear(last_position(x), weight_, bias_).data(); }
+
+std::vector<int32_t> Output::largest_of_last(const Value& x, std::span<const uint8_t> excluded) const {
+  const Value last = last_position(x);
+  if (const auto known = argmax_for(last.size(0))) return (*known)(last.data(), excluded);
+  return ops::argmax(linear(last, weight_, bias_).data(), excluded);
+}
+
+std::shared_ptr<const ops::LinearArgmax> Output::argmax_for(int64_t rows) const {
+  constexpr int64_t kRowsThatPay = 256;
+  const std::shared_ptr<const ops::PackedWeight> packed = weight_.packed();
+  if (packed == nullptr || !ops::LinearArgmax::pays(*packed)) return nullptr;
+  if (ops::MatmulPrecisionScope::current() == ops::Precision::bf16) return nullptr;
+  const std::scoped_lock lock(mutex_);
+  if (argmax_ != nullptr && argmax_->weight() != packed) argmax_ = nullptr;  // the weight has changed
+  rows_asked_ += rows;
+  if (argmax_ == nullptr && rows_asked_ >= kRowsThatPay)
+    argmax_ = std::make_shared<const ops::LinearArgmax>(packed, bias_.defined() ? bias_.data() : Tensor());
+  return argmax_;
+}
+
+std::vector<int32_t> Decoder::step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded) {
+  return ops::argmax(step(tokens), excluded);
 }
 
 void initialize_normal(const Model& model, uint64_t seed) {

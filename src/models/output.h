@@ -1,7 +1,13 @@
 // Output: from states to logits, through the transposed embedding where the two are tied.
 #pragma once
 
+#include <memory>
+#include <mutex>
+#include <span>
+#include <vector>
+
 #include "heed/models.h"
+#include "heed/ops.h"
 
 namespace heed::models {
 
@@ -18,15 +24,23 @@ class Output : public nn::Module {
     return linear_cross_entropy(scaled(x), weight_, bias_, targets, options);
   }
   [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
+  // ops::argmax of these.
+  [[nodiscard]] std::vector<int32_t> largest_of_last(const Value& x, std::span<const uint8_t> excluded) const;
   void for_packed(const std::function<void(const Value& weight)>& f) const override { f(weight_); }
   [[nodiscard]] int64_t vocabulary() const { return weight_.size(0); }
 
  private:
   [[nodiscard]] Value scaled(const Value& x) const { return scale_ == 1 ? x : x * scale_; }
+  [[nodiscard]] Value last_position(const Value& x) const;  // (N, L, E) -> (N, E), scaled
+  // Null where it does not pay, or has not paid yet: making it takes as long as the logits of some hundred rows.
+  [[nodiscard]] std::shared_ptr<const ops::LinearArgmax> argmax_for(int64_t rows) const;
 
   Value weight_;  // (V, E)
   Value bias_;    // (V) or undefined
   float scale_;
+  mutable std::mutex mutex_;  // of the next two
+  mutable std::shared_ptr<const ops::LinearArgmax> argmax_;
+  mutable int64_t rows_asked_ = 0;  // of largest_of_last()
 };
 
 // The initial weights of GPT-2 and BERT in place of those the modules chose: matrices and tables normal(0, 0.02), the

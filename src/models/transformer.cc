@@ -38,14 +38,13 @@ class CachedDecoder : public Decoder {
   }
 
   Tensor step(const Tensor& tokens) override {
-    require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
-            " rows; found ", tokens.shape());
     const NoGradScope no_grad;
-    const Value x = decoder_(
-        {.ids = tokens, .first = length_},
-        [&](const DecoderLayer& layer, const Value& y, size_t i) { return layer.step(y, caches_[i], distance_bias_); });
-    length_ += tokens.size(1);
-    return output_.of_last(x);
+    return output_.of_last(states_of(tokens));
+  }
+
+  std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded) override {
+    const NoGradScope no_grad;
+    return output_.largest_of_last(states_of(tokens), excluded);
   }
 
   void reorder(std::span<const int64_t> rows) override {
@@ -65,6 +64,16 @@ class CachedDecoder : public Decoder {
   [[nodiscard]] int64_t vocabulary() const override { return output_.vocabulary(); }
 
  private:
+  Value states_of(const Tensor& tokens) {
+    require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
+            " rows; found ", tokens.shape());
+    const Value x = decoder_(
+        {.ids = tokens, .first = length_},
+        [&](const DecoderLayer& layer, const Value& y, size_t i) { return layer.step(y, caches_[i], distance_bias_); });
+    length_ += tokens.size(1);
+    return x;
+  }
+
   // The sources that the new rows need: one for each group where all groups have one size, as in a beam; else one a
   // row.
   [[nodiscard]] std::vector<int64_t> sources_of(std::span<const int64_t> rows) const {

@@ -300,7 +300,8 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   const TranslatorOptions spoken{
       .search = options.search, .source_language = options.source_language, .target_language = options.target_language};
   const Around around = this->around(spoken);
-  const generate::BeamOptions search = this->search(spoken);
+  generate::BeamOptions search = this->search(spoken);
+  search.scores = false;
   const Ids heard = read(source, 0, options.text, around, kName);
   require(!heard.empty(), kName, "a text of at least one token; found an empty one");
   Ids said;

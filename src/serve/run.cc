@@ -107,6 +107,7 @@ class Writing : public Service::Stream {
   void search() {
     const Reading& reading = writer_.reading();
     const generate::BeamOptions options = reading.model->search({.beam = plan_.beam,
+                                                                 .scores = false,
                                                                  .length_penalty = plan_.length_penalty,
                                                                  .max_length = plan_.most,
                                                                  .prefix = plan_.forced,

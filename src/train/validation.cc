@@ -25,6 +25,7 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
     const auto found =
         generate::translate(model, mine,
                             {.search = {.beam = recipe.valid_beam,
+                                        .scores = false,
                                         .max_length = std::min<int64_t>(256, model.config().max_length - 1),
                                         .prefix = corpus.prefix,
                                         .stop = stop}});
