@@ -4,14 +4,14 @@
     python3 -m venv venv && venv/bin/pip install sentence-transformers onnx onnxscript onnxruntime openvino nncf
     make && venv/bin/python bench/compare/embed.py FOLDER [--rounds 5] [--threads 1 2] [--weights f32] [--processor-time]
 
-FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2. The peers are sentence-transformers on PyTorch, and, where they are
-installed, ONNX Runtime and OpenVINO, which get the model as PyTorch exports it. With `--weights int8` the peers are ONNX
-Runtime with its dynamic quantisation, and OpenVINO in two ways, for which NNCF quantises the model: with ranges of the
-inputs from other texts, and with ranges that OpenVINO finds while it runs. The short texts are the distinct English
+FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2. The peers are sentence-transformers on PyTorch, and,
+where they are installed, ONNX Runtime and OpenVINO, which get the model as PyTorch exports it. With `--weights int8` the
+peers are ONNX Runtime with its dynamic quantisation, and OpenVINO in two ways. For both, NNCF quantises the model; the
+ranges of the inputs come from other texts, or OpenVINO finds them while it runs. The short texts are the distinct English
 sentences of demo/heldout.tsv; the long ones are pieces of 110 words of tests/data/text/the-verdict.txt, cut to 128
-tokens. All go from text to vectors; loading is not counted: heed's time is that of a process that embeds the lines less
-that of one that embeds a single line. The peers sort texts by length, as heed does, and get the best of three batch
-sizes.
+tokens. All go from text to vectors. Loading is not counted: heed's time is that of a process that embeds the lines less
+that of one that embeds a single line, and each peer embeds all lines once before it is timed. The peers sort texts by
+length, as heed does, and get the best of three batch sizes.
 
 Prints medians of texts a second for each number of threads; the smallest and the mean cosine with the vectors of PyTorch
 in f32, for each peer and for heed; and heed's largest deviation. Fails where a cosine of heed is below 0.99999 (int8: the
@@ -212,8 +212,8 @@ class OpenVinoInt8(OpenVino):
 class OpenVinoDynamicInt8(OpenVino):
     """Weights in int8; OpenVINO quantises the inputs while it runs, 128 numbers of a row together.
 
-    128 numbers are about as fast as a whole row on Zen 4, and more precise. With 32, its default, it takes a quarter
-    more time.
+    On Zen 4, 32 numbers (its default) are a fifth slower and a little more precise. A whole row is up to a tenth faster,
+    but then OpenVINO with fixed ranges is faster and as precise.
     """
 
     name = "OpenVINO dynamic int8"
@@ -258,17 +258,18 @@ def compare(args, peer, peers, model, lines, kind, threads, folder):
     import numpy
     import torch
 
+    torch.set_num_threads(threads)  # pooling is PyTorch's in every peer
     encoders = {p.name: p.with_threads(threads) for p in peers}
-    ours, theirs, vectors_of = [], {(name, size): [] for name in encoders for size in (16, 32, 128)}, {}
+    ours, theirs = [], {(name, size): [] for name in encoders for size in (16, 32, 128)}
+    vectors_of = {(name, size): encoders[name](lines, size) for name, size in theirs}  # prepares for the batches' shapes
     for _ in range(args.rounds):
         loading, _ = run_heed(args, model, lines[:1], threads, folder)
         taken, vectors = run_heed(args, model, lines, threads, folder)
         ours.append((len(lines) - 1) / (taken - loading))
         for (name, size), rates in theirs.items():
             watch = Watch(args)
-            vectors_of[name, size] = encoders[name](lines, size)
+            encoders[name](lines, size)
             rates.append(len(lines) / watch.seconds())
-    torch.set_num_threads(threads)
     wanted = peer.encode(lines, show_progress_bar=False)
     made = numpy.load(vectors)
     found, rate = cosines(made, wanted), statistics.median(ours)

@@ -16,6 +16,7 @@
 #include "generate/rules.h"
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "kernels/rows/select.h"
 
 namespace heed::generate {
 namespace {
@@ -175,7 +176,7 @@ class Beam {
     extensions_.resize(static_cast<size_t>(rows * candidates_));
     const std::vector<uint8_t>& blocked_now = rules_.blocked(length);
     parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
-      std::vector<Entry> entries(static_cast<size_t>(candidates_));
+      std::vector<kernels::Selected> entries(static_cast<size_t>(candidates_));
       for (int64_t r = begin; r < end; ++r) {
         Extension* out = extensions_.data() + r * candidates_;
         std::fill(out, out + candidates_, Extension{});
@@ -196,14 +197,14 @@ class Beam {
             rules_.block_repeats(ids_of(search, row), blocked_here);
           }
           const std::vector<uint8_t>& blocked = rules_.no_repeats() ? blocked_here : blocked_now;
-          found = top_entries(x, blocked, candidates_, entries.data());
+          found = kernels::select_largest(x.data(), vocabulary_, blocked.data(), candidates_, entries.data());
           if (options_.renormalised) logsumexp = logsumexp_of_allowed(x, blocked, logsumexp);
         }
         for (int64_t k = 0; k < found; ++k) {
-          const Entry& entry = entries[static_cast<size_t>(k)];
+          const kernels::Selected& entry = entries[static_cast<size_t>(k)];
           const bool free = forced_id >= 0 && options_.forced_free;
-          const double log_prob = free ? 0 : static_cast<double>(entry.logit) - logsumexp;
-          out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.id, static_cast<int32_t>(beam_row),
+          const double log_prob = free ? 0 : static_cast<double>(entry.value) - logsumexp;
+          out[k] = {row.sum + log_prob, static_cast<float>(log_prob), entry.place, static_cast<int32_t>(beam_row),
                     static_cast<int32_t>(k)};
         }
       }

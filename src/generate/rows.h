@@ -1,8 +1,7 @@
-// What decoding needs of rows of logits: their log-sum-exp and their best entries.
+// What decoding needs of rows of logits: their log-sum-exp.
 #pragma once
 
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "heed/tensor.h"
@@ -15,13 +14,5 @@ namespace heed::generate {
 
 // The Error of that, unless `finite`.
 void require_finite(bool finite, const char* function);
-
-struct Entry {
-  float logit = 0;
-  int32_t id = -1;
-};
-// The `count` greatest logits (fewer where fewer are allowed), greatest first, equal ones by id. -inf is never chosen.
-// blocked[id] != 0 excludes an id; an empty span excludes none. Returns how many were written.
-int64_t top_entries(std::span<const float> logits, std::span<const uint8_t> blocked, int64_t count, Entry* out);
 
 }  // namespace heed::generate

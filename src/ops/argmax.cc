@@ -9,6 +9,7 @@
 #include "heed/ops.h"
 #include "kernels/gemm/gemm.h"
 #include "kernels/gemm/largest.h"
+#include "kernels/rows/select.h"
 #include "ops/checks.h"
 
 namespace heed::ops {
@@ -22,26 +23,11 @@ void check_excluded(std::span<const uint8_t> excluded, int64_t columns) {
 }
 
 int32_t largest_of_row(const float* row, int64_t columns, std::span<const uint8_t> excluded) {
-  int wrong = 0;
-  for (int64_t j = 0; j < columns; ++j)
-    wrong |= static_cast<int>(!(row[j] <= std::numeric_limits<float>::max()));  // true for NaN, too
-  if (wrong != 0) return kNotFinite;
-  int32_t best = kNoLargest;
-  float most = kNone;
-  constexpr int64_t kTogether = 16;  // most groups hold nothing larger: one test for all
-  for (int64_t begin = 0; begin < columns; begin += kTogether) {
-    const int64_t end = std::min(columns, begin + kTogether);
-    int any = 0;
-    for (int64_t j = begin; j < end; ++j) any |= static_cast<int>(row[j] > most);
-    if (any == 0) continue;
-    for (int64_t j = begin; j < end; ++j) {
-      if (!(row[j] > most) || (!excluded.empty() && excluded[static_cast<size_t>(j)] != 0)) continue;
-      most = row[j];
-      best = static_cast<int32_t>(j);
-    }
-  }
-  if (best == kNoLargest && std::all_of(row, row + columns, [](float x) { return x == kNone; })) return kNotFinite;
-  return best;
+  if (!kernels::all_below_infinity(row, columns)) return kNotFinite;
+  kernels::Selected best;
+  if (kernels::select_largest(row, columns, excluded.empty() ? nullptr : excluded.data(), 1, &best) == 1)
+    return best.place;
+  return std::all_of(row, row + columns, [](float x) { return x == kNone; }) ? kNotFinite : kNoLargest;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include "generate/rows.h"
 #include "heed/error.h"
 #include "heed/generate.h"
+#include "kernels/rows/select.h"
 #include "serve/views.h"
 
 namespace heed::serve {
@@ -90,12 +91,13 @@ Row row_of(const Tensor& logits, int64_t row) {
 
 json likeliest_tokens(const Served& model, const Row& row, int64_t count) {
   const std::span<const float> told = told_of(model, row);
-  std::vector<generate::Entry> entries(
+  std::vector<kernels::Selected> entries(
       static_cast<size_t>(std::min<int64_t>(count, static_cast<int64_t>(told.size()))));
-  const int64_t found = generate::top_entries(told, {}, static_cast<int64_t>(entries.size()), entries.data());
+  const int64_t found =
+      kernels::select_largest(told.data(), std::ssize(told), nullptr, std::ssize(entries), entries.data());
   json out = json::array();
   for (int64_t k = 0; k < found; ++k) {
-    const int32_t id = entries[static_cast<size_t>(k)].id;
+    const int32_t id = entries[static_cast<size_t>(k)].place;
     const double log_prob = row.log_prob(id);
     out.push_back(
         {{"id", id}, {"token", model.piece(id)}, {"probability", std::exp(log_prob)}, {"log_prob", log_prob}});

@@ -1,4 +1,4 @@
-// log-sum-exp and selection, against the plain formula and a full sort.
+// log-sum-exp against the plain formula.
 #include "generate/rows.h"
 
 #include <gtest/gtest.h>
@@ -42,26 +42,6 @@ TEST(Rows, LogSumExpTakesMinusInfinityAndRefusesTheRest) {
     EXPECT_THROW((void)finite_logsumexp(x, "test"), Error);
   }
   EXPECT_THROW((void)finite_logsumexp(Tensor::full({1, 10}, -inf), "test"), Error);
-}
-
-TEST(Rows, TopEntriesAreThoseOfAFullSort) {
-  std::mt19937 random(4);
-  for (const int64_t size : {1, 5, 8, 17, 1000}) {
-    for (const int64_t count : {1, 2, 10, 1000}) {
-      std::vector<float> x(static_cast<size_t>(size));
-      for (float& v : x) v = static_cast<float>(random() % 50);  // many ties
-      std::vector<uint8_t> blocked(x.size(), 0);
-      for (uint8_t& b : blocked) b = random() % 4 == 0;
-      std::vector<Entry> want;
-      for (size_t i = 0; i < x.size(); ++i)
-        if (blocked[i] == 0) want.push_back({x[i], static_cast<int32_t>(i)});
-      std::stable_sort(want.begin(), want.end(), [](const Entry& a, const Entry& b) { return a.logit > b.logit; });
-      std::vector<Entry> got(static_cast<size_t>(count));
-      const int64_t found = top_entries(x, blocked, count, got.data());
-      ASSERT_EQ(found, std::min<int64_t>(count, static_cast<int64_t>(want.size())));
-      for (size_t k = 0; k < static_cast<size_t>(found); ++k) EXPECT_EQ(got[k].id, want[k].id);
-    }
-  }
 }
 
 }  // namespace

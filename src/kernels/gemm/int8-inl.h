@@ -248,10 +248,13 @@ struct Int8Sums {
   [[nodiscard]] int64_t place(int64_t i, int64_t v) const { return (i * strips + v) * 16; }
 };
 
-// The numbers of kLanes columns of a row: those of this group and of all groups before it.
-HWY_INLINE FV int8_numbers(const Int8Sums& t, const Steps& steps, int64_t at, FV scales, hn::Vec<I> column_sums) {
-  const auto sum = hn::Sub(hn::LoadU(kI, t.sums + at), hn::Mul(column_sums, hn::Set(kI, steps.zero)));
-  const FV value = hn::Mul(hn::ConvertTo(kF, sum), hn::Mul(hn::Set(kF, steps.scale), scales));
+// The numbers of kLanes columns of a row: those of this group and of all groups before it. Sums and their products are
+// whole numbers below 2^24, which f32 holds exactly.
+HWY_INLINE FV int8_numbers(const Int8Sums& t, const Steps& steps, int64_t at, FV scales, FV column_sums) {
+  static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
+  const FV zero = hn::Set(kF, static_cast<float>(steps.zero));
+  const FV sum = hn::NegMulAdd(column_sums, zero, hn::ConvertTo(kF, hn::LoadU(kI, t.sums + at)));
+  const FV value = hn::Mul(sum, hn::Mul(hn::Set(kF, steps.scale), scales));
   return t.group == 0 ? value : hn::Add(hn::LoadU(kF, t.parts + at), value);
 }
 
@@ -260,7 +263,7 @@ void add_int8_group(const PackedInt8& b, const Int8Sums& t) {
     for (int64_t j = 0; j < 16; j += kLanes) {
       const int64_t column = (t.strip0 + v) * 16 + j;
       const FV scales = hn::LoadU(kF, b.scales() + column);
-      const auto column_sums = hn::LoadU(kI, b.sums(t.group) + column);
+      const FV column_sums = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + column));
       for (int64_t i = 0; i < t.rows; ++i) {
         const int64_t at = t.place(i, v) + j;
         hn::StoreU(int8_numbers(t, t.steps[i * b.groups() + t.group], at, scales, column_sums), kF, t.parts + at);
@@ -278,7 +281,7 @@ HWY_NOINLINE void write_int8_tile(const Gemm& g, const float* bias, const Int8Su
     for (int64_t j = 0; j < columns; j += kLanes) {
       const int64_t lanes = std::min(kLanes, columns - j);
       const FV scales = hn::LoadU(kF, b.scales() + j0 + j);
-      const auto column_sums = hn::LoadU(kI, b.sums(t.group) + j0 + j);
+      const FV column_sums = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + j0 + j));
       const FV added = bias != nullptr ? load_first(bias + j0 + j, lanes) : hn::Zero(kF);
       for (int64_t i = 0; i < t.rows; ++i) {
         FV value = int8_numbers(t, t.steps[i * b.groups() + t.group], t.place(i, v) + j, scales, column_sums);
