@@ -25,39 +25,61 @@ int64_t steps_of(int64_t k) {
 
 // ---- Bias and activation, while the tile is in L1 ----
 
-template <class Function>
-HWY_INLINE void map_row(float* row, int64_t count, Function&& f) {
-  const F d;
-  int64_t j = 0;
-  for (; j + kLanes <= count; j += kLanes) hn::StoreU(f(hn::LoadU(d, row + j)), d, row + j);
-  if (j < count) store_first(f(load_first(row + j, count - j)), row + j, count - j);
+struct NoActivation {
+  template <class D, int kCount, class V = hn::Vec<D>>
+  static HWY_INLINE void values(D /*d*/, V (&/*x*/)[kCount]) {}
+};
+
+// Bias and activation of the tile's columns [j, j + lanes), kRows rows in step.
+template <class Function, int kRows>
+HWY_INLINE void finish_rows(const Gemm& g, int64_t i, int64_t j, int64_t lanes, FV bias) {
+  FV x[kRows];
+  const bool whole = lanes == kLanes;
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    const float* const from = g.c + (i + r) * g.c_row + j;
+    x[r] = whole ? hn::LoadU(kF, from) : load_first(from, lanes);
+  }
+  if (g.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int r = 0; r < kRows; ++r) x[r] = hn::Add(x[r], bias);
+  }
+  if (g.saved != nullptr) {
+    for (int r = 0; r < kRows; ++r) store_first(x[r], g.saved + (i + r) * g.c_row + j, lanes);
+  }
+  Function::values(kF, x);
+#pragma GCC unroll 4
+  for (int r = 0; r < kRows; ++r) {
+    float* const to = g.c + (i + r) * g.c_row + j;
+    if (whole) {
+      hn::StoreU(x[r], kF, to);
+    } else {
+      store_first(x[r], to, lanes);
+    }
+  }
 }
 
-HWY_NOINLINE void finish_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
-  const F d;
-  for (int64_t i = i0; i < i0 + rows; ++i) {
-    float* const row = g.c + i * g.c_row + j0;
-    if (g.bias != nullptr) {
-      const float* const bias = g.bias + j0;
-      int64_t j = 0;
-      for (; j + kLanes <= columns; j += kLanes) {
-        hn::StoreU(hn::Add(hn::LoadU(d, row + j), hn::LoadU(d, bias + j)), d, row + j);
-      }
-      if (j < columns) {
-        store_first(hn::Add(load_first(row + j, columns - j), load_first(bias + j, columns - j)), row + j, columns - j);
-      }
-    }
-    if (g.saved != nullptr) {
-      std::memcpy(g.saved + i * g.c_row + j0, row, static_cast<size_t>(columns) * sizeof(float));
-    }
-    switch (g.activation) {
-      case Activation::none: break;
-      case Activation::relu: map_row(row, columns, [&](FV x) { return ReluFunction::value(d, x); }); break;
-      case Activation::gelu: map_row(row, columns, [&](FV x) { return GeluFunction::value(d, x); }); break;
-      case Activation::gelu_tanh: map_row(row, columns, [&](FV x) { return GeluTanhFunction::value(d, x); }); break;
-      case Activation::silu: map_row(row, columns, [&](FV x) { return SiluFunction::value(d, x); }); break;
-      case Activation::tanh: map_row(row, columns, [&](FV x) { return TanhFunction::value(d, x); }); break;
-    }
+template <class Function>
+HWY_NOINLINE void finish_tile_with(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+  constexpr int kInStep = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
+  for (int64_t j = j0; j < j0 + columns; j += kLanes) {
+    const int64_t lanes = std::min(kLanes, j0 + columns - j);
+    const FV bias = g.bias != nullptr ? load_first(g.bias + j, lanes) : hn::Zero(kF);
+    int64_t i = i0;
+    for (; i + kInStep <= i0 + rows; i += kInStep) finish_rows<Function, kInStep>(g, i, j, lanes, bias);
+    for (; i < i0 + rows; ++i) finish_rows<Function, 1>(g, i, j, lanes, bias);
+  }
+}
+
+// Adds the bias, keeps what `saved` wants and applies the activation.
+HWY_INLINE void finish_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
+  switch (g.activation) {
+    case Activation::none: return finish_tile_with<NoActivation>(g, i0, rows, j0, columns);
+    case Activation::relu: return finish_tile_with<ReluFunction>(g, i0, rows, j0, columns);
+    case Activation::gelu: return finish_tile_with<GeluFunction>(g, i0, rows, j0, columns);
+    case Activation::gelu_tanh: return finish_tile_with<GeluTanhFunction>(g, i0, rows, j0, columns);
+    case Activation::silu: return finish_tile_with<SiluFunction>(g, i0, rows, j0, columns);
+    case Activation::tanh: return finish_tile_with<TanhFunction>(g, i0, rows, j0, columns);
   }
 }
 

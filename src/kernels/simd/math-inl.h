@@ -71,27 +71,54 @@ HWY_INLINE V full_tanh(D d, V x) {
   return hn::IfThenElse(hn::Gt(magnitude, hn::Set(d, 0.625f)), far, near);  // NaN takes the polynomial and stays
 }
 
-// The error function by two polynomials, the outer one in the exponent of 1 - e^p.
+// The error function by two polynomials, the outer one in the exponent of 1 - e^p. The vectors are computed in step, as
+// in full_exps().
+template <class D, int kCount, class V = hn::Vec<D>>
+HWY_INLINE void erfs(D d, V (&x)[kCount]) {
+  const hn::RebindToSigned<D> di;
+  V s[kCount], t[kCount], r[kCount], p[kCount], q[kCount];
+  const auto each = [](auto&& f) HWY_ATTR {
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) f(i);
+  };
+  each([&](int i) HWY_ATTR { t[i] = hn::Abs(x[i]), s[i] = hn::Mul(x[i], x[i]); });
+  each([&](int i) HWY_ATTR { r[i] = fma(hn::Set(d, -1.72853470e-5f), t[i], hn::Set(d, 3.83197126e-4f)); });
+  each([&](int i) HWY_ATTR { p[i] = fma(hn::Set(d, -3.88396438e-3f), t[i], hn::Set(d, 2.42546219e-2f)); });
+  each([&](int i) HWY_ATTR { r[i] = fma(r[i], s[i], p[i]); });
+  for (const float coefficient : {-1.06777877e-1f, -6.34846687e-1f, -1.28717512e-1f}) {
+    each([&](int i) HWY_ATTR { r[i] = fma(r[i], t[i], hn::Set(d, coefficient)); });
+  }
+  each([&](int i) HWY_ATTR { r[i] = fma(r[i], t[i], hn::Neg(t[i])); });
+  each([&](int i) HWY_ATTR { q[i] = fma(hn::Set(d, -5.96761703e-4f), s[i], hn::Set(d, 4.99119423e-3f)); });
+  for (const float coefficient : {-2.67681349e-2f, 1.12819925e-1f, -3.76125336e-1f, 1.28379166e-1f}) {
+    each([&](int i) HWY_ATTR { q[i] = fma(q[i], s[i], hn::Set(d, coefficient)); });
+  }
+  each([&](int i) HWY_ATTR { q[i] = fma(q[i], x[i], x[i]); });  // near 0
+  // e^r as in full_exps(), without what r cannot be: above 0. Below -87 nothing is left of it beside 1.
+  const V magic = hn::Set(d, 12582912.0f);
+  each([&](int i) HWY_ATTR { r[i] = hn::Max(r[i], hn::Set(d, -87.0f)); });
+  each([&](int i) HWY_ATTR { s[i] = fma(r[i], hn::Set(d, 1.44269504f), magic); });
+  each([&](int i) HWY_ATTR { p[i] = hn::Sub(s[i], magic); });
+  each([&](int i) HWY_ATTR { r[i] = fma(p[i], hn::Set(d, -0.693145751953125f), r[i]); });
+  each([&](int i) HWY_ATTR { r[i] = fma(p[i], hn::Set(d, -1.42860677e-6f), r[i]); });
+  each([&](int i) HWY_ATTR { p[i] = fma(hn::Set(d, 1.9875691500e-4f), r[i], hn::Set(d, 1.3981999507e-3f)); });
+  for (const float coefficient : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
+    each([&](int i) HWY_ATTR { p[i] = fma(p[i], r[i], hn::Set(d, coefficient)); });
+  }
+  each([&](int i) HWY_ATTR { p[i] = fma(p[i], hn::Mul(r[i], r[i]), r[i]); });
+  const V one = hn::Set(d, 1.0f);
+  each([&](int i) HWY_ATTR {
+    const V power = hn::BitCast(d, hn::ShiftLeft<23>(hn::Add(hn::BitCast(di, s[i]), hn::Set(di, 127))));
+    p[i] = hn::CopySign(hn::Sub(one, hn::Mul(hn::Add(p[i], one), power)), x[i]);
+  });
+  each([&](int i) HWY_ATTR { x[i] = hn::IfThenElse(hn::Gt(t[i], hn::Set(d, 0.927734375f)), p[i], q[i]); });
+}
+
 template <class D, class V = hn::Vec<D>>
 HWY_INLINE V erf(D d, V x) {
-  const V t = hn::Abs(x);
-  const V s = hn::Mul(x, x);
-  V r = fma(hn::Set(d, -1.72853470e-5f), t, hn::Set(d, 3.83197126e-4f));
-  const V u = fma(hn::Set(d, -3.88396438e-3f), t, hn::Set(d, 2.42546219e-2f));
-  r = fma(r, s, u);
-  r = fma(r, t, hn::Set(d, -1.06777877e-1f));
-  r = fma(r, t, hn::Set(d, -6.34846687e-1f));
-  r = fma(r, t, hn::Set(d, -1.28717512e-1f));
-  r = fma(r, t, hn::Neg(t));
-  const V far = hn::CopySign(hn::Sub(hn::Set(d, 1.0f), full_exp(d, r)), x);
-  V q = hn::Set(d, -5.96761703e-4f);
-  q = fma(q, s, hn::Set(d, 4.99119423e-3f));
-  q = fma(q, s, hn::Set(d, -2.67681349e-2f));
-  q = fma(q, s, hn::Set(d, 1.12819925e-1f));
-  q = fma(q, s, hn::Set(d, -3.76125336e-1f));
-  q = fma(q, s, hn::Set(d, 1.28379166e-1f));
-  const V near = fma(q, x, x);
-  return hn::IfThenElse(hn::Gt(t, hn::Set(d, 0.927734375f)), far, near);
+  V one[1] = {x};
+  erfs(d, one);
+  return one[0];
 }
 
 // ln x for normal x > 0, as attention needs it. Cephes' logf: within 1 unit in the last place.
