@@ -165,7 +165,7 @@ class OnnxRuntimeInt8(OnnxRuntime):
         from onnxruntime.quantization import QuantType, quantize_dynamic
 
         quantised = folder / "model-int8.onnx"
-        quantize_dynamic(str(self.path), str(quantised), weight_type=QuantType.QInt8,
+        quantize_dynamic(str(self.path), str(quantised), weight_type=QuantType.QInt8, per_channel=True,
                          extra_options={"DefaultTensorType": 1})
         self.path = quantised
 

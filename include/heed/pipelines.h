@@ -217,7 +217,8 @@ class Generator {
 };
 
 struct EncoderOptions {
-  int64_t batch_tokens = 1024;  // tokens in a batch at most, padding included
+  // Tokens in a batch at most, padding included. 0: 1,024, or 256 where weights are packed as int8.
+  int64_t batch_tokens = 0;
   // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
   // model names as its default, which as a rule is none.
   std::string prompt = {};

@@ -383,7 +383,7 @@ class Encoder(_Reader):
     """An encoder-only model: text in, vectors, classes or missing words out.
 
     Its functions take too_long: "refuse" raises ValueError for a text of more tokens than the model reads, and "cut"
-    reads the beginning, with a warning. batch_tokens: tokens in a batch at most; it changes no result.
+    reads the beginning, with a warning. batch_tokens: tokens in a batch at most. It changes no result; 0 chooses it.
     """
 
     _model: _heed.Encoder
@@ -419,7 +419,7 @@ class Encoder(_Reader):
         return Encoding(*self._model.encode(text, too_long, 0, bool(parse_special), True))
 
     def embed(
-        self, texts: Iterable[str], *, batch_tokens: int = 1024, too_long: str = "refuse", prompt: str = "",
+        self, texts: Iterable[str], *, batch_tokens: int = 0, too_long: str = "refuse", prompt: str = "",
         parse_special: bool = False,
     ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
@@ -433,7 +433,7 @@ class Encoder(_Reader):
         return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, bool(parse_special), True)
 
     def classify(
-        self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 1024, too_long: str = "refuse",
+        self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 0, too_long: str = "refuse",
         parse_special: bool = False,
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""

@@ -133,7 +133,10 @@ void add_classify_command(Options& options) {
   options.flag("--pairs", o->pairs, "Each line is two texts with a tab between them");
   options.flag("--tokens", o->tokens, "Write the class of each token, with its bytes in the text, as JSON");
   options.flag("--parse-special", o->classify.parse_special, kParseSpecialHelp);
-  options.add("--batch-tokens", o->classify.batch_tokens, "Tokens in a batch at most, padding included").range(1);
+  options
+      .add("--batch-tokens", o->classify.batch_tokens,
+           "Tokens in a batch at most, padding included; 0 is 1024, or 256 with int8 weights")
+      .range(0);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);
   add_line_options(options, o->lines);

@@ -194,7 +194,10 @@ void add_embed_command(Options& options) {
       .takes("NAME")
       .needs("--similar");
   options.flag("--parse-special", o->embed.parse_special, kParseSpecialHelp);
-  options.add("--batch-tokens", o->embed.batch_tokens, "Tokens in a batch at most, padding included").range(1);
+  options
+      .add("--batch-tokens", o->embed.batch_tokens,
+           "Tokens in a batch at most, padding included; 0 is 1024, or 256 with int8 weights")
+      .range(0);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);
   options.footer(

@@ -81,7 +81,7 @@ Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) c
 
 Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::embed";
-  require(options.batch_tokens >= 1, kName, "batches of 1 token or more; found ", options.batch_tokens);
+  const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   pipelines::require_longest(options.longest, kName);
   const std::string prompt =
       options.prompt_text ? *options.prompt_text : prompt_text(parts_->settings, options.prompt, kName);
@@ -97,7 +97,7 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
         read, {.limit = options.longest, .parse_special = options.parse_special}, place, options.text, kName)));
   }
   const Tensor vectors =
-      pipelines::embed_sequences(*model_, parts_->modules, all, options.batch_tokens, options.progress);
+      pipelines::embed_sequences(*model_, parts_->modules, all, batch_tokens, options.progress);
   return vectors.slice(1, 0, embedding_size()).contiguous();
 }
 

@@ -72,7 +72,7 @@ void Encoder::Parts::require_answers(const char* function) const {
 std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::classify";
   parts_->require_head(models::Head::text_class, kName);
-  require(options.batch_tokens >= 1, kName, "batches of 1 token or more; found ", options.batch_tokens);
+  const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   std::vector<Sequence> all;
   for (const TextPair& text : texts) {
     text::TokensOptions tokens{.parse_special = options.parse_special};
@@ -85,7 +85,7 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
   }
   const auto classes = static_cast<int64_t>(labels().size());
   const Tensor logits = pipelines::rows_of(
-      all, options.batch_tokens, model_->config().padding_id, classes,
+      all, batch_tokens, model_->config().padding_id, classes,
       [&](const pipelines::SequenceBatch& batch) {
         return model_->forward(batch.ids, batch.lengths, batch.types).data();
       },

@@ -22,6 +22,9 @@ struct SequenceBatch {
 };
 [[nodiscard]] SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t padding_id);
 
+// EncoderOptions::batch_tokens, or what suits the model where that is 0. Throws Error, naming `function`, below 0.
+[[nodiscard]] int64_t batch_tokens(int64_t wanted, const models::Bert& model, const char* function);
+
 // The rows (N, width) that `compute` gives, (B, width) for a batch, in the order of the sequences. Those of similar
 // length share batches of at most `batch_tokens` tokens, padding included, or of one sequence. After each, `progress`
 // (if any) gets the number of those done.

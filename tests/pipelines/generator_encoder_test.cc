@@ -180,7 +180,7 @@ TEST(Encoder, EmbedsTheMeanOfTheStates) {
       EXPECT_EQ(std::memcmp(alone.data<float>(), all.data<float>() + i * 16, 16 * sizeof(float)), 0);
     }
     EXPECT_EQ(encoder.embed({}).size(0), 0);
-    EXPECT_THROW((void)encoder.embed(texts, {.batch_tokens = 0}), Error);
+    EXPECT_THROW((void)encoder.embed(texts, {.batch_tokens = -1}), Error);
   }
 }
 

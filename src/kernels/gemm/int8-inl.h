@@ -11,6 +11,7 @@
 #endif
 
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/gemm/loops-inl.h"
 #include "kernels/gemm/quantise-inl.h"
@@ -30,18 +31,115 @@ struct Int8Tile {
   int64_t a_row;  // bytes
   const int8_t* b;
   int64_t strip;  // bytes
-  int32_t* sums;  // rows x (16 * strips)
+  int32_t* sums;  // rows x (16 * strips); null for units that end groups themselves
 };
+
+// A tile's place, and what its sums in a group of k are worth. `steps`: of the tile's rows, the groups of a row side by
+// side. `parts`: rows x (16 * strips), the numbers of the groups before.
+struct Int8Place {
+  int64_t i0, rows, strip0, strips, group;
+  const Steps* steps;
+  float* parts;
+
+  [[nodiscard]] int64_t at(int64_t i, int64_t v) const { return (i * strips + v) * 16; }
+};
+
+// kLanes columns of a tile.
+struct Int8Columns {
+  int64_t j, lanes;  // their first, and how many of them exist
+  FV scales, sums, bias;
+
+  // Columns j0 .. of strip v. The bias is that of the last group of k, where the numbers are complete.
+  Int8Columns(const Gemm& g, const Int8Place& t, int64_t v, int64_t j0, const float* of_bias)
+      : j((t.strip0 + v) * 16 + j0),
+        lanes(std::clamp<int64_t>(g.n - j, 0, kLanes)),
+        scales(hn::LoadU(kF, g.int8->scales() + j)),
+        sums(hn::ConvertTo(kF, hn::LoadU(kI, g.int8->sums(t.group) + j))),
+        bias(of_bias == nullptr ? hn::Zero(kF)
+             : lanes == kLanes  ? hn::LoadU(kF, of_bias + j)
+                                : load_first(of_bias + j, lanes)) {}
+};
+
+enum class Int8End { parts, plain, relu };  // where numbers go: to `parts`; to C; through relu to C
+
+// The numbers of a row of these columns, from the sums of this group and the numbers of all groups before it. Sums and
+// their products are whole numbers below 2^24, which f32 holds exactly.
+template <Int8End kEnd>
+HWY_INLINE void end_int8_row(const Gemm& g, const Int8Place& t, const Int8Columns& c, bool with_bias, int64_t i,
+                             float* HWY_RESTRICT part, hn::Vec<I> sum) {
+  static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
+  const Steps& steps = t.steps[i * g.int8->groups() + t.group];
+  const FV exact = hn::NegMulAdd(c.sums, hn::Set(kF, static_cast<float>(steps.zero)), hn::ConvertTo(kF, sum));
+  FV value = hn::Mul(exact, hn::Mul(hn::Set(kF, steps.scale), c.scales));
+  if (t.group > 0) value = hn::Add(hn::LoadU(kF, part), value);
+  if constexpr (kEnd == Int8End::parts) {
+    hn::StoreU(value, kF, part);
+    return;
+  }
+  if (with_bias) value = hn::Add(value, c.bias);
+  if constexpr (kEnd == Int8End::relu) value = ReluFunction::value(kF, value);
+  float* const to = g.c + (t.i0 + i) * g.c_row + c.j;
+  if (c.lanes == kLanes) {
+    hn::StoreU(value, kF, to);
+  } else {
+    store_first(value, to, c.lanes);
+  }
+}
+
+// How a group of k ends; by default one that is not the last. Where the values before the activation are kept, or the
+// activation is long, finish_tile() goes over C once more.
+struct Int8Ending {
+  Int8End end = Int8End::parts;
+  const float* bias = nullptr;
+  bool finishes = false;  // with finish_tile()
+
+  Int8Ending() = default;
+  explicit Int8Ending(const Gemm& g) : end(Int8End::plain) {
+    if (g.saved == nullptr && (g.activation == Activation::none || g.activation == Activation::relu)) {
+      bias = g.bias;
+      if (g.activation == Activation::relu) end = Int8End::relu;
+    } else {
+      finishes = true;
+    }
+  }
+};
+
+// f(end) with the Int8End as a constant.
+template <class Function>
+HWY_INLINE void with_int8_end(Int8End end, Function&& f) {
+  switch (end) {
+    case Int8End::parts: return f(std::integral_constant<Int8End, Int8End::parts>());
+    case Int8End::plain: return f(std::integral_constant<Int8End, Int8End::plain>());
+    case Int8End::relu: return f(std::integral_constant<Int8End, Int8End::relu>());
+  }
+}
+
+// The end of a group whose sums lie in memory, rows x (16 * strips).
+template <Int8End kEnd>
+HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* bias, const int32_t* sums) {
+  for (int64_t v = 0; v < t.strips; ++v) {
+    for (int64_t j = 0; j < 16; j += kLanes) {
+      const Int8Columns columns(g, t, v, j, bias);
+      if (kEnd != Int8End::parts && columns.lanes == 0) break;
+      for (int64_t i = 0; i < t.rows; ++i) {
+        const int64_t at = t.at(i, v) + j;
+        end_int8_row<kEnd>(g, t, columns, bias != nullptr, i, t.parts + at, hn::LoadU(kI, sums + at));
+      }
+    }
+  }
+}
 
 // A unit of int8 products:
 //   kRows, kStrips       of the largest tile
 //   kFlip                what quantise_steps exclusive-ors to A: 0x80 where A's bytes are signed
 //   Scope                open while tiles are computed
 //   tile(rows, strips)   the function for that many
+// VnniInt8 has its sums in registers, and ends the group of k there (kEnds). The others write them to memory.
 using Int8TileFunction = void (*)(const Int8Tile&);
 
 struct PortableInt8 {
   static constexpr int64_t kRows = 4, kStrips = 1;
+  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
@@ -96,6 +194,7 @@ struct WideInt8Lanes {
 struct WideInt8 {
   using Lanes = WideInt8Lanes;
   static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 3, kStrips = 1;
+  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
@@ -149,15 +248,18 @@ struct WideInt8 {
 // vpdpbusd multiplies unsigned by signed numbers.
 struct VnniInt8 {
   static constexpr int64_t kRows = 8, kStrips = 3;
+  static constexpr bool kEnds = true;
   static constexpr uint8_t kFlip = 0;
   struct Scope {};
+  using Function = void (*)(const Int8Tile&, const Gemm&, const Int8Place&, const Int8Ending&);
 
   static HWY_INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
   }
   template <int kCount, int kWide>
-  static HWY_NOINLINE void multiply(const Int8Tile& t) {
+  static HWY_NOINLINE void multiply(const Int8Tile& t, const Gemm& g, const Int8Place& place,
+                                    const Int8Ending& ending) {
     __m512i sum[kCount][kWide];
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
@@ -179,20 +281,25 @@ struct VnniInt8 {
         for (int v = 0; v < kWide; ++v) sum[i][v] = dot(sum[i][v], x, column[v]);
       }
     }
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
+    with_int8_end(ending.end, [&](auto end) HWY_ATTR {
 #pragma GCC unroll 4
-      for (int v = 0; v < kWide; ++v) _mm512_storeu_si512(t.sums + (i * kWide + v) * 16, sum[i][v]);
-    }
+      for (int v = 0; v < kWide; ++v) {
+        const Int8Columns columns(g, place, v, 0, ending.bias);
+#pragma GCC unroll 8
+        for (int i = 0; i < kCount; ++i) {
+          end_int8_row<decltype(end)::value>(g, place, columns, ending.bias != nullptr, i,
+                                             place.parts + (i * kWide + v) * 16, hn::Vec<I>{sum[i][v]});
+        }
+      }
+    });
   }
   template <int kWide>
-  static Int8TileFunction wide(int64_t rows) {
-    constexpr Int8TileFunction kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>,
-                                           multiply<4, kWide>, multiply<5, kWide>, multiply<6, kWide>,
-                                           multiply<7, kWide>, multiply<8, kWide>};
+  static Function wide(int64_t rows) {
+    constexpr Function kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>, multiply<4, kWide>,
+                                   multiply<5, kWide>, multiply<6, kWide>, multiply<7, kWide>, multiply<8, kWide>};
     return kTiles[rows - 1];
   }
-  static Int8TileFunction tile(int64_t rows, int64_t strips) {
+  static Function tile(int64_t rows, int64_t strips) {
     return strips == 1 ? wide<1>(rows) : strips == 2 ? wide<2>(rows) : wide<3>(rows);
   }
 };
@@ -201,6 +308,7 @@ struct VnniInt8 {
 template <class Tiles>
 struct AmxInt8 {
   static constexpr int64_t kRows = 32, kStrips = 2;
+  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   using Scope = typename Tiles::Scope;
 
@@ -237,81 +345,6 @@ struct AmxInt8 {
 };
 #endif
 
-// A tile's place, its sums in a group of k, and what they are worth. `steps`: of the tile's rows, the groups of a row
-// side by side. `parts`: the numbers of the groups before, like the sums.
-struct Int8Sums {
-  int64_t i0, rows, strip0, strips, group;
-  const int32_t* sums;
-  const Steps* steps;
-  float* parts;
-
-  [[nodiscard]] int64_t place(int64_t i, int64_t v) const { return (i * strips + v) * 16; }
-};
-
-// The numbers of kLanes columns of a row: those of this group and of all groups before it. Sums and their products are
-// whole numbers below 2^24, which f32 holds exactly.
-HWY_INLINE FV int8_numbers(const Int8Sums& t, const Steps& steps, int64_t at, FV scales, FV column_sums) {
-  static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
-  const FV zero = hn::Set(kF, static_cast<float>(steps.zero));
-  const FV sum = hn::NegMulAdd(column_sums, zero, hn::ConvertTo(kF, hn::LoadU(kI, t.sums + at)));
-  const FV value = hn::Mul(sum, hn::Mul(hn::Set(kF, steps.scale), scales));
-  return t.group == 0 ? value : hn::Add(hn::LoadU(kF, t.parts + at), value);
-}
-
-void add_int8_group(const PackedInt8& b, const Int8Sums& t) {
-  for (int64_t v = 0; v < t.strips; ++v) {
-    for (int64_t j = 0; j < 16; j += kLanes) {
-      const int64_t column = (t.strip0 + v) * 16 + j;
-      const FV scales = hn::LoadU(kF, b.scales() + column);
-      const FV column_sums = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + column));
-      for (int64_t i = 0; i < t.rows; ++i) {
-        const int64_t at = t.place(i, v) + j;
-        hn::StoreU(int8_numbers(t, t.steps[i * b.groups() + t.group], at, scales, column_sums), kF, t.parts + at);
-      }
-    }
-  }
-}
-
-// The last group, with which the numbers are complete, to C.
-template <bool kRelu>
-HWY_NOINLINE void write_int8_tile(const Gemm& g, const float* bias, const Int8Sums& t) {
-  const PackedInt8& b = *g.int8;
-  for (int64_t v = 0; v < t.strips; ++v) {
-    const int64_t j0 = (t.strip0 + v) * 16, columns = std::min<int64_t>(16, g.n - j0);
-    for (int64_t j = 0; j < columns; j += kLanes) {
-      const int64_t lanes = std::min(kLanes, columns - j);
-      const FV scales = hn::LoadU(kF, b.scales() + j0 + j);
-      const FV column_sums = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + j0 + j));
-      const FV added = bias != nullptr ? load_first(bias + j0 + j, lanes) : hn::Zero(kF);
-      for (int64_t i = 0; i < t.rows; ++i) {
-        FV value = int8_numbers(t, t.steps[i * b.groups() + t.group], t.place(i, v) + j, scales, column_sums);
-        if (bias != nullptr) value = hn::Add(value, added);
-        if constexpr (kRelu) value = ReluFunction::value(kF, value);
-        float* const to = g.c + (t.i0 + i) * g.c_row + j0 + j;
-        if (lanes == kLanes) {
-          hn::StoreU(value, kF, to);
-        } else {
-          store_first(value, to, lanes);
-        }
-      }
-    }
-  }
-}
-
-// Sums to C, then bias and activation: at once, but where the values between the two are kept or the activation is
-// long.
-HWY_INLINE void finish_int8_tile(const Gemm& g, const Int8Sums& t) {
-  const bool relu = g.activation == Activation::relu;
-  if (g.saved == nullptr && relu) {
-    write_int8_tile<true>(g, g.bias, t);
-  } else if (g.saved == nullptr && g.activation == Activation::none) {
-    write_int8_tile<false>(g, g.bias, t);
-  } else {
-    write_int8_tile<false>(g, nullptr, t);
-    finish_tile(g, t.i0, t.rows, t.strip0 * 16, std::min(t.strips * 16, g.n - t.strip0 * 16));
-  }
-}
-
 // Rows of A in bytes, and the steps of each row's groups.
 struct Int8Rows {
   Buffer<uint8_t> bytes;
@@ -336,6 +369,22 @@ struct Int8Rows {
   }
 };
 
+// The products of a tile in a group of k, and what becomes of them.
+template <class Unit, class Multiply>
+HWY_INLINE void int8_group(const Gemm& g, const Int8Place& place, Int8Tile tile, const Int8Ending& ending,
+                           Multiply multiply) {
+  if constexpr (Unit::kEnds) {
+    multiply(tile, g, place, ending);
+  } else {
+    HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
+    tile.sums = sums;
+    multiply(tile);
+    with_int8_end(ending.end, [&](auto end) { end_int8_sums<decltype(end)::value>(g, place, ending.bias, sums); });
+  }
+  if (ending.finishes)
+    finish_tile(g, place.i0, place.rows, place.strip0 * 16, std::min(place.strips * 16, g.n - place.strip0 * 16));
+}
+
 template <class Unit>
 void int8_product(const Gemm& g) {
   constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
@@ -345,26 +394,27 @@ void int8_product(const Gemm& g) {
   const Int8Rows a(g, (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows, Unit::kFlip);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
   const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
+  const Int8Ending between, last(g);
   const int threads = num_threads();
-  const int64_t parts = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
-  const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts + 1;
-  parallel_for(blocks * parts, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
+  const int64_t parts_of_block = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
+  const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts_of_block + 1;
+  parallel_for(blocks * parts_of_block, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Unit::Scope scope;
-    HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
-    HWY_ALIGN float numbers[Unit::kRows * Unit::kStrips * 16];
+    HWY_ALIGN float parts[Unit::kRows * Unit::kStrips * 16];
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t i_begin = task / parts * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
-      const int64_t part = task % parts;
-      for (int64_t group = groups * part / parts; group < groups * (part + 1) / parts; ++group) {
+      const int64_t i_begin = task / parts_of_block * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
+      const int64_t part = task % parts_of_block;
+      for (int64_t group = groups * part / parts_of_block; group < groups * (part + 1) / parts_of_block; ++group) {
         const int64_t first = strips * group / groups, count = strips * (group + 1) / groups - first;
         for (int64_t i = i_begin; i < i_end; i += Unit::kRows) {
-          const int64_t rows = std::min(Unit::kRows, i_end - i);
-          for (int64_t n = 0; n < k_groups; ++n) {
-            const int64_t p = n * b.depth(), depth = std::min(b.depth(), width - p);
-            Unit::tile(rows, count)(
-                {depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
-            const Int8Sums tile{i, rows, first, count, n, sums, a.steps.data() + i * k_groups, numbers};
-            n + 1 < k_groups ? add_int8_group(b, tile) : finish_int8_tile(g, tile);
+          Int8Place place{i, std::min(Unit::kRows, i_end - i), first, count, 0, a.steps.data() + i * k_groups, parts};
+          const auto multiply = Unit::tile(place.rows, count);
+          for (; place.group < k_groups; ++place.group) {
+            const int64_t p = place.group * b.depth(), depth = std::min(b.depth(), width - p);
+            int8_group<Unit>(
+                g, place,
+                {depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, nullptr},
+                place.group + 1 < k_groups ? between : last, multiply);
           }
         }
       }
