@@ -83,7 +83,8 @@ struct TranslatorOptions {
   generate::BeamOptions search = {};  // beam, n_best, lengths; its stop() ends the work early
   int64_t batch_tokens = 0;           // as of generate::TranslateOptions
   KeyValueCache::Options cache = {};  // how keys and values are kept between tokens
-  // Texts that are translated before the first one is delivered. Few are soon done; many share batches.
+  // Where translations are delivered one by one: the texts that are translated before the first one is. Few are soon
+  // done; many share batches.
   int64_t first_group = 16;
   // Of models that know several languages: their tokens, as the vocabulary spells them ("fra_Latn", "fr_XX", "fr").
   // Empty: what the folder says.

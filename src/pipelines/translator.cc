@@ -283,7 +283,9 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
 std::vector<std::vector<Translation>> Translator::translate(std::span<const std::string> texts,
                                                             const TranslatorOptions& options) const {
   std::vector<std::vector<Translation>> results;
-  translate(texts, options,
+  TranslatorOptions together = options;  // nobody waits for the first ones
+  together.first_group = std::max(options.first_group, largest_group(options));
+  translate(texts, together,
             [&](int64_t, std::vector<Translation> translations) { results.push_back(std::move(translations)); });
   results.resize(texts.size());  // where options.search.stop() ended the work, the rest have none
   return results;
