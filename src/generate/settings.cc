@@ -204,9 +204,19 @@ Settings read_settings(const std::filesystem::path& folder) {
 int64_t end_of_config(const std::filesystem::path& folder) {
   const Json config = io::parse_json(io::read_file(folder / "config.json", kSettingsLimit)).value;
   for (const char* const key : {"eos_token_id", "end_id"}) {
-    if (config.is_object() && config.contains(key) && config[key].is_number_integer()) return config[key];
+    if (!config.is_object() || !config.contains(key)) continue;
+    const Json& found = config[key];
+    const Json& id = found.is_array() && found.size() == 1 ? found.front() : found;
+    if (id.is_number_integer()) return id;
   }
   return models::read_config(folder).end_id;  // the usual one of the family
+}
+
+// The tokens that every output begins with. BART's first files have a flag in place of the token.
+std::vector<int32_t> forced_beginning(const Settings& settings, bool own_file) {
+  if (const int32_t first = settings.token("forced_bos_token_id"); first >= 0) return {first};
+  if (own_file || !settings.flag("force_bos_token_to_be_generated")) return {};
+  return {std::max(settings.token("bos_token_id"), 0)};  // 0 is the usual one of BART
 }
 
 // The first token and the end of generation_config.json take precedence over those of config.json. Everything else of
@@ -253,7 +263,7 @@ BeamOptions search_settings(const std::filesystem::path& folder) {
   options.min_length = std::max<int64_t>(options.min_length, 0);
   options.length_factor = 0;
   options.no_repeat_ngram = settings.whole("no_repeat_ngram_size", 0);
-  if (const int32_t first = settings.token("forced_bos_token_id"); first >= 0) options.prefix = {first};
+  options.prefix = forced_beginning(settings, has_own_file(folder));
   options.last_id = settings.token("forced_eos_token_id");
   options.forced_free = true;
   settings.tokens("bad_words_ids", options.suppressed);

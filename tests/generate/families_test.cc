@@ -174,6 +174,20 @@ TEST(FamilySearches, CountTokensAsTheSearchDoes) {  // transformers counts the s
   EXPECT_EQ(search_settings(folder.path()).min_length, 3);  // min_new_tokens wins
 }
 
+TEST(FamilySearches, BeginAsBartsFirstFilesSay) {
+  const Scratch folder;
+  const auto prefix = [&](const char* config) {
+    folder.file("config.json", config);
+    return search_settings(folder.path()).prefix;
+  };
+  EXPECT_EQ(prefix(R"({"force_bos_token_to_be_generated": true, "bos_token_id": 5})"), Ids{5});
+  EXPECT_EQ(prefix(R"({"force_bos_token_to_be_generated": true})"), Ids{0});
+  EXPECT_EQ(prefix(R"({"force_bos_token_to_be_generated": true, "forced_bos_token_id": 7})"), Ids{7});
+  EXPECT_EQ(prefix(R"({"force_bos_token_to_be_generated": false, "bos_token_id": 5})"), Ids{});
+  folder.file("generation_config.json", R"({"bos_token_id": 5})");  // which is read in place of config.json
+  EXPECT_EQ(prefix(R"({"force_bos_token_to_be_generated": true, "bos_token_id": 5})"), Ids{});
+}
+
 // A copy of a family's folder with these keys in generation_config.json.
 class FamilySettings : public ::testing::Test {
  protected:
@@ -201,6 +215,9 @@ TEST_F(FamilySettings, SayWithWhichTokenAnOutputBegins) {
 }
 
 TEST_F(FamilySettings, EndAsConfigDoes) {
+  nlohmann::json config = nlohmann::json::parse(heed::test::contents_of(scratch_ / "config.json"));
+  config["eos_token_id"] = {0};
+  scratch_.file("config.json", config.dump());
   EXPECT_EQ(refused(R"({"eos_token_id": [0, 0]})"), "");
   EXPECT_CONTAINS(refused(R"({"eos_token_id": 7})"), "\"eos_token_id\": the end of config.json alone, 0; found 7");
   EXPECT_CONTAINS(refused(R"({"eos_token_id": [0, 7]})"), "found [0,7]");

@@ -191,6 +191,27 @@ TEST(HuggingFaceEncoder, ClassesOfTexts) {
   EXPECT_CONTAINS(message_of([&] { (void)encoder.classify_tokens("a"); }), "a model that tells classes of tokens");
 }
 
+// The numbers are those of transformers.
+TEST(HuggingFaceEncoder, TokenTypesAreThoseOfTheTokenizer) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-classify"), finder = with_words(scratch, "bert-answer");
+  const std::vector<TextPair> texts = {{.text = "the city", .pair = "of france"}};
+  const auto expect_scores = [&](const char* configuration, const std::vector<double>& scores,
+                                 const std::vector<double>& answers) {
+    for (const char* const name : {"bert-classify", "bert-answer"})
+      scratch.file(std::string(name) + "/tokenizer_config.json", configuration);
+    const std::vector<float> found = Encoder::load(folder).classify(texts)[0].scores;
+    for (size_t c = 0; c < scores.size(); ++c) EXPECT_NEAR(static_cast<double>(found[c]), scores[c], 2e-6);
+    const std::vector<Answer> best = Encoder::load(finder).answer(texts[0].text, *texts[0].pair, {.count = 3});
+    ASSERT_EQ(best.size(), answers.size());
+    for (size_t i = 0; i < answers.size(); ++i) EXPECT_NEAR(static_cast<double>(best[i].score), answers[i], 2e-6);
+  };
+  expect_scores(R"({"tokenizer_class": "BertTokenizer"})", {0.015204, 0.981667, 0.003129},
+                {0.166733, 0.153578, 0.143963});
+  expect_scores(R"({"tokenizer_class": "BertTokenizer", "model_input_names": ["input_ids", "attention_mask"]})",
+                {0.010992, 0.987062, 0.001946}, {0.115832, 0.105493, 0.102702});
+}
+
 TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "bert-cross-encoder");

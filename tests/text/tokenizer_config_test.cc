@@ -296,6 +296,62 @@ TEST_F(BertJson, TheUsualFlagsCountToo) {
   EXPECT_EQ(load()->encode("The E É 中国"), same_);
 }
 
+// transformers gives the model token types where "model_input_names" has them, or else where the class does.
+TEST_F(BertJson, TheInputNamesDecideWhetherAPairHasTokenTypes) {
+  write_tokenizer(true);
+  json tokenizer = json::parse(test::contents_of(folder_ / "tokenizer.json"));
+  const auto piece = [](const char* kind, const char* id, int type) {
+    return json{{kind, {{"id", id}, {"type_id", type}}}};
+  };
+  tokenizer["post_processor"] = {
+      {"type", "TemplateProcessing"},
+      {"single", {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0), piece("SpecialToken", "[SEP]", 0)}},
+      {"pair",
+       {piece("SpecialToken", "[CLS]", 0), piece("Sequence", "A", 0), piece("SpecialToken", "[SEP]", 0),
+        piece("Sequence", "B", 1), piece("SpecialToken", "[SEP]", 1)}},
+      {"special_tokens",
+       {{"[CLS]", {{"id", "[CLS]"}, {"ids", {2}}, {"tokens", {"[CLS]"}}}},
+        {"[SEP]", {{"id", "[SEP]"}, {"ids", {3}}, {"tokens", {"[SEP]"}}}}}}};
+  write("tokenizer.json", tokenizer);
+  const auto segments = [](const Tokenizer& of) { return of.tokens("the e", {.pair = "the"}).segments; };
+  const Ids both = {0, 0, 0, 0, 1, 1}, none(6);
+  const auto expect_segments = [&](const json& configuration, const json& config, const Ids& wanted) {
+    configure(configuration);
+    write("config.json", config);
+    EXPECT_EQ(segments(*load()), wanted) << configuration << config;
+    const Scratch copy;
+    load()->save(copy.path(), Side::source);
+    EXPECT_EQ(segments(*Tokenizer::load(copy.path(), Side::source)), wanted) << "copy " << configuration << config;
+  };
+  const json names = {"input_ids", "attention_mask"}, all_names = {"input_ids", "token_type_ids", "attention_mask"},
+             bert = {{"model_type", "bert"}};
+  for (const char* const name : {"BertTokenizer", "ElectraTokenizerFast", "PreTrainedTokenizerFast"}) {
+    expect_segments({{"tokenizer_class", name}}, bert, both);
+    expect_segments({{"tokenizer_class", name}, {"model_input_names", names}}, bert, none);
+    expect_segments({{"tokenizer_class", name}, {"model_input_names", all_names}}, bert, both);
+  }
+  for (const char* const name :
+       {"RobertaTokenizer", "XLMRobertaTokenizerFast", "CamembertTokenizer", "TokenizersBackend"}) {
+    expect_segments({{"tokenizer_class", name}}, bert, none);
+    expect_segments({{"tokenizer_class", name}, {"model_input_names", all_names}}, bert, both);
+  }
+  expect_segments(json::object(), bert, both);
+  expect_segments(json::object(), {{"model_type", "xlm-roberta"}}, none);
+  expect_segments({{"tokenizer_class", nullptr}, {"model_input_names", nullptr}}, bert, both);
+  configure({{"model_input_names", "input_ids"}});
+  expect_error([&] { (void)load(); }, "model_input_names: an array");
+}
+
+TEST_F(WordPieceFolder, TheInputNamesDecideWhetherAPairHasTokenTypes) {
+  const auto segments = [&](const json& configuration) {
+    configure(configuration);
+    return load()->tokens("the", {.pair = "a b"}).segments;
+  };
+  EXPECT_EQ(segments({{"tokenizer_class", "BertTokenizer"}}), (Ids{0, 0, 0, 1, 1, 1}));
+  EXPECT_EQ(segments({{"tokenizer_class", "BertTokenizer"}, {"model_input_names", {"input_ids"}}}), Ids(6));
+  EXPECT_EQ(segments({{"tokenizer_class", "DistilBertTokenizer"}}), Ids(6));
+}
+
 // A copy of the tokenizer stands beside the config.json of another model.
 TEST_F(BertJson, ACopyReadsAsItsOriginal) {
   write_tokenizer(false);

@@ -2,6 +2,7 @@
 // norm above the embeddings.
 #include <cstring>
 
+#include "heed/error.h"
 #include "models/families/family.h"
 
 namespace heed::models {
@@ -43,10 +44,55 @@ constexpr Rename kBartTwo[] = {{"encoder.embedding.tokens", "encoder.embed_token
                                {"decoder.embedding.tokens", "decoder.embed_tokens"}};
 constexpr Rename kBartOutput[] = {{"output.weight", "lm_head.weight"}, {"output.bias", "final_logits_bias"}};
 
+constexpr const char* kSharedTable = "shared.weight";
+constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
+constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
+
 int64_t same_for_both(Keys& keys, const std::string& what) {
   const int64_t encoder = keys.whole("encoder_" + what), decoder = keys.whole("decoder_" + what);
   if (encoder != decoder) keys.refuse("decoder_" + what, "as the encoder has, " + std::to_string(encoder));
   return encoder;
+}
+
+// The model's own classes; a folder may name those of another family of the same design.
+void check_class(Keys& keys, std::string_view family) {
+  if (family == "marian") {
+    (void)keys.class_of({"Marian", "Bart"}, {"MTModel", "ForConditionalGeneration", "Model"});
+    return;
+  }
+  const std::string_view own = family == "m2m_100" ? "M2M100" : family == "mbart" ? "MBart" : "Bart";
+  (void)keys.class_of({own, "M2M100", "MBart", "Bart"}, {"ForConditionalGeneration", "Model"});
+}
+
+// The first token of an output where the file names none. mBART's classes have none either.
+int64_t usual_start(std::string_view family, int64_t end_id) {
+  if (family == "marian") return 58100;
+  return family == "mbart" ? end_id : 2;
+}
+
+bool has_encoder_table(const Weights& weights, const std::string& prefix) {
+  return weights.contains(prefix + kEncoderTable);
+}
+
+// The table that all parts of a model share.
+std::string one_table(const Weights& weights, const std::string& prefix) {
+  if (weights.contains(prefix + kSharedTable)) return prefix + kSharedTable;
+  return prefix + (has_encoder_table(weights, prefix) ? kEncoderTable : kDecoderTable);
+}
+
+// Whether encoder and decoder have tables of their own although the family's models share one: transformers writes and
+// reads them so where nothing is tied. Where it ties them its versions differ: 4 reads the shared one, 5 the file's.
+bool has_two_tables(const Keys& keys, const Weights& weights, const std::string& prefix, bool tied) {
+  const std::string table = one_table(weights, prefix), encoder = prefix + kEncoderTable,
+                    decoder = prefix + kDecoderTable;
+  const bool encoder_differs = differs(weights, encoder, table);
+  if (!encoder_differs && !differs(weights, decoder, table)) return false;
+  require(!tied, "load", keys.where(), ": \"", table, "\" and \"", encoder_differs ? encoder : decoder,
+          "\" with the same values where \"tie_word_embeddings\" is true, because versions of transformers differ on "
+          "which one they read; found other values");
+  require(weights.contains(encoder) && weights.contains(decoder), "load", keys.where(), ": \"", encoder, "\" and \"",
+          decoder, "\" where one of them has other values than \"", table, "\"; found one of them");
+  return true;
 }
 
 }  // namespace
@@ -61,6 +107,7 @@ bool differs(const Weights& weights, const std::string& name, const std::string&
 }
 
 Design bart_design(Keys& keys, const Weights& weights) {
+  const std::string family = keys.word("model_type", "bart");
   Config config;
   config.architecture = Architecture::encoder_decoder;
   config.source_vocabulary = keys.whole("vocab_size");
@@ -79,9 +126,9 @@ Design bart_design(Keys& keys, const Weights& weights) {
   config.dropout = keys.number("dropout", 0.1f);
   config.attention_dropout = keys.number("attention_dropout", 0);
   config.activation_dropout = keys.number("activation_dropout", 0);
-  config.padding_id = keys.whole("pad_token_id", 1);
-  config.end_id = keys.whole("eos_token_id", 2);
-  config.begin_id = keys.whole("decoder_start_token_id", config.end_id);
+  config.padding_id = keys.whole("pad_token_id", family == "marian" ? 58100 : 1);
+  config.end_id = keys.token("eos_token_id", family == "marian" ? 0 : 2);
+  config.begin_id = keys.whole("decoder_start_token_id", usual_start(family, config.end_id));
   config.unknown_id = -1;
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
@@ -91,31 +138,30 @@ Design bart_design(Keys& keys, const Weights& weights) {
         "extra_pos_embeddings", "add_bias_logits", "classif_dropout", "force_bos_token_to_be_generated"}) {
     (void)keys.value(key);
   }
-  (void)keys.class_of({"Marian", "M2M100", "MBart", "Bart"}, {"MTModel", "ForConditionalGeneration"});
+  check_class(keys, family);
 
   const std::string prefix(prefix_in(weights, "model."));
-  config.share_embeddings = keys.flag("share_encoder_decoder_embeddings", true);
   const bool tied = keys.flag("tie_word_embeddings", true);
+  config.share_embeddings =
+      keys.flag("share_encoder_decoder_embeddings", true) && !has_two_tables(keys, weights, prefix, tied);
   Design design{.config = config, .names = {}, .unused = {}};
   const std::string_view own = prefix.empty() ? "" : "model.";
-  std::string table = prefix + "shared.weight";
+  const std::string table = config.share_embeddings ? one_table(weights, prefix) : prefix + kDecoderTable;
   std::span<const Rename> names = kBartShared;
   if (!config.share_embeddings) {
     names = kBartTwo;
-    table = prefix + "decoder.embed_tokens.weight";
-  } else if (!weights.contains(table)) {
-    const bool of_encoder = weights.contains(prefix + "encoder.embed_tokens.weight");
-    names = of_encoder ? std::span<const Rename>(kBartSharedOfEncoder) : std::span<const Rename>(kBartSharedOfDecoder);
-    table = prefix + (of_encoder ? "encoder" : "decoder") + ".embed_tokens.weight";
+  } else if (!weights.contains(prefix + kSharedTable)) {
+    names = has_encoder_table(weights, prefix) ? std::span<const Rename>(kBartSharedOfEncoder)
+                                               : std::span<const Rename>(kBartSharedOfDecoder);
   }
   design.names = {{own, names}, {own, kBartBody}, {"", kBartOutput}};
   design.config.tie_output =
       (tied || !weights.contains("lm_head.weight")) && !differs(weights, "lm_head.weight", table);
   design.config.output_bias = weights.contains("final_logits_bias");
   if (config.share_embeddings) {
-    for (const char* const copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
-      design.unused.push_back(prefix + copy);
-    }
+    for (const char* const copy : {kEncoderTable, kDecoderTable}) design.unused.push_back(prefix + copy);
+  } else {
+    design.unused.push_back(prefix + kSharedTable);
   }
   if (design.config.tie_output) design.unused.emplace_back("lm_head.weight");
   design.unused.push_back(prefix + "encoder.version");

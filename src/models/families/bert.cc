@@ -23,9 +23,10 @@ constexpr Rename kBertPooler[] = {{"head.dense", "pooler.dense"}};
 constexpr Rename kBertMasked[] = {
     {"head.dense", "cls.predictions.transform.dense"},
     {"head.norm", "cls.predictions.transform.LayerNorm"},
-    {"head.output.bias", "cls.predictions.bias"},
     {"head.output.weight", "cls.predictions.decoder.weight"},
 };
+constexpr Rename kBertBias[] = {{"head.output.bias", "cls.predictions.bias"}};
+constexpr Rename kBertDecoderBias[] = {{"head.output.bias", "cls.predictions.decoder.bias"}};
 constexpr Rename kBertClassifier[] = {{"head.output", "classifier"}};
 constexpr Rename kBertAnswer[] = {{"head.output", "qa_outputs"}};
 
@@ -89,6 +90,10 @@ bool reads_plain_score(Keys& keys) {
 
 }  // namespace
 
+bool is_tied(const Config& config, const Weights& weights, const std::string& output, const std::string& table) {
+  return config.tie_output && !differs(weights, output, table);
+}
+
 void set_head(Config& config, Keys& keys, std::string_view class_name) {
   if (class_name == "ForMaskedLM" || class_name == "ForPreTraining") return;
   config.head_hidden = false;
@@ -113,8 +118,10 @@ Design read_bert(Keys& keys, const Weights& weights) {
   const std::string kind =
       keys.class_of({"Bert"}, {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
                                "ForTokenClassification", "ForQuestionAnswering"});
-  set_head(config, keys, kind);
   const std::string_view prefix = prefix_in(weights, "bert.");
+  config.tie_output = is_tied(config, weights, "cls.predictions.decoder.weight",
+                              std::string(prefix) + "embeddings.word_embeddings.weight");
+  set_head(config, keys, kind);
   const bool has_pooler = weights.contains(std::string(prefix) + "pooler.dense.weight");
   if (kind == "ForSequenceClassification" || (kind == "Model" && has_pooler)) {
     config.head_hidden = true;
@@ -131,7 +138,10 @@ Design read_bert(Keys& keys, const Weights& weights) {
   const std::string body(prefix);
   design.unused = {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*"};
   if (config.head == Head::masked_token) {
-    design.unused.emplace_back("cls.predictions.decoder.bias");
+    const bool of_decoder = differs(weights, "cls.predictions.decoder.bias", "cls.predictions.bias");
+    design.names.push_back(
+        {"", of_decoder ? std::span<const Rename>(kBertDecoderBias) : std::span<const Rename>(kBertBias)});
+    design.unused.emplace_back(of_decoder ? "cls.predictions.bias" : "cls.predictions.decoder.bias");
     if (config.tie_output) design.unused.emplace_back("cls.predictions.decoder.weight");
   }
   if (!config.head_hidden || config.head == Head::masked_token) design.unused.push_back(body + "pooler.*");

@@ -53,13 +53,15 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
   const std::string kind = keys.class_of({"DistilBert"}, {"Model", "ForMaskedLM", "ForSequenceClassification",
                                                           "ForTokenClassification", "ForQuestionAnswering"});
-  const bool tied = config.tie_output;
+  const std::string_view prefix = prefix_in(weights, "distilbert.");
+  const bool tied =
+      is_tied(config, weights, "vocab_projector.weight", std::string(prefix) + "embeddings.word_embeddings.weight");
+  config.tie_output = tied;
   set_head(config, keys, kind);
   if (config.head == Head::text_class) {
     config.head_hidden = true;
     config.head_activation = Activation::relu;
   }
-  const std::string_view prefix = prefix_in(weights, "distilbert.");
   Design design{.config = config, .names = {{prefix, kDistilbertBody}}, .unused = {}};
   if (config.head == Head::masked_token) {
     design.names.push_back({"", kDistilbertMasked});

@@ -60,7 +60,8 @@ struct Family {
 // `prefix` where some tensor's name starts with it, else "": files of a bare model have none.
 [[nodiscard]] std::string_view prefix_in(const Weights& weights, std::string_view prefix);
 
-// Whether the file's tensor of that name is there with other values than `other` has: then the two are not tied.
+// Whether the file's tensor of that name is there with other values than `other` has, or without it: then the two are
+// not tied.
 [[nodiscard]] bool differs(const Weights& weights, const std::string& name, const std::string& other);
 
 // What Marian, M2M100, BART and mBART share: the keys of BART, and its names.
@@ -75,6 +76,10 @@ struct Family {
 // The head that RoBERTa and MPNet share; `prefix` is that of the body.
 void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::string_view prefix,
                       const Weights& weights);
+// Whether the head that guesses tokens has the table of the embeddings: where config.json says so, `config.tie_output`,
+// and the file has no other values under `output`. (transformers 5 reads those, 4 reads the table.)
+[[nodiscard]] bool is_tied(const Config& config, const Weights& weights, const std::string& output,
+                           const std::string& table);
 // Takes the head from the class's name: "ForMaskedLM" and so on.
 void set_head(Config& config, Keys& keys, std::string_view class_name);
 

@@ -12,8 +12,9 @@ namespace {
 constexpr const char* kKeysReader = "load";
 
 // Keys of transformers' config.json that change no result of a forward pass: names and versions, what only training or
-// printing uses, and settings of text generation (generation_config.json has those that count).
-constexpr std::array<std::string_view, 84> kHarmless = {"architectures",
+// printing uses, and settings of text generation (generation_config.json has those that count). The last ones are
+// left over from older programs, a pooler's sizes for example: no version reads them.
+constexpr std::array<std::string_view, 99> kHarmless = {"architectures",
                                                         "model_type",
                                                         "transformers_version",
                                                         "dtype",
@@ -96,10 +97,25 @@ constexpr std::array<std::string_view, 84> kHarmless = {"architectures",
                                                         "output_past",
                                                         "sentence_transformers",
                                                         "sbert_ce_default_activation_function",
-                                                        "language"};
+                                                        "language",
+                                                        "directionality",
+                                                        "pooler_fc_size",
+                                                        "pooler_num_attention_heads",
+                                                        "pooler_num_fc_layers",
+                                                        "pooler_size_per_head",
+                                                        "pooler_type",
+                                                        "name",
+                                                        "emb_size",
+                                                        "xla_device",
+                                                        "eos_token_ids",
+                                                        "vocab_size_or_config_json_file",
+                                                        "save_step",
+                                                        "replacing_rate",
+                                                        "pre_trained",
+                                                        "training"};
 
 bool changes_nothing(std::string_view key, const io::Json& value) {
-  return value.is_null() || value == false || ((value.is_array() || value.is_object()) && value.empty()) ||
+  return value.is_null() || value == false || value == "" || (value.is_structured() && value.empty()) ||
          key.starts_with("_") || key.starts_with("summary_") ||
          std::find(kHarmless.begin(), kHarmless.end(), key) != kHarmless.end();
 }
@@ -132,6 +148,11 @@ bool Keys::has(std::string_view key) const {
   return at != object_.end() && !at->is_null();
 }
 
+bool Keys::is_null(std::string_view key) const {
+  const auto at = object_.find(std::string(key));
+  return at != object_.end() && at->is_null();
+}
+
 const io::Json& Keys::value(std::string_view key) {
   static const io::Json kNothing;
   const io::Json* const found = find(key);
@@ -151,6 +172,13 @@ int64_t Keys::whole(std::string_view key) {
                                                                      : found->is_number_integer());
   if (!fits) refuse(key, "a whole number");
   return found->get<int64_t>();
+}
+
+int64_t Keys::token(std::string_view key, int64_t usual) {
+  const io::Json* const found = find(key);
+  if (found == nullptr || !found->is_array()) return whole(key, usual);
+  if (found->size() != 1 || !found->front().is_number_integer()) refuse(key, "the id of one token");
+  return found->front().get<int64_t>();
 }
 
 float Keys::number(std::string_view key, float usual) {
@@ -193,8 +221,9 @@ std::vector<std::string> Keys::labels(int64_t usual) {
     if (!found->is_object()) refuse("id2label", "an object of names");
     for (size_t id = 0; id < found->size(); ++id) {
       const auto at = found->find(std::to_string(id));
-      if (at == found->end() || !at->is_string()) refuse("id2label", "a name for each number from 0");
-      names.push_back(at->get<std::string>());
+      const bool is_number = at != found->end() && at->is_number_integer();  // classes that are called 0, 1 and so on
+      if (at == found->end() || !(at->is_string() || is_number)) refuse("id2label", "a name for each number from 0");
+      names.push_back(is_number ? at->dump() : at->get<std::string>());
     }
   }
   const int64_t count = whole("num_labels", names.empty() ? usual : static_cast<int64_t>(names.size()));

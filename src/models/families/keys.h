@@ -21,7 +21,8 @@ class Keys {
 
   // The value, or `usual` where the key is absent or null. Throws Error for another type.
   [[nodiscard]] int64_t whole(std::string_view key, int64_t usual);
-  [[nodiscard]] int64_t whole(std::string_view key);  // one that must be there
+  [[nodiscard]] int64_t whole(std::string_view key);                 // one that must be there
+  [[nodiscard]] int64_t token(std::string_view key, int64_t usual);  // an id, or a list of one
   [[nodiscard]] float number(std::string_view key, float usual);
   [[nodiscard]] bool flag(std::string_view key, bool usual);
   [[nodiscard]] std::string word(std::string_view key, std::string_view usual);
@@ -29,7 +30,8 @@ class Keys {
   // The names of the classes; `usual` numbered ones where the file does not say.
   [[nodiscard]] std::vector<std::string> labels(int64_t usual = 2);
 
-  [[nodiscard]] bool has(std::string_view key) const;  // there, and not null
+  [[nodiscard]] bool has(std::string_view key) const;      // there, and not null
+  [[nodiscard]] bool is_null(std::string_view key) const;  // there, and null
   // The value itself, counted as read; null where it is absent.
   [[nodiscard]] const io::Json& value(std::string_view key);
   // Other values would change the computation in a way that heed does not know. (An absent flag is false.)

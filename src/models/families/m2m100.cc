@@ -14,8 +14,9 @@ Design read_m2m100(Keys& keys, const Weights& weights) {
   config.positions = Positions::sinusoidal;
   config.position_layout = nn::PositionLayout::halves;
   config.first_position = config.padding_id + 1;
-  design.unused.emplace_back("model.encoder.embed_positions.*");  // the sinusoids
-  design.unused.emplace_back("model.decoder.embed_positions.*");
+  const std::string prefix(prefix_in(weights, "model."));
+  design.unused.push_back(prefix + "encoder.embed_positions.*");  // the sinusoids
+  design.unused.push_back(prefix + "decoder.embed_positions.*");
   return design;
 }
 

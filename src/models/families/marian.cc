@@ -7,8 +7,9 @@ Design read_marian(Keys& keys, const Weights& weights) {
   Design design = bart_design(keys, weights);
   design.config.positions = Positions::sinusoidal;
   design.config.position_layout = nn::PositionLayout::paper_halves;
-  design.unused.emplace_back("model.encoder.embed_positions.*");  // the sinusoids
-  design.unused.emplace_back("model.decoder.embed_positions.*");
+  const std::string prefix(prefix_in(weights, "model."));
+  design.unused.push_back(prefix + "encoder.embed_positions.*");  // the sinusoids
+  design.unused.push_back(prefix + "decoder.embed_positions.*");
   return design;
 }
 

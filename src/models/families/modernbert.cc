@@ -48,7 +48,11 @@ int64_t global_every(Keys& keys, int64_t layers) {
 float rotary_base(Keys& keys, const char* kind, const char* old_key, float usual) {
   const float old = keys.number(old_key, usual);
   const io::Json& all = keys.value("rope_parameters");
-  if (!all.is_object() || !all.contains(kind)) return old;
+  for (const auto& [key, value] : all.items()) {
+    if (key != "full_attention" && key != "sliding_attention")
+      keys.refuse("rope_parameters", "full_attention and sliding_attention only");
+  }
+  if (!all.contains(kind)) return old;
   const io::Json& one = all[kind];
   if (!one.is_object() || one.value("rope_type", "default") != "default") {
     keys.refuse("rope_parameters", "rope_type default for every kind of layer");
@@ -81,11 +85,10 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   config.window = local / 2;
   config.global_every = global_every(keys, config.encoder_layers);
   config.rotary_base = rotary_base(keys, "full_attention", "global_rope_theta", 160000);
+  // null is the other base, and a key that is not there 10,000.
+  const bool one_base = keys.is_null("local_rope_theta") && !keys.has("rope_parameters");
   config.local_rotary_base =
-      rotary_base(keys, "sliding_attention", "local_rope_theta",
-                  keys.has("global_rope_theta") && !keys.has("local_rope_theta") && !keys.has("rope_parameters")
-                      ? config.rotary_base
-                      : 10000);
+      rotary_base(keys, "sliding_attention", "local_rope_theta", one_base ? config.rotary_base : 10000);
   config.output_bias = keys.flag("decoder_bias", true);
   config.dropout = keys.number("mlp_dropout", 0);
   config.attention_dropout = keys.number("attention_dropout", 0);
@@ -97,9 +100,13 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   const std::string pooling = keys.word("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") keys.refuse("classifier_pooling", "cls or mean");
   const Activation activation = keys.activation("classifier_activation", "gelu");
-  const bool tied = config.tie_output, output_bias = config.output_bias;
+  const std::string_view prefix = prefix_in(weights, "model.");
+  const bool tied =
+                 is_tied(config, weights, "decoder.weight", std::string(prefix) + "embeddings.tok_embeddings.weight"),
+             output_bias = config.output_bias;
+  config.tie_output = tied;
   set_head(config, keys, kind);
-  Design design{.config = config, .names = {{prefix_in(weights, "model."), kModernbertBody}}, .unused = {}};
+  Design design{.config = config, .names = {{prefix, kModernbertBody}}, .unused = {}};
   if (config.head == Head::none) {
     design.unused = {"head.*", "decoder.*"};
   } else {

@@ -25,6 +25,8 @@ Design read_mpnet(Keys& keys, const Weights& weights) {
   Design design{.config = bert_config(keys), .names = {}, .unused = {}};
   Config& config = design.config;
   config.padding_id = keys.whole("pad_token_id", 1);
+  if (config.padding_id != 1)
+    keys.refuse("pad_token_id", "1, which transformers takes for padding whatever the key says");
   config.first_position = 2;  // whatever the padding's id
   config.max_length -= config.first_position;
   config.relative_buckets = keys.whole("relative_attention_num_buckets", 32);

@@ -8,9 +8,10 @@ constexpr Rename kRobertaPooler[] = {{"head.dense", "pooler.dense"}};
 constexpr Rename kRobertaMasked[] = {
     {"head.dense", "lm_head.dense"},
     {"head.norm", "lm_head.layer_norm"},
-    {"head.output.bias", "lm_head.bias"},
     {"head.output.weight", "lm_head.decoder.weight"},
 };
+constexpr Rename kRobertaBias[] = {{"head.output.bias", "lm_head.bias"}};
+constexpr Rename kRobertaDecoderBias[] = {{"head.output.bias", "lm_head.decoder.bias"}};
 constexpr Rename kRobertaTextClassifier[] = {{"head.dense", "classifier.dense"},
                                              {"head.output", "classifier.out_proj"}};
 constexpr Rename kRobertaTokenClassifier[] = {{"head.output", "classifier"}};
@@ -28,13 +29,17 @@ std::span<const Rename> classifier_names(std::string_view kind) {
 void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::string_view prefix,
                       const Weights& weights) {
   Config& config = design.config;
-  const bool tied = config.tie_output;
-  set_head(config, keys, kind);
   const std::string body(prefix);
+  const bool tied = is_tied(config, weights, "lm_head.decoder.weight", body + "embeddings.word_embeddings.weight");
+  config.tie_output = tied;
+  set_head(config, keys, kind);
   if (config.head == Head::masked_token) {
     config.head_activation = Activation::gelu;  // whatever the layers have
     design.names.push_back({"", kRobertaMasked});
-    design.unused.emplace_back("lm_head.decoder.bias");
+    const bool of_decoder = differs(weights, "lm_head.decoder.bias", "lm_head.bias");
+    design.names.push_back(
+        {"", of_decoder ? std::span<const Rename>(kRobertaDecoderBias) : std::span<const Rename>(kRobertaBias)});
+    design.unused.emplace_back(of_decoder ? "lm_head.bias" : "lm_head.decoder.bias");
     if (tied) design.unused.emplace_back("lm_head.decoder.weight");
   } else {
     config.head_hidden = kind == "ForSequenceClassification" || weights.contains(body + "pooler.dense.weight");

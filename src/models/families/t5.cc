@@ -2,6 +2,7 @@
 // a bias by distance.
 #include <cmath>
 
+#include "heed/error.h"
 #include "models/families/family.h"
 
 namespace heed::models {
@@ -46,9 +47,9 @@ constexpr Rename kT5Gated[] = {
 constexpr Rename kT5Shared[] = {{"encoder.embedding.tokens", "shared"}};
 constexpr Rename kT5SharedOfEncoder[] = {{"encoder.embedding.tokens", "encoder.embed_tokens"}};
 
-// "gated-gelu" is the tanh form, unlike "gelu".
-void set_feed_forward(Config& config, Keys& keys) {
-  const std::string words = keys.word("feed_forward_proj", "relu");
+// "gated-gelu" is the tanh form, unlike "gelu". A file may name the activation by itself, which then counts.
+void set_feed_forward(Config& config, Keys& keys, std::string_view usual) {
+  const std::string words = keys.word("feed_forward_proj", usual);
   const std::string name = words.starts_with("gated-") ? words.substr(6) : words;
   config.gated = name != words;
   if (name == "relu") {
@@ -62,8 +63,17 @@ void set_feed_forward(Config& config, Keys& keys) {
   } else {
     keys.refuse("feed_forward_proj", "relu, gelu, gelu_new or silu, or one of them behind \"gated-\"");
   }
-  (void)keys.value("dense_act_fn");  // copies of what feed_forward_proj says
-  (void)keys.value("is_gated_act");
+  if (keys.has("dense_act_fn")) config.activation = keys.activation("dense_act_fn", "");
+  if (keys.flag("is_gated_act", config.gated) != config.gated) keys.refuse("is_gated_act", "as feed_forward_proj says");
+}
+
+// transformers 4 reads `table` whatever the copies are, 5 reads the copies.
+void check_copies(const Keys& keys, const Weights& weights, const std::string& table) {
+  for (const char* const copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
+    require(!differs(weights, copy, table), "load", keys.where(), ": \"", table, "\" and \"", copy,
+            "\" with the same values, because versions of transformers differ on which one they read; found other "
+            "values");
+  }
 }
 
 }  // namespace
@@ -96,17 +106,18 @@ Design read_t5(Keys& keys, const Weights& weights) {
   config.end_id = keys.whole("eos_token_id", 1);
   config.begin_id = keys.whole("decoder_start_token_id", config.padding_id);
   config.unknown_id = -1;
-  set_feed_forward(config, keys);
+  const bool mt5 = keys.word("model_type", "t5") == "mt5";
+  set_feed_forward(config, keys, mt5 ? "gated-gelu" : "relu");
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
   (void)keys.value("n_positions");
   (void)keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel"});
 
   const std::string table = weights.contains("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
-  const bool mt5 = keys.word("model_type", "t5") == "mt5";
+  check_copies(keys, weights, table);
   const bool tied_in_file = keys.flag("tie_word_embeddings", true);
-  const bool scaled = keys.flag("scale_decoder_outputs", tied_in_file && !mt5);
-  if (scaled) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
+  const bool scaled = keys.flag("scale_decoder_outputs", tied_in_file);
+  if (scaled && !mt5) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
   config.tie_output = !differs(weights, "lm_head.weight", table);
   Design design{.config = config, .names = {}, .unused = {}};
   design.names = {{"", kT5Body},

@@ -111,6 +111,11 @@ void read_flags(Configuration& made, const Fields& f) {
   made.language_codes = read_text(f, "language_codes");
   made.language_behind = f.flag_or("legacy_behaviour", false);
   if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
+  if (f.find("model_input_names") != nullptr) {
+    made.with_segments = std::ranges::any_of(f.get("model_input_names", Kind::array).items, [](const JsonValue& name) {
+      return name.is(Kind::text) && name.text == "token_type_ids";
+    });
+  }
   if (f.find("strip_accents") != nullptr) made.strip_accents = f.flag("strip_accents");
 }
 

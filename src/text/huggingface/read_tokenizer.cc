@@ -293,6 +293,21 @@ void use_surroundings(TokenizerParts& parts, const Fields& f, TokenizerFiles& fi
 
 }  // namespace
 
+void use_input_names(TokenizerParts& parts, TokenizerFiles& files, const Configuration& configuration) {
+  const std::string name = usual_class(files, configuration);
+  constexpr std::string_view kWithout[] = {"RobertaTokenizer", "XLMRobertaTokenizer", "CamembertTokenizer",
+                                           "MPNetTokenizer",   "DistilBertTokenizer", "TokenizersBackend"};
+  if (configuration.with_segments.value_or(std::ranges::find(kWithout, name) == std::end(kWithout))) return;
+  bool had_some = false;
+  for (auto* const pieces : {&parts.post_processor.single, &parts.post_processor.pair}) {
+    for (TemplatePiece& piece : *pieces) {
+      had_some = had_some || piece.segment != 0;
+      piece.segment = 0;
+    }
+  }
+  if (had_some && !configuration.with_segments) keep_class(files, configuration);
+}
+
 std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name) {
   const Fields f(files.read_json(name), files.quoted(name), "");
   if (f.find("version") != nullptr && f.text("version") != "1.0") {
@@ -329,6 +344,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
     use_prefix_space(parts, *pre_tokenizer, as_bytes, files, configuration);
   if (parts.model->kind() == "wordpiece") use_flags_of_bert(parts.normalizer, f, files, configuration);
   use_surroundings(parts, f, files, configuration);
+  use_input_names(parts, files, configuration);
   use_language(parts, files, configuration);
   use_configuration(parts, configuration);
   parts.model->hide(marks_of(parts.added_tokens, configuration));

@@ -54,6 +54,7 @@ struct Configuration {
   std::string class_file = {};  // quoted: where the class stands, or would stand
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
   std::optional<bool> strip_accents = {};
+  std::optional<bool> with_segments = {};   // whether "model_input_names" has token types
   bool add_begin = false, add_end = false;  // GPT-2 without a tokenizer.json
   std::optional<bool> cuts_left = {};       // a text that is too long loses its beginning
   // Of translators that know several languages.
@@ -87,6 +88,11 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
 // Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
 // long text is cut.
 void use_configuration(TokenizerParts& parts, const Configuration& configuration);
+
+// Token types reach the model where "model_input_names" has them, or else where the class does: those of RoBERTa, MPNet
+// and DistilBERT have none, nor has the one that transformers 5 writes for any other. Without them its models take 0
+// for every token.
+void use_input_names(TokenizerParts& parts, TokenizerFiles& files, const Configuration& configuration);
 
 // `name`: "tokenizer.json" as a rule.
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std::string_view name);

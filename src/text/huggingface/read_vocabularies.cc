@@ -152,6 +152,7 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
           files::quoted(configuration.unknown.value_or("")), "; found none");
   parts.model = wordpiece_model(std::move(table), {.unknown = named(Role::unknown)}, file);
   parts.decoders.push_back(wordpiece_decoder("##", true));
+  use_input_names(parts, files, configuration);
   use_configuration(parts, configuration);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
