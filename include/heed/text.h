@@ -49,7 +49,7 @@ struct Span {
   friend bool operator==(const Span&, const Span&) = default;
 };
 
-// Text as a model reads it. All vectors have one entry for each token.
+// Text as a model reads it. The vectors have one entry for each token.
 struct Tokens {
   Ids ids;
   Ids segments;             // token type ids: 0 for the text and 1 for its pair, unless the tokenizer says otherwise
@@ -58,7 +58,9 @@ struct Tokens {
   // it does so, or what begins with a space. The pair's words go on behind those of the text. -1: around the text.
   std::vector<int32_t> words;
   std::vector<uint8_t> special;  // 1: the tokenizer added it around the text, and its span is empty
-  int64_t left_out = 0;          // tokens that did not fit the limit
+  // 1: the token stands for bytes of the pair, not of the text. Empty where there is no pair.
+  std::vector<uint8_t> of_pair;
+  int64_t left_out = 0;  // tokens that did not fit the limit
 };
 
 struct TokensOptions {

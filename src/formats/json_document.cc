@@ -52,10 +52,11 @@ class DocumentBuilder {
     if (value <= INT64_MAX) return number_integer(static_cast<int64_t>(value));
     return number_float(static_cast<double>(value), {});
   }
-  bool number_float(double value, const std::string& /*digits*/) {
+  bool number_float(double value, const std::string& written) {
     JsonValue made;
     made.kind = JsonValue::Kind::number;
     made.number = value;
+    made.text = written;
     return add(std::move(made));
   }
   bool string(std::string& value) {

@@ -28,8 +28,8 @@ class JsonValue {
   Kind kind = Kind::null;
   bool boolean = false;
   int64_t integer = 0;
-  double number = 0;  // of an integer too
-  std::string text;
+  double number = 0;             // of an integer too
+  std::string text;              // of a number that is not whole, how it is written
   std::vector<JsonValue> items;  // of an array
   std::vector<Member> members;   // of an object, in their order
 

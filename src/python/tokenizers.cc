@@ -14,7 +14,6 @@
 #include "heed/error.h"
 #include "python/characters.h"
 #include "python/interrupt.h"
-#include "text/huggingface/post_processor.h"
 
 namespace py = pybind11;
 
@@ -29,44 +28,16 @@ struct Encoded {
   std::vector<std::pair<int64_t, int64_t>> offsets;
 };
 
-// Which tokens are of the pair: those behind the `left` ones of the text.
-std::vector<uint8_t> behind(const text::Tokens& tokens, int64_t left) {
-  std::vector<uint8_t> second(tokens.ids.size());
-  for (size_t i = 0; i < second.size(); ++i) {
-    if (tokens.special[i] == 0) second[i] = left-- > 0 ? 0 : 1;
-  }
-  return second;
-}
-
-// How many tokens of the text there are in those of a text and its pair.
-int64_t count_of_first(const text::Tokenizer& tokenizer, const TextAndPair& text, const text::TokensOptions& shared,
-                       const text::Tokens& both) {
-  const text::TokensOptions plain{.add_special = false, .parse_special = shared.parse_special};
-  const text::Tokens first = tokenizer.tokens(text.first, plain);
-  const auto told = std::count(first.special.begin(), first.special.end(), 0);
-  if (both.left_out == 0) return told;
-  // What the longer of both lost.
-  const int64_t second = std::ssize(tokenizer.tokens(*text.second, plain).ids),
-                around = std::ssize(tokenizer.tokens("", {.pair = "", .add_special = shared.add_special}).ids);
-  text::huggingface::Encoded a, b;
-  a.ids.resize(first.ids.size()), a.spans.resize(first.ids.size()), a.words.resize(first.ids.size());
-  b.ids.resize(static_cast<size_t>(second)), b.spans.resize(b.ids.size()), b.words.resize(b.ids.size());
-  (void)text::huggingface::truncate(a, &b, std::ssize(both.ids) - around, {});
-  return std::min<int64_t>(told, std::ssize(a.ids));
-}
-
 Encoded encode_one(const text::Tokenizer& tokenizer, const TextAndPair& text, const text::TokensOptions& shared) {
   text::TokensOptions options = shared;
   if (text.second) options.pair = *text.second;
   Encoded found{.tokens = tokenizer.tokens(text.first, options), .pieces = {}, .offsets = {}};
-  const std::vector<uint8_t> second = behind(
-      found.tokens, text.second ? count_of_first(tokenizer, text, shared, found.tokens) : std::ssize(found.tokens.ids));
   const Characters first(text.first), pair(text.second.value_or(""));
   for (size_t i = 0; i < found.tokens.ids.size(); ++i) {
     found.pieces.push_back(tokenizer.piece(found.tokens.ids[i]));
+    const bool of_pair = !found.tokens.of_pair.empty() && found.tokens.of_pair[i] != 0;
     found.offsets.push_back(found.tokens.special[i] != 0 ? std::pair<int64_t, int64_t>()
-                            : second[i] != 0             ? pair.of(found.tokens.spans[i])
-                                                         : first.of(found.tokens.spans[i]));
+                                                         : (of_pair ? pair : first).of(found.tokens.spans[i]));
   }
   return found;
 }

@@ -68,6 +68,14 @@ void add_tokenizer_json(Cases& cases) {
       "an id that no other token has; found 5");
   bad("an empty added token", kWordPiece, R"("content":"[SEP]")", R"("content":"")", "empty");
   bad("an added id of 2^31", kBpe, R"("id":6,"content")", R"("id":2147483648,"content")", "2147483648");
+  bad("a gap before an added id", kBpe, R"("id":6,"content":"<s>")", R"("id":7,"content":"<s>")",
+      "numbered in their order behind the vocabulary; found 7");
+  bad("an empty pattern", kWordPiece, R"({"Regex":"[0-9]+"})", R"({"String":""})", "a text; found an empty one");
+  bad("an empty end of words", kBpe, R"({"type":"Fuse"})", R"({"type":"BPEDecoder","suffix":""})",
+      "the end of words; found an empty text");
+  bad("a class that engines read otherwise", kBpe, R"(\\p{L}+|)", R"([[:alpha:]]+|)", "without [:alpha:]");
+  bad("an escape that engines read otherwise", kBpe, R"(\\p{L}+|)", R"(\\Q+|)", "the letter for Oniguruma");
+  bad("a class that does not end", kBpe, R"(\\p{L}+|)", R"([\\p{L}+|)", "a class without its end");
   bad("an id outside the vocabulary around a text", kBpe, R"("ids":[6])", R"("ids":[7])", "7");
   bad("a template without its token", kBpe, R"("special_tokens":{"<s>")", R"("special_tokens":{"<t>")", "<s>");
   bad("an expression that is none", kBpe, R"(\\p{L}+|)", R"((\\p{L}+|)", "Regex");

@@ -60,6 +60,15 @@ class Golden(unittest.TestCase):
             bare = tokenizer.encode(first, second, add_special_tokens=False)  # nothing parts the two
             self.assertEqual(bare.offsets, alone[0].offsets + alone[1].offsets)
 
+    def test_a_template_may_have_the_second_text_first_and_a_text_twice(self):
+        text, pair = ({"Sequence": {"id": name, "type_id": place}} for place, name in enumerate("AB"))
+        processor = {"type": "TemplateProcessing", "single": [text], "pair": [pair, text, text], "special_tokens": {}}
+        document = {"version": "1.0", "model": {"type": "WordLevel", "vocab": {"?": 0}, "unk_token": "?"},
+                    "pre_tokenizer": {"type": "WhitespaceSplit"}, "post_processor": processor}
+        (pathlib.Path(self._scratch.name) / "tokenizer.json").write_text(json.dumps(document), encoding="utf-8")
+        found = heed.Tokenizer(self._scratch.name).encode("éé a", "abcdef g")
+        self.assertEqual(found.offsets, [(0, 6), (7, 8), (0, 2), (3, 4), (0, 2), (3, 4)])
+
     def test_a_pair_that_was_cut_has_its_own_places(self):
         tokenizer = self.tokenizer("bert")
         for first, second in (("é über", "the house is the house"), ("the house is the house", "é über"), ("Größe", "the")):

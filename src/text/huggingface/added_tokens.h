@@ -40,7 +40,8 @@ class AddedTokens {
 
   enum class When { before_normalization, after_normalization };
   // use(begin, end, token) for the stretches of `text` in their order: an added token, or nullptr for text between
-  // them. Stretches are never empty.
+  // them. Stretches are never empty. As in PyPI's `tokenizers`, a token that another one's white space reaches over
+  // keeps its own place, so that two stretches share it.
   template <class Use>
   void split(std::string_view text, When when, bool parse_special, const Use& use) const {
     const Finder& finder = when == When::before_normalization ? raw_ : normalised_;
@@ -59,10 +60,10 @@ class AddedTokens {
       if (token->single_word && inside_word(text, begin, end)) continue;
       if (token->lstrip) begin = before_space(text, begin, done);
       if (token->rstrip) end = behind_space(text, end);
+      if (begin >= end) continue;  // the white space before this token reaches over all of it
       if (done < begin) use(done, begin, nullptr);
-      // (a token that another one's white space reaches over begins where that one ends)
-      use(std::max(begin, done), std::max(end, done), token);
-      done = std::max(end, done);
+      use(begin, end, token);
+      done = end;
     }
     if (done < text.size()) use(done, text.size(), nullptr);
   }

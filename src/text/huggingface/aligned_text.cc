@@ -56,10 +56,19 @@ void Rewriter::put(int32_t code_point, int64_t change) {
   for (int64_t i = change; i < 0 && at_ < text_.text_.size(); ++i) drop_character();
 }
 
+void Rewriter::drop_into_first(size_t bytes) {
+  if (text_.tracked_ && bytes > 0 && !first_begin_) first_begin_ = text_.origin(at_).begin;
+  at_ += bytes;
+}
+
 void Rewriter::finish() {
   require(new_text_.size() <= INT32_MAX, "encode", "a text below 2 GiB when it is normalised; found ", new_text_.size(),
           " bytes");
   text_.text_ = std::move(new_text_);
+  if (first_begin_ && !text_.text_.empty()) {
+    const size_t first = character_size(text_.text_, 0);
+    for (size_t i = 0; i < first; ++i) new_origins_[i].begin = *first_begin_;
+  }
   text_.origins_ = std::move(new_origins_);
 }
 

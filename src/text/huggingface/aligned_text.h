@@ -5,10 +5,12 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "heed/error.h"
 #include "heed/text.h"
 #include "text/huggingface/characters.h"
 
@@ -37,8 +39,13 @@ class AlignedText {
     if (!origins_.empty()) return origins_[at];
     return character_around(at);
   }
-  // What bytes begin to end - 1 stand for; there is at least one.
-  [[nodiscard]] Span span(size_t begin, size_t end) const { return {origin(begin).begin, origin(end - 1).end}; }
+  // What bytes begin to end - 1 stand for. Throws Error unless there is at least one and all are of the text: a model
+  // counts them.
+  [[nodiscard]] Span span(size_t begin, size_t end) const {
+    require(begin < end && end <= text_.size(), "encode", "a token that stands for bytes of its word; found bytes ",
+            begin, " to ", end, " of ", text_.size());
+    return {origin(begin).begin, origin(end - 1).end};
+  }
   // A copy of bytes begin to end - 1.
   [[nodiscard]] AlignedText slice(size_t begin, size_t end) const;
 
@@ -78,6 +85,8 @@ class Rewriter {
   void insert(std::string_view character) { add(character, text_.tracked_ ? before() : Origin{}); }
   void drop(size_t bytes) { at_ += bytes; }
   void drop_character() { at_ += character_size(text_.text_, at_); }
+  // The next `bytes` bytes go, and the first character that is written stands for them too.
+  void drop_into_first(size_t bytes);
   // As PyPI's `tokenizers` count changes: 1 for a character more, 0 for one in place of the next one, -n for one in
   // place of the next one whose n followers are dropped.
   void put(int32_t code_point, int64_t change);
@@ -96,6 +105,7 @@ class Rewriter {
   std::vector<Origin> new_origins_;
   size_t at_ = 0, part_ = 0;
   uint32_t part_start_;
+  std::optional<uint32_t> first_begin_;  // in the original
 };
 
 }  // namespace heed::text::huggingface

@@ -117,10 +117,13 @@ class Bpe : public Model {
     } else {
       merge_many(symbols, workspace.merges);
     }
+    // The bytes of a prefix and a suffix count as the word's, as they do in PyPI's `tokenizers`: what lies behind the
+    // word stands for its last byte.
+    const auto size = static_cast<uint32_t>(word.size());
     uint32_t begin = 0;
     for (const auto& symbol : symbols) {
       if (symbol.size == 0) continue;
-      cuts.push_back({symbol.id, begin, begin + symbol.size});
+      cuts.push_back({symbol.id, std::min(begin, size - 1), std::min(begin + symbol.size, size)});
       begin += symbol.size;
     }
   }

@@ -102,8 +102,10 @@ class CharacterMap : public Normalizer {
       }
       if (waiting_ >= 0) {
         change_ += std::min<int64_t>(0, new_count - old_count);
-      } else {  // at the beginning of the text
-        for (int64_t i = 0; i < old_count; ++i) out_.drop_character();
+      } else {
+        // At the beginning of the text: `tokenizers` counts all that follows as that much further to the left. Here the
+        // first character takes the place, so that the text begins where it begins there.
+        out_.drop_into_first(before.size());
       }
     }
     void finish() {

@@ -190,6 +190,7 @@ DecoderPointer replace_decoder(std::string pattern, std::string content) {
 DecoderPointer replace_decoder(std::unique_ptr<const Regex> pattern, std::string content) {
   return decoder_of([pattern = std::move(pattern), content = std::move(content)](std::vector<std::string>& tokens) {
     for (std::string& token : tokens) {
+      if (token.empty()) continue;  // PyPI's `tokenizers` does not search it, even for what matches nothing
       std::string made;
       size_t done = 0;
       pattern->find_all(token, [&](size_t begin, size_t end) {

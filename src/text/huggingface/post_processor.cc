@@ -54,6 +54,9 @@ void trim_spans(Encoded& encoded, std::string_view text, const PostProcessor::Tr
     Span& span = encoded.spans[i];
     if (leading == 1 && trim.add_prefix_space && (i == 0 || span.begin == 0)) leading = 0;  // it was added
     auto begin = static_cast<size_t>(span.begin), end = static_cast<size_t>(span.end);
+    // A second processor can find more white space than there is text up to the end. `tokenizers` then leaves the end.
+    constexpr size_t kLongestCharacter = 4;
+    if (end < trailing * kLongestCharacter && count_characters(text.substr(0, end)) < trailing) trailing = 0;
     for (; leading > 0 && begin < end; --leading) begin += character_size(text, begin);
     for (; trailing > 0 && end > begin; --trailing) {
       do --end;
@@ -89,6 +92,7 @@ Tokens assemble(const PostProcessor& processor, const Encoded& text, const Encod
     tokens.words.resize(tokens.ids.size(), -1);
     tokens.segments.resize(tokens.ids.size(), piece.segment);
     tokens.special.resize(tokens.ids.size(), is_special ? 1 : 0);
+    if (pair != nullptr) tokens.of_pair.resize(tokens.ids.size(), piece.kind == TemplatePiece::Kind::pair ? 1 : 0);
   }
   return tokens;
 }

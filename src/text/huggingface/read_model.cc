@@ -3,6 +3,7 @@
 
 #include "base/files.h"
 #include "text/huggingface/read_parts.h"
+#include "text/huggingface/score.h"
 
 namespace heed::text::huggingface {
 
@@ -101,7 +102,7 @@ ModelPointer finish_model(const Fields& f, ModelReading reading, bool as_bytes) 
   }
   UnigramOptions options{.byte_fallback = f.flag_or("byte_fallback", false)};
   options.unknown = static_cast<int32_t>(f.whole_or("unk_id", 0, reading.tokens.size() - 1, -1));
-  for (const JsonValue& item : f.get("vocab", Kind::array).items) options.scores.push_back(item.items[1].number);
+  for (const JsonValue& item : f.get("vocab", Kind::array).items) options.scores.push_back(score_of(item.items[1]));
   return unigram_model(std::move(reading.tokens), std::move(options), f.name());
 }
 

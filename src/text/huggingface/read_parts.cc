@@ -44,6 +44,8 @@ Pattern read_pattern(const Fields& fields) {
   if (pattern.find("Regex") != nullptr) {
     return {.expression = std::make_unique<Regex>(pattern.text("Regex"), pattern.name("Regex"))};
   }
+  // PyPI's `tokenizers` finds an empty text between all characters.
+  if (pattern.text("String").empty()) pattern.refuse("String", "a text; found an empty one");
   return {.text = pattern.text("String")};
 }
 
@@ -164,7 +166,9 @@ DecoderPointer read_one_decoder(const Fields& f) {
     case 0: return wordpiece_decoder(f.text("prefix"), f.flag("cleanup"));
     case 1: return byte_level_decoder();
     case 2: return metaspace_decoder(f.character("replacement"), read_prepend(f));
-    case 3: return bpe_decoder(f.text("suffix"));
+    case 3:
+      if (f.text("suffix").empty()) f.refuse("suffix", "the end of words; found an empty text");
+      return bpe_decoder(f.text("suffix"));
     case 4: return byte_fallback_decoder();
     case 5: return fuse_decoder();
     case 6: return strip_decoder(f.character("content"), f.whole("start", 0, INT32_MAX), f.whole("stop", 0, INT32_MAX));
@@ -198,6 +202,7 @@ PreTokenizerReading read_pre_tokenizer(const Fields& fields, bool may_leave_byte
 std::vector<DecoderPointer> read_decoder(const Fields& fields) {
   std::vector<DecoderPointer> made;
   for (const Fields& part : parts_of(fields, "decoders")) made.push_back(read_one_decoder(part));
+  if (made.empty()) made.push_back(fuse_decoder());  // a sequence of nothing: not even spaces come between tokens
   return made;
 }
 
@@ -233,8 +238,10 @@ PostProcessor read_post_processor(const Fields& fields) {
   PostProcessor made;
   bool has_template = false;
   for (const Fields& f : parts_of(fields, "processors")) {
-    const size_t type =
+    size_t type =
         f.one_of("type", {"TemplateProcessing", "BertProcessing", "RobertaProcessing", "ByteLevel", "Sequence"});
+    // Without these keys PyPI's `tokenizers` takes it for BERT's.
+    if (type == 2 && (f.find("trim_offsets") == nullptr || f.find("add_prefix_space") == nullptr)) type = 1;
     if ((type == 2 || type == 3) && f.flag_or("trim_offsets", true)) {
       made.trims.push_back({.add_prefix_space = f.flag_or("add_prefix_space", true)});
     }

@@ -17,6 +17,7 @@ constexpr std::string_view kRead = "load_tokenizer";
 
 std::vector<AddedToken> read_added_tokens(const Fields& f, const TokenTable& tokens) {
   std::vector<AddedToken> made;
+  int32_t next = tokens.count();  // the id that PyPI's `tokenizers` gives to a new token, whatever the file says
   if (f.find("added_tokens") == nullptr) return made;
   for (const Fields& token : f.objects("added_tokens")) {
     AddedToken added{.content = token.text("content"),
@@ -33,19 +34,18 @@ std::vector<AddedToken> read_added_tokens(const Fields& f, const TokenTable& tok
       token.refuse("id", "an id that no other token has; found ", added.id, ", which is ",
                    files::quoted(tokens.text(added.id)));
     }
+    if (known < 0 && added.id != next) {
+      token.refuse("id", next, ", because new tokens are numbered in their order behind the vocabulary; found ",
+                   added.id);
+    }
+    next = std::max(next, added.id + 1);
     made.push_back(std::move(added));
   }
-  const auto check_unique = [&](const auto& of, std::string_view key) {
-    auto sorted = made;
-    std::sort(sorted.begin(), sorted.end(), [&](const auto& a, const auto& b) { return of(a) < of(b); });
-    for (size_t i = 1; i < sorted.size(); ++i) {
-      if (of(sorted[i - 1]) == of(sorted[i])) {
-        f.refuse("added_tokens", "each ", key, " once; found ", files::quoted(sorted[i].content), " twice");
-      }
-    }
-  };
-  check_unique([](const AddedToken& token) { return token.id; }, "id");
-  check_unique([](const AddedToken& token) { return token.content; }, "content");
+  std::vector<std::string_view> sorted;
+  for (const AddedToken& token : made) sorted.emplace_back(token.content);
+  std::ranges::sort(sorted);
+  const auto twice = std::ranges::adjacent_find(sorted);
+  if (twice != sorted.end()) f.refuse("added_tokens", "each token once; found ", files::quoted(*twice), " twice");
   return made;
 }
 

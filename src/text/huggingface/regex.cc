@@ -50,19 +50,20 @@ struct Regex::Compiled {
 };
 
 Regex::Regex(std::string_view expression, const std::string& name)
+    : Regex(AsItIs{}, translate_expression(expression, name), name) {}
+
+Regex::Regex(AsItIs /*as*/, std::string_view expression, const std::string& name)
     : compiled_(std::make_unique<Compiled>()), name_(name) {
-  constexpr size_t kLongest = 1 << 16;
-  require(expression.size() <= kLongest, "load_tokenizer", name_, ": an expression of at most ", kLongest,
-          " bytes; found ", expression.size());
-  const std::string translated = translate_expression(expression, name);
   int error = 0;
   PCRE2_SIZE place = 0;
   compiled_->code =
-      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(translated.data()), translated.size(),
+      pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()), expression.size(),
                     PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &place, nullptr);
   require(compiled_->code != nullptr, "load_tokenizer", name_, ": a regular expression; found ", message_of(error));
   compiled_->is_native = pcre2_jit_compile(compiled_->code, PCRE2_JIT_COMPLETE) == 0;  // else matching is slower
 }
+
+Regex Regex::of_pcre2(std::string_view expression) { return {AsItIs{}, expression, "a class"}; }
 
 Regex::~Regex() = default;
 

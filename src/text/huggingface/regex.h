@@ -17,6 +17,8 @@ class Regex {
  public:
   // `name` says in messages which expression it is. Throws Error for what cannot be compiled.
   Regex(std::string_view expression, const std::string& name);
+  // Of an expression that needs no translation.
+  [[nodiscard]] static Regex of_pcre2(std::string_view expression);
   ~Regex();
   Regex(const Regex&) = delete;
   Regex& operator=(const Regex&) = delete;
@@ -41,6 +43,9 @@ class Regex {
   }
 
  private:
+  struct AsItIs {};
+  Regex(AsItIs, std::string_view expression, const std::string& name);
+
   struct State;
   class Search {
    public:

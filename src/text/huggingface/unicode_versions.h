@@ -18,8 +18,12 @@ namespace heed::text::huggingface {
 [[nodiscard]] bool is_young_compatibility(int32_t c);    // without its compatibility decomposition
 [[nodiscard]] int32_t lower_case(int32_t c);             // of U+0130: U+0069, without the U+0307 that follows it
 
+// "\x{..}-\x{..}"
+[[nodiscard]] std::string range_in_class(int32_t first, int32_t last);
+
 // Compared with PCRE2 10.42, which knows Unicode 14: the characters that a property has gained, as the inside of a
-// class "\x{..}-\x{..}". For general categories; nothing for scripts and other properties.
+// class "\x{..}-\x{..}". For general categories and some scripts ("sc:Han"); nothing for
+// other properties.
 [[nodiscard]] std::string gained_by_property(std::string_view property);
 
 }  // namespace heed::text::huggingface
