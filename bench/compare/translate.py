@@ -3,8 +3,8 @@
 
 The model is demo/en-zh; the lines are the distinct English sentences of demo/heldout.tsv. CTranslate2, SentencePiece and
 NumPy come from PyPI into a virtual environment that this script makes (build/venv-translate); heed is the Python module of
-build/release. CTranslate2 gets heed's weights through its own TransformerSpec. Both go from text to text in this process;
-loading is not counted. With --by-program heed is the program, a new process each time that asks the system for its memory:
+build/release. CTranslate2 gets heed's weights through its own TransformerSpec. Both go from text to text in this process,
+without scores; loading is not counted. With --by-program heed is the program, a new process each time that asks the system for its memory:
 its time is that of a process that translates the lines less that of one that translates a single line.
 
 Prints medians of sentences a second for f32 and int8, beam 5 and greedy, and each number of threads: CTranslate2's by the
@@ -194,7 +194,7 @@ class Module:
         if weights not in self.loaded:
             self.loaded[weights] = heed.load(MODEL, weights={"f32": "float32", "int8": "int8"}[weights])
         watch = Watch()
-        texts = [best[0].text for best in self.loaded[weights].translate(lines, beam=beam)]
+        texts = [best[0].text for best in self.loaded[weights].translate(lines, beam=beam, scores=False)]
         return texts, watch.seconds()
 
 
