@@ -5,6 +5,7 @@
 
 #include "attention/attention_case.h"
 #include "base/data.h"
+#include "base/message.h"
 #include "heed/attention_variants.h"
 #include "heed/io.h"
 
