@@ -305,6 +305,21 @@ TEST_P(GemmIn, BiasAndActivationComeAfterTheChain) {
           ASSERT_EQ(o.c[at], saved[at] < 0.0f ? 0.0f : saved[at]);
         }
       }
+      // Where the values before the activation are not wanted, the tile itself ends its chains: with the same bits.
+      const std::vector<float> with_saved = o.c;
+      const auto same = [&](const std::vector<float>& expected) {
+        for (int64_t i = 0; i < m; ++i) {
+          const auto row = static_cast<size_t>(i * o.gemm.c_row);
+          if (std::memcmp(o.c.data() + row, expected.data() + row, 53 * sizeof(float)) != 0) return false;
+        }
+        return true;
+      };
+      o.gemm.saved = nullptr;
+      gemm(o.gemm);
+      ASSERT_TRUE(same(with_saved));
+      o.gemm.activation = Activation::none;
+      gemm(o.gemm);
+      ASSERT_TRUE(same(saved));
     }
   });
 }

@@ -12,7 +12,6 @@
 #include "base/memory.h"
 #include "base/threads.h"
 #include "kernels/gemm/tile-inl.h"
-#include "kernels/rows/activations-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
@@ -130,7 +129,10 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
   const int64_t rows = block.rows, begin = block.first_panel, end = block.panel_after;
   const int64_t tiles = (rows + Step::kRows - 1) / Step::kRows * (end - begin);
   const int64_t lines_a_tile = (prefetch.lines * prefetch.rows + tiles - 1) / tiles;
-  const bool finish = s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
+  const bool simple = g.saved == nullptr && (g.activation == Activation::none || g.activation == Activation::relu);
+  const bool by_tile = Step::kEnds && simple && s.last;
+  const bool finish =
+      !by_tile && s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
   const int64_t group = std::max<int64_t>(1, kGroupFloats / (s.depth * Step::kVectors * kLanes + 1));
   const int64_t origin = panels.first(begin);
   for (int64_t from = begin; from < end; from += group) {
@@ -146,9 +148,11 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
         prefetch.fetch(lines_a_tile);
         const float* const next_c =
             panel + 1 < to ? c + columns : c_row + Step::kRows * g.c_row + panels.first(from) * kLanes;
+        const TileEnd tile_end{.bias = by_tile && g.bias != nullptr ? g.bias + j0 : nullptr,
+                               .relu = by_tile && g.activation == Activation::relu};
         Step::template tile<kTransposedA>(vectors, count)(
             s.depth, a_tile, block.b + s.depth * (first - origin) * kLanes, c, next_c, g.c_row,
-            columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count);
+            columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count, tile_end);
         if (finish) finish_tile(g, block.first_row + i, count, j0, columns);
       }
     }

@@ -10,17 +10,24 @@
 
 #include "kernels/gemm/pack-inl.h"
 #include "kernels/gemm/pack_bf16-inl.h"
+#include "kernels/rows/activations-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
+
+// What follows a tile's chains while its sums are in registers.
+struct TileEnd {
+  const float* bias = nullptr;  // of the tile's first column
+  bool relu = false;
+};
 
 // One tile of C: kRows x (kVectors - 1) vectors and `last` lanes of one more. `fresh`: the chains start from 0.
 // Step::add(sum, a, b) multiplies and adds.
 template <class Step, int kRows, int kVectors, bool kTransposedA>
 HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, const float* next_c, int64_t c_row, int64_t last, bool fresh,
-                                int64_t /*rows*/) {
+                                int64_t /*rows*/, const TileEnd& end) {
   const F d;
   FV sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -57,6 +64,19 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
       b += kVectors * kLanes;
     }
   }
+  if (end.bias != nullptr) {
+#pragma GCC unroll 4
+    for (int v = 0; v < kVectors; ++v) {
+      const float* const from = end.bias + v * kLanes;
+      const FV bias = v + 1 < kVectors || last == kLanes ? hn::LoadU(d, from) : load_first(from, last);
+#pragma GCC unroll 16
+      for (int i = 0; i < kRows; ++i) sum[i][v] = hn::Add(sum[i][v], bias);
+    }
+  }
+  if (end.relu) {
+#pragma GCC unroll 16
+    for (int i = 0; i < kRows; ++i) ReluFunction::values(d, sum[i]);
+  }
 #pragma GCC unroll 16
   for (int i = 0; i < kRows; ++i) {
 #pragma GCC unroll 4
@@ -71,9 +91,9 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
   }
 }
 
-// depth, a, b, c, next_c, c_row, last, fresh, rows
+// depth, a, b, c, next_c, c_row, last, fresh, rows, end
 using TileFunction = void (*)(int64_t, const float*, const float*, float*, const float*, int64_t, int64_t, bool,
-                              int64_t);
+                              int64_t, const TileEnd&);
 
 template <class Step, bool kTransposedA, int kVectors, size_t... kRow>
 constexpr void fill_table(TileFunction (&table)[kTileVectors][kTileRows], std::index_sequence<kRow...>) {
@@ -103,6 +123,7 @@ TileFunction tile_for(int64_t vectors, int64_t rows) {
 //   kMultiple                    steps of k are filled up to a multiple of this with zeros
 //   kRows, kVectors              of the largest tile
 //   pack_a, pack_b               lay out the operands, as pack_f32_a and pack_f32_b do
+//   kEnds                        whether its tiles do what TileEnd says
 //   kTransposesA                 whether pack_a makes rows of a transposed A, too; if not, it makes tiles, which
 //                                tile<true> reads
 //   Scope                        open while tiles are computed
@@ -110,7 +131,7 @@ TileFunction tile_for(int64_t vectors, int64_t rows) {
 
 struct F32Step {
   static constexpr int64_t kCount = 1, kMultiple = 1, kRows = kTileRows, kVectors = kTileVectors;
-  static constexpr bool kTransposesA = false;
+  static constexpr bool kEnds = true, kTransposesA = false;
   struct Scope {};
   static HWY_INLINE FV add(FV sum, FV a, FV b) { return fma(a, b, sum); }
   static constexpr auto& pack_a = pack_f32_a;
@@ -124,7 +145,7 @@ struct F32Step {
 #if HWY_TARGET == HWY_AVX3
 struct Bf16Step {
   static constexpr int64_t kCount = 2, kMultiple = 1, kRows = kTileRows, kVectors = kTileVectors;
-  static constexpr bool kTransposesA = false;
+  static constexpr bool kEnds = true, kTransposesA = false;
   struct Scope {};
   static HWY_INLINE FV add(FV sum, FV a, FV b) {
     return FV{bf16_dot(sum.raw, _mm512_castps_si512(a.raw), _mm512_castps_si512(b.raw))};

@@ -19,7 +19,7 @@ namespace {
 template <class Tiles>
 struct AmxStep {
   static constexpr int64_t kCount = 2, kMultiple = 16, kRows = 32, kVectors = 2;
-  static constexpr bool kTransposesA = true;
+  static constexpr bool kEnds = false, kTransposesA = true;
   using Scope = typename Tiles::Scope;
   static constexpr auto& pack_a = pack_bf16_a_rows;
   static constexpr auto& pack_b = pack_bf16_b;
@@ -35,7 +35,7 @@ struct AmxStep {
   template <int kTall, int kWide>
   static HWY_NOINLINE void multiply(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                     float* HWY_RESTRICT c, const float* next_c, int64_t c_row, int64_t last, bool fresh,
-                                    int64_t rows) {
+                                    int64_t rows, const TileEnd& /*end*/) {
     const int64_t columns = (kWide - 1) * 16 + last;
     const bool whole = rows == 16 * kTall && last == 16;
     HWY_ALIGN float spare[16 * kTall * 16 * kWide];
