@@ -69,6 +69,9 @@ class KeyValueCache {
   // nearest of 255 multiples of a row's largest magnitude / 127, and a row with an infinity or a NaN becomes NaN.
   // Throws Error, and leaves the cache as it was, where they do not fit or the pages do not suffice.
   void append(const Tensor& key, const Tensor& value, const Tensor& lengths = {});
+  // The same for some sequences, each named once: key, value and lengths have these sequences alone, in this order.
+  void append_to(std::span<const int64_t> sequences, const Tensor& key, const Tensor& value,
+                 const Tensor& lengths = {});
 
   // Forgets all but the first `length` keys of a sequence; pages that no sequence uses any more are free again.
   void truncate(int64_t sequence, int64_t length);
@@ -85,6 +88,8 @@ class KeyValueCache {
   [[nodiscard]] int64_t free_pages() const { return static_cast<int64_t>(free_.size()); }
   [[nodiscard]] int64_t nbytes() const;                              // of all its memory
   [[nodiscard]] const KeyValues& memory() const { return memory_; }  // shares the cache's memory
+  // The same for some sequences, in this order; a sequence may occur several times.
+  [[nodiscard]] KeyValues memory_of(std::span<const int64_t> sequences) const;
 
  private:
   [[nodiscard]] bool paged() const { return page_ > 0; }
@@ -92,7 +97,7 @@ class KeyValueCache {
   int32_t& page_of(int64_t sequence, int64_t n);
   [[nodiscard]] int64_t piece_of(int64_t sequence) const;
   void fork_pieces(std::span<const int64_t> rows, std::span<const int64_t> lengths);
-  void require_fit(const Tensor& key, const Tensor& value, const Tensor& lengths) const;
+  void require_fit(int64_t sequences, const Tensor& key, const Tensor& value, const Tensor& lengths) const;
   void make_room(std::span<const int64_t> added);
   void make_pages(std::span<const int64_t> added);
   void resize(int64_t pieces, int64_t rows);

@@ -135,6 +135,10 @@ class Decoder {
   [[nodiscard]] virtual std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded);
   // Row r goes on from what row rows[r] was; rows.size() rows remain.
   virtual void reorder(std::span<const int64_t> rows) = 0;
+  // Where steps_some(): a step of `rows` alone, tokens (rows.size(), 1). It may be called again for other rows; before
+  // the next step all rows that took none must be given up by a reorder(). Returns logits (rows.size(), V).
+  [[nodiscard]] virtual bool steps_some() const { return false; }
+  [[nodiscard]] virtual Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens);
   [[nodiscard]] virtual int64_t vocabulary() const = 0;
 };
 

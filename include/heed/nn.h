@@ -219,17 +219,19 @@ class MultiHeadAttention : public Module {
   // An empty cache for `batch` sequences; it grows.
   [[nodiscard]] KeyValueCache start(int64_t batch, const KeyValueCache::Options& options = {}) const;
   // Self-attention of new positions x (B, L, E) that follow those in the cache; appends to it. Causal, bottom right.
-  [[nodiscard]] Value self(const Value& x, KeyValueCache& cache, const Value& distance_bias = {}) const;
+  // `sequences`: those of the cache that x has, each once; empty: all.
+  [[nodiscard]] Value self(const Value& x, KeyValueCache& cache, const Value& distance_bias = {},
+                           std::span<const int64_t> sequences = {}) const;
   // The keys and values of a memory (B, S, memory_width) whose sequences have `lengths` (B) i32, computed once.
   [[nodiscard]] KeyValueCache remember(const Value& memory, const Tensor& lengths,
                                        const KeyValueCache::Options& options = {}) const;
-  // Cross-attention to such a memory.
-  [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory) const;
+  // Cross-attention to such a memory. `sequences`: the one that each row of x reads; empty: all in order.
+  [[nodiscard]] Value cross(const Value& x, const KeyValueCache& memory, std::span<const int64_t> sequences = {}) const;
 
  private:
   [[nodiscard]] Value turned(const Value& heads, int64_t first, const Tensor& positions) const;
   Value attend(const Value& q, const Value& k, const Value& v, AttentionOptions options, const Places& places) const;
-  Value attend(const Value& q, const KeyValueCache& cache, AttentionOptions options) const;
+  Value attend(const Value& q, const KeyValues& memory, AttentionOptions options) const;
   MultiHeadAttentionOptions options_;
   Tensor slopes_;  // (H) with `alibi`, else undefined
   Linear query_, key_, value_, output_;

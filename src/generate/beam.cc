@@ -8,6 +8,7 @@
 // taken as it is.
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 
 #include "base/threads.h"
@@ -22,6 +23,11 @@ namespace heed::generate {
 namespace {
 
 constexpr const char* kName = "beam_search";
+
+// Rows that wait: those whose source's better rows are ahead of them by this much, their leads added up. On 1,097
+// sentences with a beam of 5, 10.4 % of the rows do not matter; 23.3 % wait: 8.7 that do not matter and 14.6 that do.
+constexpr double kLeadToWait = 5;
+constexpr int64_t kRowsToWait = 64;  // of the decoder: the products of fewer are limited by reading the weights
 
 // One token of a hypothesis; hypotheses share their beginnings.
 struct Node {
@@ -107,11 +113,7 @@ class Beam {
     drop_done(active, chosen, tokens);
     for (int64_t length = 0; !active.empty(); ++length) {
       if (options_.stop && options_.stop()) break;
-      const Tensor input = Tensor::from(std::span<const int32_t>(tokens), {static_cast<int64_t>(tokens.size()), 1});
-      const Tensor logits = decoder_.step(input).contiguous();  // (active * rows_, V)
-      require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
-              input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
-      extend(logits, active, length);
+      step(active, tokens, length);
       chosen.assign(active.size() * static_cast<size_t>(options_.beam), 0);
       tokens.resize(chosen.size());
       parallel_for(static_cast<int64_t>(active.size()), 1, [&](int64_t begin, int64_t end) {
@@ -169,23 +171,72 @@ class Beam {
     return true;
   }
 
-  // The best extensions of each row, from its logits.
-  void extend(const Tensor& logits, const std::vector<int64_t>& active, int64_t length) {
+  // Takes a step of the decoder, and finds the best extensions of each row that matters. An extension's sum is at most
+  // its row's sum. So where `beam` extensions that do not end have larger sums than a row, none of that row's is
+  // chosen, and its step need not be computed: rows that are far behind wait for the others' extensions.
+  void step(const std::vector<int64_t>& active, const std::vector<int32_t>& tokens, int64_t length) {
+    extensions_.assign(tokens.size() * static_cast<size_t>(candidates_), Extension{});
+    const bool may_wait = std::ssize(tokens) >= kRowsToWait && rows_ > 1 && decoder_.steps_some() &&
+                          !options_.on_step && !options_.renormalised;
+    std::vector<int64_t> first, waiting;
+    double lead = 0;  // what a source's better rows are ahead of row r, added up
+    for (int64_t r = 0; r < std::ssize(tokens); ++r) {
+      const auto at = static_cast<size_t>(r % rows_);
+      const std::vector<Row>& rows = search_of(active, r).rows;
+      lead = at == 0 ? 0 : lead + static_cast<double>(at) * (rows[at - 1].sum - rows[at].sum);
+      (may_wait && lead >= kLeadToWait ? waiting : first).push_back(r);
+    }
+    const bool all = waiting.empty();
+    extend(tokens, first, all, active, length);
+    if (all) return;
+    std::vector<double> least;  // the sum that a row of each source must reach to matter
+    for (size_t a = 0; a < active.size(); ++a) least.push_back(least_chosen(static_cast<int64_t>(a)));
+    std::erase_if(waiting, [&](int64_t r) {
+      const Row& row = search_of(active, r).rows[static_cast<size_t>(r % rows_)];
+      constexpr double kRounding = 1e-3;  // far above that of a log probability, which could be positive by it
+      return !row.alive || row.sum + kRounding < least[static_cast<size_t>(r / rows_)];
+    });
+    if (!waiting.empty()) extend(tokens, waiting, false, active, length);
+  }
+
+  // Of a source's extensions that do not end, the sum of the one in place `beam`; -infinity where there are fewer.
+  [[nodiscard]] double least_chosen(int64_t position) const {
+    std::vector<double> sums;
+    const Extension* const all = extensions_.data() + position * rows_ * candidates_;
+    for (int64_t k = 0; k < rows_ * candidates_; ++k)
+      if (all[k].row >= 0 && all[k].id != end_id_) sums.push_back(all[k].sum);
+    if (std::ssize(sums) < options_.beam) return -std::numeric_limits<double>::infinity();
+    const auto last = sums.begin() + options_.beam - 1;
+    std::nth_element(sums.begin(), last, sums.end(), std::greater<>());
+    return *last;
+  }
+
+  // The search whose hypothesis is row r of the decoder.
+  [[nodiscard]] const Search& search_of(const std::vector<int64_t>& active, int64_t r) const {
+    return searches_[static_cast<size_t>(active[static_cast<size_t>(r / rows_)])];
+  }
+
+  // The step of some rows of the decoder, or of all, and the best extensions of each.
+  void extend(const std::vector<int32_t>& tokens, const std::vector<int64_t>& rows, bool all,
+              const std::vector<int64_t>& active, int64_t length) {
+    std::vector<int32_t> of_rows;
+    for (const int64_t r : rows) of_rows.push_back(tokens[static_cast<size_t>(r)]);
+    const Tensor input = Tensor::from(std::span<const int32_t>(of_rows), {std::ssize(rows), 1});
+    const Tensor logits = (all ? decoder_.step(input) : decoder_.step_some(rows, input)).contiguous();  // (rows, V)
+    require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
+            input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
     const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
-    const int64_t rows = static_cast<int64_t>(active.size()) * rows_;
-    extensions_.resize(static_cast<size_t>(rows * candidates_));
     const std::vector<uint8_t>& blocked_now = rules_.blocked(length);
-    parallel_for(rows, 1, [&](int64_t begin, int64_t end) {
+    parallel_for(std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
       std::vector<kernels::Selected> entries(static_cast<size_t>(candidates_));
-      for (int64_t r = begin; r < end; ++r) {
+      for (int64_t i = begin; i < end; ++i) {
+        const int64_t r = rows[static_cast<size_t>(i)], beam_row = r % rows_;
         Extension* out = extensions_.data() + r * candidates_;
-        std::fill(out, out + candidates_, Extension{});
-        const int64_t beam_row = r % rows_;
-        const Search& search = searches_[static_cast<size_t>(active[static_cast<size_t>(r / rows_)])];
+        const Search& search = search_of(active, r);
         const Row& row = search.rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
-        const std::span<const float> x(logits.data<float>() + r * vocabulary_, static_cast<size_t>(vocabulary_));
-        double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(r)]);
+        const std::span<const float> x(logits.data<float>() + i * vocabulary_, static_cast<size_t>(vocabulary_));
+        double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(i)]);
         const int32_t forced_id = rules_.forced(length, search.limit);
         int64_t found = 1;
         if (forced_id >= 0) {

@@ -35,14 +35,16 @@ DecoderLayer::Cache DecoderLayer::start(const Value& memory, const Tensor& memor
           .memory = cross_attention_.remember(memory, memory_lengths, of_memory)};
 }
 
-Value DecoderLayer::step(const Value& x, Cache& cache, const Value& distance_bias) const {
+Value DecoderLayer::step(const Value& x, Cache& cache, const Value& distance_bias, std::span<const int64_t> rows,
+                         std::span<const int64_t> sources) const {
   // Cross-attention has no order among its queries: the rows of one source are so many queries to one memory, which
   // therefore is kept once, not once a row.
-  const int64_t sources = cache.memory.batch(), width = x.size(2);
-  const Shape by_source = {sources, x.size(0) / sources * x.size(1), width};
-  Value h = self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self, distance_bias); });
+  const int64_t groups = rows.empty() ? cache.memory.batch() : x.size(0);
+  const Shape by_source = {groups, x.size(0) / groups * x.size(1), x.size(2)};
+  Value h =
+      self_attention_norm_(x, [&](const Value& y) { return self_attention_.self(y, cache.self, distance_bias, rows); });
   h = cross_attention_norm_(h, [&](const Value& y) {
-    return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory), x.shape());
+    return reshape(cross_attention_.cross(reshape(y, by_source), cache.memory, sources), x.shape());
   });
   return feed_forward_norm_(h, feed_forward_);
 }

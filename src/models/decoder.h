@@ -2,6 +2,8 @@
 // The right half of figure 1 of Vaswani et al. 2017.
 #pragma once
 
+#include <span>
+
 #include "models/add_norm.h"
 
 namespace heed::models {
@@ -21,7 +23,9 @@ class DecoderLayer : public nn::Module {
   };
   [[nodiscard]] Cache start(const Value& memory, const Tensor& memory_lengths, int64_t rows,
                             const KeyValueCache::Options& options) const;
-  [[nodiscard]] Value step(const Value& x, Cache& cache, const Value& distance_bias = {}) const;
+  // x: the next positions of all rows; or of `rows` alone, each once, whose memories are then `sources`.
+  [[nodiscard]] Value step(const Value& x, Cache& cache, const Value& distance_bias = {},
+                           std::span<const int64_t> rows = {}, std::span<const int64_t> sources = {}) const;
 
  private:
   nn::MultiHeadAttention self_attention_;

@@ -46,6 +46,10 @@ std::vector<int32_t> Decoder::step_greedy(const Tensor& tokens, std::span<const 
   return ops::argmax(step(tokens), excluded);
 }
 
+Tensor Decoder::step_some(std::span<const int64_t> /*rows*/, const Tensor& /*tokens*/) {
+  fail("Decoder::step_some", "a decoder that steps some of its rows; found one that does not");
+}
+
 void initialize_normal(const Model& model, uint64_t seed) {
   if (nn::Initializer::Skipped::active()) return;
   constexpr float kDeviation = 0.02f;

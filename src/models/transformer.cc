@@ -5,6 +5,7 @@
 #include "models/encoder.h"
 #include "models/output.h"
 #include "models/stack.h"
+#include "nn/observer.h"
 
 namespace heed::models {
 
@@ -42,6 +43,28 @@ class CachedDecoder : public Decoder {
     return output_.of_last(states_of(tokens));
   }
 
+  // Who watches the attention is told of all rows together.
+  [[nodiscard]] bool steps_some() const override { return nn::active_observer() == nullptr; }
+
+  Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens) override {
+    const NoGradScope no_grad;
+    const int64_t copies = rows_ / sources_;
+    require(tokens.defined() && tokens.shape() == Shape({std::ssize(rows), 1}) && !rows.empty(), "Decoder::step_some",
+            "a token for each of the rows; found ", tokens.shape(), " and ", rows.size(), " rows");
+    stepped_.resize(static_cast<size_t>(rows_), 0);
+    std::vector<int64_t> sources;
+    for (const int64_t row : rows) {
+      require(row >= 0 && row < rows_ && stepped_[static_cast<size_t>(row)] == 0, "Decoder::step_some", "rows below ",
+              rows_, " that have not taken the step; found ", row);
+      stepped_[static_cast<size_t>(row)] = 1;
+      sources.push_back(row / copies);
+    }
+    return output_.of_last(
+        decoder_({.ids = tokens, .first = length_}, [&](const DecoderLayer& layer, const Value& y, size_t i) {
+          return layer.step(y, caches_[i], distance_bias_, rows, sources);
+        }));
+  }
+
   std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded) override {
     const NoGradScope no_grad;
     return output_.largest_of_last(states_of(tokens), excluded);
@@ -51,7 +74,11 @@ class CachedDecoder : public Decoder {
     require(!rows.empty(), "Decoder::reorder", "at least one row; found none");
     for (const int64_t row : rows) {
       require(row >= 0 && row < rows_, "Decoder::reorder", "rows below ", rows_, "; found ", row);
+      require(stepped_.empty() || stepped_[static_cast<size_t>(row)] != 0, "Decoder::reorder",
+              "rows that have taken the step; found row ", row, ", which has not");
     }
+    if (!stepped_.empty()) ++length_;
+    stepped_.clear();
     const std::vector<int64_t> sources = sources_of(rows);
     for (auto& cache : caches_) {
       cache.self.reorder(rows);
@@ -67,6 +94,7 @@ class CachedDecoder : public Decoder {
   Value states_of(const Tensor& tokens) {
     require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
             " rows; found ", tokens.shape());
+    require(stepped_.empty(), "Decoder::step", "a reorder() after a step of some rows; found none");
     const Value x = decoder_(
         {.ids = tokens, .first = length_},
         [&](const DecoderLayer& layer, const Value& y, size_t i) { return layer.step(y, caches_[i], distance_bias_); });
@@ -100,6 +128,7 @@ class CachedDecoder : public Decoder {
   int64_t sources_;
   int64_t rows_;
   int64_t length_ = 0;
+  std::vector<uint8_t> stepped_;  // 1: rows that have taken the step that others have not; empty: none has
 };
 
 }  // namespace

@@ -116,22 +116,26 @@ KeyValueCache MultiHeadAttention::start(int64_t batch, const KeyValueCache::Opti
   return {batch, options_.key_value_heads, 0, options_.head_size, options_.value_size, of_heads};
 }
 
-Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache, const Value& distance_bias) const {
+Value MultiHeadAttention::self(const Value& x, KeyValueCache& cache, const Value& distance_bias,
+                               std::span<const int64_t> sequences) const {
   const auto& o = options_;
   const NoGradScope no_grad;
-  const bool turns = o.rotary.cos.defined();
-  const int64_t first = turns ? cache.length(0) : 0;
-  for (int64_t b = 0; turns && b < cache.batch(); ++b) {
-    require(cache.length(b) == first, "MultiHeadAttention",
+  const bool turns = o.rotary.cos.defined(), all = sequences.empty();
+  const int64_t first = turns ? cache.length(all ? 0 : sequences[0]) : 0;
+  for (int64_t i = 0; turns && i < (all ? cache.batch() : std::ssize(sequences)); ++i) {
+    const int64_t length = cache.length(all ? i : sequences[static_cast<size_t>(i)]);
+    require(length == first, "MultiHeadAttention",
             "sequences of one length in the cache, where rotary positions go on; found lengths ", first, " and ",
-            cache.length(b));
+            length);
   }
-  cache.append(turned(heads(key_(x), o.key_value_heads, o.head_size), first, {}).data(),
-               heads(value_(x), o.key_value_heads, o.value_size).data());
+  const Tensor key = turned(heads(key_(x), o.key_value_heads, o.head_size), first, {}).data();
+  const Tensor value = heads(value_(x), o.key_value_heads, o.value_size).data();
+  all ? cache.append(key, value) : cache.append_to(sequences, key, value);
   AttentionOptions options{
       .causal = Causal::bottom_right(), .window = {.left = o.window, .right = o.window}, .alibi_slopes = slopes_};
   if (distance_bias.defined()) options.score = tape::distance_score(distance_bias.data());
-  return attend(turned(heads(query_(x), o.heads, o.head_size), first, {}), cache, options);
+  return attend(turned(heads(query_(x), o.heads, o.head_size), first, {}),
+                all ? cache.memory() : cache.memory_of(sequences), options);
 }
 
 KeyValueCache MultiHeadAttention::remember(const Value& memory, const Tensor& lengths,
@@ -144,9 +148,10 @@ KeyValueCache MultiHeadAttention::remember(const Value& memory, const Tensor& le
   return cache;
 }
 
-Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory) const {
+Value MultiHeadAttention::cross(const Value& x, const KeyValueCache& memory, std::span<const int64_t> sequences) const {
   const NoGradScope no_grad;
-  return attend(heads(query_(x), options_.heads, options_.head_size), memory, {});
+  return attend(heads(query_(x), options_.heads, options_.head_size),
+                sequences.empty() ? memory.memory() : memory.memory_of(sequences), {});
 }
 
 Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v, AttentionOptions options,
@@ -179,14 +184,14 @@ Value MultiHeadAttention::attend(const Value& q, const Value& k, const Value& v,
   return output_(merge_heads(mixed));
 }
 
-Value MultiHeadAttention::attend(const Value& q, const KeyValueCache& cache, AttentionOptions options) const {
+Value MultiHeadAttention::attend(const Value& q, const KeyValues& memory, AttentionOptions options) const {
   require_no_probe("MultiHeadAttention");
   if (options_.scale > 0) options.scale = options_.scale;
-  const Value mixed(heed::attention(q.data(), cache, options).output);
+  const Value mixed(heed::attention(q.data(), memory, options).output);
   if (AttentionObserver* observer = active_observer()) {
     AttentionOptions watched = options;
     watched.want.weights = true;
-    observer->on_attention(path(), heed::attention(q.data(), cache, watched).weights);
+    observer->on_attention(path(), heed::attention(q.data(), memory, watched).weights);
   }
   return output_(merge_heads(mixed));
 }

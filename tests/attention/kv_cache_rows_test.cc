@@ -24,7 +24,8 @@ Tensor whole_numbers(Random& random, const Shape& shape) {
 }
 
 using Row = std::vector<double>;  // the keys and values of all heads
-using Sequences = std::vector<std::vector<Row>>;
+using Rows = std::vector<Row>;
+using Sequences = std::vector<Rows>;
 
 Row row_of(const Tensor& key, const Tensor& value, int64_t b, int64_t j) {
   Row row;
@@ -65,8 +66,20 @@ void expect_rows(const KeyValueCache& cache, const Sequences& expected, const st
   }
 }
 
+// Some sequences of a batch, each at most once, in any order.
+std::vector<int64_t> some_of(Random& random, int64_t batch) {
+  std::vector<int64_t> sequences;
+  for (int64_t b = 0; b < batch; ++b)
+    if (random.chance(0.6)) sequences.insert(sequences.begin() + random.integer(0, std::ssize(sequences)), b);
+  return sequences;
+}
+
 void append(Random& random, KeyValueCache& cache, Sequences& expected) {
-  const int64_t batch = cache.batch(), most = random.pick<int64_t>({0, 1, 1, 2, 9, 40});
+  std::vector<int64_t> sequences(static_cast<size_t>(cache.batch()));
+  std::iota(sequences.begin(), sequences.end(), 0);
+  const bool all = random.chance(0.5);
+  if (!all) sequences = some_of(random, cache.batch());
+  const int64_t batch = std::ssize(sequences), most = random.pick<int64_t>({0, 1, 1, 2, 9, 40});
   const Tensor key = whole_numbers(random, {batch, kHeads, most, kKeySize});
   // Values as a projection leaves them: memory (B, L, H, Dv) seen as (B, H, L, Dv).
   const Tensor value = whole_numbers(random, {batch, most, kHeads, kValueSize}).transpose(1, 2);
@@ -75,10 +88,25 @@ void append(Random& random, KeyValueCache& cache, Sequences& expected) {
     lengths = Tensor::zeros({batch}, DType::i32);
     for (int64_t b = 0; b < batch; ++b) lengths.data<int32_t>()[b] = static_cast<int32_t>(random.integer(0, most));
   }
-  cache.append(key, value, lengths);
-  for (int64_t b = 0; b < batch; ++b) {
-    const int64_t count = lengths.defined() ? lengths.data<int32_t>()[b] : most;
-    for (int64_t j = 0; j < count; ++j) expected[static_cast<size_t>(b)].push_back(row_of(key, value, b, j));
+  all ? cache.append(key, value, lengths) : cache.append_to(sequences, key, value, lengths);
+  for (int64_t i = 0; i < batch; ++i) {
+    const int64_t count = lengths.defined() ? lengths.data<int32_t>()[i] : most;
+    Rows& rows = expected[static_cast<size_t>(sequences[static_cast<size_t>(i)])];
+    for (int64_t j = 0; j < count; ++j) rows.push_back(row_of(key, value, i, j));
+  }
+}
+
+// What memory_of() has of some sequences, one of them twice.
+void expect_some(Random& random, const KeyValueCache& cache, const Sequences& expected, const std::string& text) {
+  std::vector<int64_t> sequences = some_of(random, cache.batch());
+  if (!sequences.empty()) sequences.push_back(sequences.front());
+  const KeyValues memory = cache.memory_of(sequences);
+  ASSERT_EQ(memory.lengths.shape(), Shape({std::ssize(sequences)}));
+  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const Rows& rows = expected[static_cast<size_t>(sequences[static_cast<size_t>(i)])];
+    ASSERT_EQ(memory.lengths.at({i}), static_cast<double>(rows.size())) << text;
+    for (size_t j = 0; j < rows.size(); ++j)
+      ASSERT_EQ(stored_row(memory, i, static_cast<int64_t>(j)), rows[j]) << text << ", row " << j << " of number " << i;
   }
 }
 
@@ -110,6 +138,7 @@ TEST(KeyValueCache, HoldsWhatWasAppendedHoweverItIsReordered) {
         expected = std::move(next);
       }
       expect_rows(cache, expected, text);
+      expect_some(random, cache, expected, text);
     }
   }
 }
@@ -224,6 +253,12 @@ TEST(KeyValueCache, RefusesRowsThatAreNotThere) {
   EXPECT_THROW(cache.reorder(std::vector<int64_t>{-1}), Error);
   EXPECT_THROW(cache.reorder(std::vector<int64_t>{}), Error);
   EXPECT_EQ(cache.batch(), 4);
+  const Tensor key = Tensor::zeros({2, kHeads, 1, kKeySize}), value = Tensor::zeros({2, kHeads, 1, kValueSize});
+  EXPECT_THROW(cache.append_to(std::vector<int64_t>{0, 4}, key, value), Error);
+  EXPECT_THROW(cache.append_to(std::vector<int64_t>{1, 1}, key, value), Error);
+  EXPECT_THROW(cache.append_to(std::vector<int64_t>{1}, key, value), Error);
+  EXPECT_THROW((void)cache.memory_of(std::vector<int64_t>{0, 4}), Error);
+  for (int64_t b = 0; b < 4; ++b) EXPECT_EQ(cache.length(b), 0);
 }
 
 }  // namespace

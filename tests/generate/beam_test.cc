@@ -226,6 +226,54 @@ TEST(Beam, SameForAnyNumberOfThreads) {
   set_num_threads(before);
 }
 
+// Rows that wait until it is known whether they matter: less is computed, and nothing is different.
+TEST(Beam, WithoutTheRowsThatDoNotMatterItIsTheSame) {
+  const std::vector<int64_t> limits(40, 12);
+  const std::vector<BeamOptions> cases = {{.beam = 5, .n_best = 5},
+                                          {.beam = 2, .n_best = 2, .one_row = true},
+                                          {.beam = 5, .length_penalty = 0, .stop_when = StopWhen::possible},
+                                          {.beam = 4, .n_best = 4, .min_length = 4, .prefix = {3, 5}},
+                                          {.beam = 5, .prefix = {7}, .forced_free = true, .no_repeat_ngram = 2},
+                                          {.beam = 12, .n_best = 12, .last_id = kEnd}};
+  int64_t computed = 0, all = 0;
+  for (const float scale : {6.0f, 30.0f}) {
+    for (size_t c = 0; c < cases.size(); ++c) {
+      const BeamOptions& options = cases[c];
+      const auto logits = random_logits(30, 90 + c, scale);
+      const auto search = [&](ToyDecoder& decoder) {
+        return beam_search(decoder, std::ssize(limits), kBegin, kEnd, limits, options);
+      };
+      const int64_t rows = options.one_row ? 1 : options.beam;
+      ToyDecoder whole(std::ssize(limits), rows, 30, logits), parts(std::ssize(limits), rows, 30, logits);
+      parts.by_parts = true;
+      const auto expected = search(whole), got = search(parts);
+      computed += parts.row_steps;
+      all += whole.row_steps;
+      for (size_t s = 0; s < limits.size(); ++s) {
+        ASSERT_EQ(got[s].size(), expected[s].size());
+        for (size_t k = 0; k < got[s].size(); ++k) {
+          EXPECT_EQ(got[s][k].ids, expected[s][k].ids) << "case " << c << ", source " << s;
+          EXPECT_EQ(got[s][k].score, expected[s][k].score);
+          EXPECT_EQ(got[s][k].log_probs, expected[s][k].log_probs);
+        }
+      }
+    }
+  }
+  EXPECT_LT(computed, all * 97 / 100);
+}
+
+TEST(Beam, WhoIsToldOfEachStepIsToldOfAllRows) {
+  const auto logits = random_logits(30, 90, 6);
+  const std::vector<int64_t> limits(40, 12);
+  ToyDecoder decoder(40, 5, 30, logits);
+  decoder.by_parts = true;
+  std::vector<size_t> told(13);
+  const auto note = [&](const BeamStep& step) { ++told.at(static_cast<size_t>(step.length)); };
+  (void)beam_search(decoder, 40, kBegin, kEnd, limits, {.beam = 5, .on_step = note});
+  EXPECT_EQ(told[0], 40u);
+  EXPECT_EQ(decoder.row_steps, 5 * static_cast<int64_t>(std::accumulate(told.begin(), told.end(), size_t{0})));
+}
+
 TEST(Beam, ABeamWiderThanTheVocabularyWorks) {
   const auto got = run(random_logits(3, 2), 3, {5}, {.beam = 50, .n_best = 50});
   EXPECT_EQ(got[0].size(), 50u);  // of the 1+2+4+8+16 ended and 32 others

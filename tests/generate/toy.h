@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <numeric>
 #include <vector>
 
 #include "heed/generate.h"
@@ -19,12 +20,19 @@ class ToyDecoder : public models::Decoder {
     for (int64_t r = 0; r < sources * copies; ++r) rows_.push_back({r / copies, {}});
   }
   Tensor step(const Tensor& tokens) override {
-    ++steps;
     most_rows = std::max(most_rows, tokens.size(0));
     last_rows = tokens.size(0);
+    std::vector<int64_t> all(static_cast<size_t>(tokens.size(0)));
+    std::iota(all.begin(), all.end(), 0);
+    return step_some(all, tokens);
+  }
+  [[nodiscard]] bool steps_some() const override { return by_parts; }
+  Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens) override {
+    ++steps;
+    row_steps += tokens.size(0);
     Tensor out = Tensor::empty({tokens.size(0), vocabulary_});
     for (int64_t r = 0; r < tokens.size(0); ++r) {
-      Row& row = rows_.at(static_cast<size_t>(r));
+      Row& row = rows_.at(static_cast<size_t>(rows[static_cast<size_t>(r)]));
       for (int64_t t = 0; t < tokens.size(1); ++t) row.read.push_back(static_cast<int32_t>(tokens.at({r, t})));
       const std::vector<float> x = logits_(row.read, row.source);
       std::copy(x.begin(), x.end(), out.data<float>() + r * vocabulary_);
@@ -38,7 +46,8 @@ class ToyDecoder : public models::Decoder {
   }
   [[nodiscard]] int64_t vocabulary() const override { return vocabulary_; }
 
-  int64_t steps = 0, most_rows = 0, last_rows = 0;
+  int64_t steps = 0, most_rows = 0, last_rows = 0, row_steps = 0;
+  bool by_parts = false;  // steps_some()
 
  private:
   struct Row {

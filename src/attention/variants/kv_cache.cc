@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <numeric>
 
 #include "attention/call/group.h"
 #include "base/threads.h"
@@ -78,11 +79,11 @@ void gather(const Tensor& source, std::span<const int64_t> pieces, std::span<con
                });
 }
 
-// Rows [old, old + count) of a sequence's piece, whose heads lie together, from `rows` on.
-void append_together(const Tensor& source, int64_t b, const Tensor& target, int64_t piece, int64_t old, int64_t count,
+// Rows [old, old + count) of a sequence's piece, whose heads lie together, from source[i] on.
+void append_together(const Tensor& source, int64_t i, const Tensor& target, int64_t piece, int64_t old, int64_t count,
                      bool key) {
   const int64_t heads = source.size(1), size = source.size(3);
-  const float* row = source.data<float>() + b * source.stride(0);
+  const float* row = source.data<float>() + i * source.stride(0);
   for (int64_t j = old; j < old + count; ++j, row += source.stride(2)) {
     auto* const to = static_cast<float*>(row_at(target, piece, 0, j));
     if (key) {
@@ -186,31 +187,44 @@ void KeyValueCache::release(int32_t page) {
   if (--users_[static_cast<size_t>(page)] == 0) free_.push_back(page);
 }
 
-void KeyValueCache::require_fit(const Tensor& key, const Tensor& value, const Tensor& lengths) const {
+void KeyValueCache::require_fit(int64_t sequences, const Tensor& key, const Tensor& value,
+                                const Tensor& lengths) const {
   constexpr std::string_view kName = "KeyValueCache::append";
   const int64_t heads = memory_.key.size(1);
   require(key.defined() && value.defined() && key.rank() == 4 && value.rank() == 4, kName,
           "key (B, Hkv, n, D) and value (B, Hkv, n, Dv); found ", key.shape(), " and ", value.shape());
-  const Shape key_shape = {batch(), heads, key.size(2), memory_.key.size(3)};
-  const Shape value_shape = {batch(), heads, key.size(2), memory_.value.size(3)};
+  const Shape key_shape = {sequences, heads, key.size(2), memory_.key.size(3)};
+  const Shape value_shape = {sequences, heads, key.size(2), memory_.value.size(3)};
   require(key.shape() == key_shape && value.shape() == value_shape, kName, "key ", key_shape, " and value ",
           value_shape, "; found ", key.shape(), " and ", value.shape());
   for (const Tensor* x : {&key, &value}) {
     require(x->dtype() == DType::f32 || is_half(x->dtype()), kName, "key and value in f32, bf16 or f16; found ",
             x->dtype());
   }
-  require(!lengths.defined() || (lengths.shape() == Shape({batch()}) && lengths.dtype() == DType::i32), kName,
-          "lengths of shape (B) = (", batch(), ") in i32; found ", lengths.shape());
+  require(!lengths.defined() || (lengths.shape() == Shape({sequences}) && lengths.dtype() == DType::i32), kName,
+          "lengths of shape (B) = (", sequences, ") in i32; found ", lengths.shape());
 }
 
 void KeyValueCache::append(const Tensor& key, const Tensor& value, const Tensor& lengths) {
+  std::vector<int64_t> all(static_cast<size_t>(batch()));
+  std::iota(all.begin(), all.end(), 0);
+  append_to(all, key, value, lengths);
+}
+
+void KeyValueCache::append_to(std::span<const int64_t> sequences, const Tensor& key, const Tensor& value,
+                              const Tensor& lengths) {
   constexpr std::string_view kName = "KeyValueCache::append";
-  require_fit(key, value, lengths);
+  require_fit(std::ssize(sequences), key, value, lengths);
   const int64_t rows = key.size(2), heads = key.size(1), most = capacity_ > 0 ? capacity_ : INT32_MAX;
-  std::vector<int64_t> added(static_cast<size_t>(batch()), rows);
-  for (int64_t b = 0; b < batch(); ++b) {
+  std::vector<int64_t> added(static_cast<size_t>(batch()), 0);
+  std::vector<uint8_t> named(added.size(), 0);
+  for (int64_t i = 0; i < std::ssize(sequences); ++i) {
+    const int64_t b = sequences[static_cast<size_t>(i)];
+    require(b >= 0 && b < batch() && named[static_cast<size_t>(b)] == 0, kName, "sequences below ", batch(),
+            ", each once; found ", b);
+    named[static_cast<size_t>(b)] = 1;
     int64_t& count = added[static_cast<size_t>(b)];
-    if (lengths.defined()) count = lengths.data<int32_t>()[b * lengths.stride(0)];
+    count = lengths.defined() ? lengths.data<int32_t>()[i * lengths.stride(0)] : rows;
     require(count >= 0 && count <= rows, kName, "lengths from 0 to n = ", rows, "; found ", count, " for sequence ", b);
     require(length(b) + count <= most, kName, "room within the capacity of ", most, "; found ", length(b), " keys and ",
             count, " more for sequence ", b);
@@ -227,16 +241,18 @@ void KeyValueCache::append(const Tensor& key, const Tensor& value, const Tensor&
         from.dtype() == DType::f32 && (size <= 1 || from.stride(3) == 1) ? from : from.to(DType::f32).contiguous();
     const bool copied = to.dtype() == DType::f32;
     if (heads_lie_together(to)) {
-      parallel_for(batch(), 1 + 16384 / (rows * heads * size + 1), [&](int64_t begin, int64_t end) {
-        for (int64_t b = begin; b < end; ++b)
-          append_together(source, b, to, piece_of(b), length(b), added[static_cast<size_t>(b)], &to == &memory_.key);
+      parallel_for(std::ssize(sequences), 1 + 16384 / (rows * heads * size + 1), [&](int64_t begin, int64_t end) {
+        for (int64_t i = begin; i < end; ++i) {
+          const int64_t b = sequences[static_cast<size_t>(i)];
+          append_together(source, i, to, piece_of(b), length(b), added[static_cast<size_t>(b)], &to == &memory_.key);
+        }
       });
       return;
     }
-    parallel_for(batch() * heads, 1 + 16384 / (rows * size + 1), [&](int64_t begin, int64_t end) {
+    parallel_for(std::ssize(sequences) * heads, 1 + 16384 / (rows * size + 1), [&](int64_t begin, int64_t end) {
       for (int64_t index = begin; index < end; ++index) {
-        const int64_t b = index / heads, h = index % heads, old = length(b);
-        const float* row = source.data<float>() + b * source.stride(0) + h * source.stride(1);
+        const int64_t i = index / heads, h = index % heads, b = sequences[static_cast<size_t>(i)], old = length(b);
+        const float* row = source.data<float>() + i * source.stride(0) + h * source.stride(1);
         for (int64_t j = old; j < old + added[static_cast<size_t>(b)]; ++j, row += source.stride(2)) {
           const int64_t piece = paged() ? page_of(b, j / page_) : piece_of(b), at = paged() ? j % page_ : j;
           void* const target = row_at(to, piece, h, at);
@@ -391,6 +407,24 @@ void KeyValueCache::reorder(std::span<const int64_t> rows) {
   memory_.lengths = Tensor::empty({after}, DType::i32);
   for (int64_t r = 0; r < after; ++r)
     memory_.lengths.data<int32_t>()[r] = static_cast<int32_t>(lengths[static_cast<size_t>(r)]);
+}
+
+KeyValues KeyValueCache::memory_of(std::span<const int64_t> sequences) const {
+  KeyValues some = memory_;
+  const auto count = static_cast<int64_t>(sequences.size());
+  some.lengths = Tensor::empty({count}, DType::i32);
+  some.pieces = paged() ? Tensor() : Tensor::empty({count}, DType::i32);
+  some.pages = paged() ? Tensor::empty({count, memory_.pages.size(1)}, DType::i32) : Tensor();
+  for (int64_t i = 0; i < count; ++i) {
+    const int64_t b = sequences[static_cast<size_t>(i)];
+    some.lengths.data<int32_t>()[i] = static_cast<int32_t>(length(b));
+    if (paged()) {
+      some.pages.select(0, i).copy_from(memory_.pages.select(0, b));
+    } else {
+      some.pieces.data<int32_t>()[i] = static_cast<int32_t>(piece_of(b));
+    }
+  }
+  return some;
 }
 
 int64_t KeyValueCache::length(int64_t sequence) const {
