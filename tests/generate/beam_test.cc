@@ -229,17 +229,24 @@ TEST(Beam, SameForAnyNumberOfThreads) {
 // Rows that wait until it is known whether they matter: less is computed, and nothing is different.
 TEST(Beam, WithoutTheRowsThatDoNotMatterItIsTheSame) {
   const std::vector<int64_t> limits(40, 12);
-  const std::vector<BeamOptions> cases = {{.beam = 5, .n_best = 5},
-                                          {.beam = 2, .n_best = 2, .one_row = true},
-                                          {.beam = 5, .length_penalty = 0, .stop_when = StopWhen::possible},
-                                          {.beam = 4, .n_best = 4, .min_length = 4, .prefix = {3, 5}},
-                                          {.beam = 5, .prefix = {7}, .forced_free = true, .no_repeat_ngram = 2},
-                                          {.beam = 12, .n_best = 12, .last_id = kEnd}};
+  const std::vector<BeamOptions> cases = {
+      {.beam = 5, .n_best = 5},
+      {.beam = 2, .n_best = 2, .one_row = true},
+      {.beam = 5, .length_penalty = 0, .stop_when = StopWhen::possible},
+      {.beam = 5, .n_best = 5, .length_reward = 30, .stop_when = StopWhen::possible},
+      {.beam = 4, .n_best = 4, .min_length = 4, .prefix = {3, 5}},
+      {.beam = 5, .prefix = {7}, .forced_free = true, .no_repeat_ngram = 2},
+      {.beam = 12, .n_best = 12, .last_id = kEnd}};
   int64_t computed = 0, all = 0;
   for (const float scale : {6.0f, 30.0f}) {
     for (size_t c = 0; c < cases.size(); ++c) {
       const BeamOptions& options = cases[c];
-      const auto logits = random_logits(30, 90 + c, scale);
+      // The end is among the likeliest tokens: an extension that ends keeps no place from the others.
+      const auto logits = [plain = random_logits(30, 90 + c, scale), scale](const Ids& read, int64_t source) {
+        std::vector<float> x = plain(read, source);
+        x[kEnd] = std::fabs(x[kEnd]) + scale / 2;
+        return x;
+      };
       const auto search = [&](ToyDecoder& decoder) {
         return beam_search(decoder, std::ssize(limits), kBegin, kEnd, limits, options);
       };

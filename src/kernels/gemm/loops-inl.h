@@ -129,10 +129,9 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
   const int64_t rows = block.rows, begin = block.first_panel, end = block.panel_after;
   const int64_t tiles = (rows + Step::kRows - 1) / Step::kRows * (end - begin);
   const int64_t lines_a_tile = (prefetch.lines * prefetch.rows + tiles - 1) / tiles;
-  const bool simple = g.saved == nullptr && (g.activation == Activation::none || g.activation == Activation::relu);
-  const bool by_tile = Step::kEnds && simple && s.last;
-  const bool finish =
-      !by_tile && s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
+  const bool ends = s.last && (g.bias != nullptr || g.saved != nullptr || g.activation != Activation::none);
+  const bool by_tile = ends && Step::kEnds && g.saved == nullptr &&
+                       (g.activation == Activation::none || g.activation == Activation::relu);
   const int64_t group = std::max<int64_t>(1, kGroupFloats / (s.depth * Step::kVectors * kLanes + 1));
   const int64_t origin = panels.first(begin);
   for (int64_t from = begin; from < end; from += group) {
@@ -153,7 +152,7 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
         Step::template tile<kTransposedA>(vectors, count)(
             s.depth, a_tile, block.b + s.depth * (first - origin) * kLanes, c, next_c, g.c_row,
             columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count, tile_end);
-        if (finish) finish_tile(g, block.first_row + i, count, j0, columns);
+        if (ends && !by_tile) finish_tile(g, block.first_row + i, count, j0, columns);
       }
     }
   }
