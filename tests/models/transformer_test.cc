@@ -229,40 +229,48 @@ TEST(Transformer, ReordersHypothesesEvenlyUnevenlyAndAway) {
 }
 
 TEST(Transformer, StepsSomeOfItsRowsToTheSameBits) {
-  const Transformer model(small(Architecture::encoder_decoder), 3);
   const NoGradScope no_grad;
-  const auto whole = model.start(batch(kSources), lengths(kSources), 2);
-  const auto parts = model.start(batch(kSources), lengths(kSources), 2);
-  ASSERT_TRUE(parts->steps_some());
-  const std::vector<int64_t> order = {1, 4, 0, 3};  // uneven: a source has one row, another two
-  uint32_t seed = 7;
-  const auto step_and_compare = [&](int64_t rows, const std::vector<int64_t>& first, const std::vector<int64_t>& then) {
-    const Ids tokens = random_ids(rows, 11, seed++);
-    std::vector<Ids> columns;
-    for (const int32_t token : tokens) columns.push_back({token});
-    const Tensor want = whole->step(batch(columns));
-    for (const std::vector<int64_t>& some : {first, then}) {
-      std::vector<Ids> of_some;
-      for (const int64_t row : some) of_some.push_back(columns[static_cast<size_t>(row)]);
-      if (some.empty()) continue;
-      const Tensor got = parts->step_some(some, batch(of_some));
-      for (size_t i = 0; i < some.size(); ++i)
-        EXPECT_TRUE(same_bits(got.select(0, static_cast<int64_t>(i)), want.select(0, some[i]))) << "row " << some[i];
-    }
-  };
-  step_and_compare(6, {0, 2, 3, 5}, {4, 1});
-  for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(order);
-  step_and_compare(4, {0, 2}, {3});
-  EXPECT_THROW((void)parts->step(batch({{1}, {2}, {3}, {4}})), Error);  // rows have taken the step
-  EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{2}, batch({{1}})), Error);
-  EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{4}, batch({{1}})), Error);
-  EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{1}, batch({{1}, {2}})), Error);
-  EXPECT_THROW(parts->reorder(std::vector<int64_t>{0, 1}), Error);  // row 1 has not
-  for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(std::vector<int64_t>{3, 0, 2});
-  step_and_compare(3, {1, 2}, {0});
-  for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(std::vector<int64_t>{0, 1, 2});
-  const Tensor want = whole->step(batch({{5}, {6}, {7}}));  // all together again
-  EXPECT_TRUE(same_bits(parts->step(batch({{5}, {6}, {7}})), want));
+  std::vector<NamedConfig> all = variants(Architecture::encoder_decoder);
+  all.push_back({"a bias by distance", small(Architecture::encoder_decoder)});
+  all.back().config.positions = Positions::none;
+  all.back().config.relative_buckets = 8;
+  for (const NamedConfig& variant : all) {
+    SCOPED_TRACE(variant.name);
+    const Transformer model(variant.config, 3);
+    const auto whole = model.start(batch(kSources), lengths(kSources), 2);
+    const auto parts = model.start(batch(kSources), lengths(kSources), 2);
+    ASSERT_TRUE(parts->steps_some());
+    const std::vector<int64_t> order = {1, 4, 0, 3};  // uneven: a source has one row, another two
+    uint32_t seed = 7;
+    const auto step_and_compare = [&](int64_t rows, const std::vector<int64_t>& first,
+                                      const std::vector<int64_t>& then) {
+      const Ids tokens = random_ids(rows, 11, seed++);
+      std::vector<Ids> columns;
+      for (const int32_t token : tokens) columns.push_back({token});
+      const Tensor want = whole->step(batch(columns));
+      for (const std::vector<int64_t>& some : {first, then}) {
+        std::vector<Ids> of_some;
+        for (const int64_t row : some) of_some.push_back(columns[static_cast<size_t>(row)]);
+        if (some.empty()) continue;
+        const Tensor got = parts->step_some(some, batch(of_some));
+        for (size_t i = 0; i < some.size(); ++i)
+          EXPECT_TRUE(same_bits(got.select(0, static_cast<int64_t>(i)), want.select(0, some[i]))) << "row " << some[i];
+      }
+    };
+    step_and_compare(6, {0, 2, 3, 5}, {4, 1});
+    for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(order);
+    step_and_compare(4, {0, 2}, {3});
+    EXPECT_THROW((void)parts->step(batch({{1}, {2}, {3}, {4}})), Error);  // rows have taken the step
+    EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{2}, batch({{1}})), Error);
+    EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{4}, batch({{1}})), Error);
+    EXPECT_THROW((void)parts->step_some(std::vector<int64_t>{1}, batch({{1}, {2}})), Error);
+    EXPECT_THROW(parts->reorder(std::vector<int64_t>{0, 1}), Error);  // row 1 has not
+    for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(std::vector<int64_t>{3, 0, 2});
+    step_and_compare(3, {1, 2}, {0});
+    for (auto* decoder : {whole.get(), parts.get()}) decoder->reorder(std::vector<int64_t>{0, 1, 2});
+    const Tensor want = whole->step(batch({{5}, {6}, {7}}));  // all together again
+    EXPECT_TRUE(same_bits(parts->step(batch({{5}, {6}, {7}})), want));
+  }
 }
 
 TEST(Transformer, ReportsEveryAttentionByItsPath) {
