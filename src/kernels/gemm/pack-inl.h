@@ -33,7 +33,8 @@ constexpr int64_t kBlockRows = 192;   // rows of A packed at a time
 constexpr int64_t kDepthStride = kBlockDepth + 16, kTileStride = kTileRows * kBlockDepth + 16;
 constexpr int64_t kGrainNumbers = 65536;     // numbers of B below which another thread costs more than it brings
 constexpr int64_t kGroupFloats = 96 * 1024;  // of B that rows of A are multiplied with in one go: 384 KB of L2
-constexpr int kPrefetchSteps = 64;           // steps of k for which B is asked of L2 before it is needed
+// B is prefetched so many steps of k ahead. From the third-level cache, 16 make the product 2 to 5 % slower.
+constexpr int kPrefetchSteps = 64;
 constexpr int64_t kPrefetchRows = 12;
 constexpr int64_t kPackedGrain = 8192;      // numbers of B below which packing is not worth another thread
 constexpr int64_t kPackedDepth = 4096;      // most of k that is packed at once
