@@ -51,14 +51,16 @@ class CachedDecoder : public Decoder {
     const int64_t copies = rows_ / sources_;
     require(tokens.defined() && tokens.shape() == Shape({std::ssize(rows), 1}) && !rows.empty(), "Decoder::step_some",
             "a token for each of the rows; found ", tokens.shape(), " and ", rows.size(), " rows");
-    stepped_.resize(static_cast<size_t>(rows_), 0);
+    std::vector<uint8_t> stepped = stepped_;
+    stepped.resize(static_cast<size_t>(rows_), 0);
     std::vector<int64_t> sources;
     for (const int64_t row : rows) {
-      require(row >= 0 && row < rows_ && stepped_[static_cast<size_t>(row)] == 0, "Decoder::step_some", "rows below ",
+      require(row >= 0 && row < rows_ && stepped[static_cast<size_t>(row)] == 0, "Decoder::step_some", "rows below ",
               rows_, " that have not taken the step; found ", row);
-      stepped_[static_cast<size_t>(row)] = 1;
+      stepped[static_cast<size_t>(row)] = 1;
       sources.push_back(row / copies);
     }
+    stepped_ = std::move(stepped);
     return output_.of_last(
         decoder_({.ids = tokens, .first = length_}, [&](const DecoderLayer& layer, const Value& y, size_t i) {
           return layer.step(y, caches_[i], distance_bias_, rows, sources);
