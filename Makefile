@@ -100,7 +100,7 @@ fuzz:
 	@cmake -S tests/fuzz -G Ninja -B build/fuzz -DCMAKE_CXX_COMPILER=clang++ >/dev/null
 	cmake --build build/fuzz -j $(JOBS)
 	build/fuzz/malformed_test
-	tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS) $(TARGETS)
+	JOBS=$(JOBS) tests/fuzz/run.sh build/fuzz $(FUZZ_SECONDS) $(TARGETS)
 
 portable: packages
 	$(CONFIGURE) -B build/portable -DHEED_PORTABLE_ONLY=ON -DHEED_BUILD_TESTS=ON -DHEED_BUILD_EXAMPLES=OFF >/dev/null

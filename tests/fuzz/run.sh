@@ -1,25 +1,17 @@
 #!/bin/sh
 # Runs every fuzzer that has been built for so many seconds, and prints what each did. Fails where one found something.
-#   tests/fuzz/run.sh BUILD SECONDS [TARGET...]
-# Inputs that reached new code are kept in BUILD/corpus, findings in BUILD/findings: the next run goes on from there.
+#   [JOBS=1] tests/fuzz/run.sh BUILD SECONDS [TARGET...]
+# JOBS of them run at a time. Inputs that reached new code are kept in BUILD/corpus, findings in BUILD/findings: the next
+# run goes on from there.
 set -eu
 
 here=$(dirname "$0")
 build=$1
 seconds=$2
 shift 2
-if [ $# -eq 0 ]; then
-  for file in "$here"/*.cc; do
-    name=$(basename "$file" .cc)
-    case $name in target | driver | one_thread) ;; *) set -- "$@" "$name" ;; esac
-  done
-fi
 
-mkdir -p "$build/corpus" "$build/findings" "$build/logs"
-"$build/write_seeds" "$build/corpus"
-failed=""
-printf '%-16s %14s %9s  %s\n' target executions seconds findings
-for name in "$@"; do
+run_one() {
+  name=$1
   log="$build/logs/$name.log"
   status=0
   # No allocation may be larger than 1 GiB and some: what an .npz of a few bytes may unpack to.
@@ -28,7 +20,24 @@ for name in "$@"; do
     -print_final_stats=1 -verbosity=1 -artifact_prefix="$build/findings/$name-" "$build/corpus/$name" >"$log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   spent=$(sed -n 's/^Done [0-9]* runs in \([0-9]*\) second.*/\1/p' "$log")
-  [ "$status" -eq 0 ] && found=none || { found="see $log"; failed="$failed $name"; }
+  [ "$status" -eq 0 ] && found=none || found="see $log"
   printf '%-16s %14s %9s  %s\n' "$name" "${runs:--}" "${spent:--}" "$found"
-done
-[ -z "$failed" ] || { echo "Fuzzers that found something:$failed" >&2; exit 1; }
+  [ "$found" = none ]
+}
+
+if [ "${1-}" = --one ]; then
+  run_one "$2"
+  exit
+fi
+
+if [ $# -eq 0 ]; then
+  for file in "$here"/*.cc; do
+    name=$(basename "$file" .cc)
+    case $name in target | driver | one_thread) ;; *) set -- "$@" "$name" ;; esac
+  done
+fi
+mkdir -p "$build/corpus" "$build/findings" "$build/logs"
+"$build/write_seeds" "$build/corpus"
+printf '%-16s %14s %9s  %s\n' target executions seconds findings
+printf '%s\n' "$@" | xargs -n 1 -P "${JOBS:-1}" "$0" "$build" "$seconds" --one ||
+  { echo "A fuzzer found something: its log is named above." >&2; exit 1; }
