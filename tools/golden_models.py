@@ -198,6 +198,17 @@ def new_encoder(name, seed):
     return kind, randomize(kind(config(**options)), seed, 0.4)
 
 
+# The encoders of encoder-decoders. (The seeds of ENCODERS are their places.)
+ENCODERS_ALONE = {"t5-encoder": (hf.T5EncoderModel, hf.T5Config), "mt5-encoder": (hf.MT5EncoderModel, hf.MT5Config)}
+
+
+def make_encoder_alone(name, folder, seed):
+    kind, config = ENCODERS_ALONE[name]
+    model = randomize(kind(config(**T5)), seed, 0.6, 0.6)
+    model.save_pretrained(folder)
+    return encoder_golden(folder, kind, seed, False)
+
+
 def has_segments(name):
     return name.startswith(("bert", "st-"))
 
@@ -641,6 +652,8 @@ def makers():
     out["st-lasttoken"] = (make_sentence, 153)
     out["st-weightedmean-old"] = (make_sentence_of_3, 154)
     out["st-max-mean"] = (make_sentence, 155)
+    for n, name in enumerate(ENCODERS_ALONE):
+        out[name] = (make_encoder_alone, 160 + n)
     for n, name in enumerate(TRANSLATORS):
         out[name] = (make_translator, 1000 * (n + 1))
     out["marian-old"] = (make_marian_of_4, 0)

@@ -37,9 +37,11 @@ void require_end(const text::Tokenizer& tokenizer, const models::Model& model, c
 void require_kind_of_tokenizer(const text::Tokenizer& tokenizer, const models::Model& model, const std::string& where,
                                const char* function) {
   if (model.origin() == nullptr) return;
-  const models::Architecture architecture = model.config().architecture;
-  if (architecture == models::Architecture::encoder_only) require_token_before_text(tokenizer, where, function);
-  if (architecture == models::Architecture::encoder_decoder) require_end(tokenizer, model, where, function);
+  const models::Config& config = model.config();
+  const bool encodes = config.architecture == models::Architecture::encoder_only;
+  if (encodes && config.end_id < 0) require_token_before_text(tokenizer, where, function);
+  if (config.architecture == models::Architecture::encoder_decoder || (encodes && config.end_id >= 0))
+    require_end(tokenizer, model, where, function);
 }
 
 }  // namespace heed::generate

@@ -51,11 +51,13 @@ TEST(TokenizerKind, AnEncoderDecoderEndsATextAsItsTokenizerDoes) {
   const auto t5 = tokenizer_of(kOfT5, {}, {"</s>"}), roberta = tokenizer_of(kOfRoberta, {"<s>"}, {"</s>"});
   check(t5, "t5");
   check(t5, "mt5");
+  check(t5, "t5-encoder");  // the encoder of one, alone
   check(roberta, "bart");
   check(tokenizer_of(kOfRoberta, {}, {"</s>", "a"}), "mbart");  // its languages stand behind the end
   expect_error([&] { check(roberta, "t5"); },
                "[test] folder: a tokenizer that ends a text with the id 1, \"eos_token_id\" of config.json; found one "
                "that ends it with 2, </s>");
+  expect_error([&] { check(roberta, "t5-encoder"); }, "a tokenizer that ends a text with the id 1");
   expect_error([&] { check(t5, "bart"); }, "ends a text with the id 2");
   expect_error([&] { check(t5, "marian"); }, "ends a text with the id 0");
 }

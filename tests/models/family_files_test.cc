@@ -292,5 +292,30 @@ TEST(FamilyFiles, OfT5HaveOneTable) {
   }
 }
 
+TEST(FamilyFiles, OfT5sEncoderMayHaveADecoderThatNobodyAsksFor) {
+  Changed alone("t5-encoder");
+  const Changed both("t5");
+  const auto states_of = [&] {
+    const auto model = alone.read();
+    const Tensor ids = first_row(alone.golden.at("input_ids")), length = Tensor::empty({1}, DType::i32);
+    length.data<int32_t>()[0] = static_cast<int32_t>(ids.size(1));
+    return dynamic_cast<const Bert&>(*model).encode(ids, length).data();
+  };
+  for (const auto& [name, tensor] : both.weights) {
+    if (name.starts_with("decoder.")) alone.weights[name] = tensor;
+  }
+  alone.weights["lm_head.weight"] = alone.weights["decoder.embed_tokens.weight"] =
+      scaled(both.weights.at("shared.weight"), 2);
+  const Tensor want = alone.golden.at("hidden_states.2").slice(0, 0, 1);
+  EXPECT_LT(farthest(states_of(), want), 1e-4);
+  for (const char* const key : {"decoder_start_token_id", "num_decoder_layers", "tie_word_embeddings"})
+    alone.config.erase(key);
+  EXPECT_LT(farthest(states_of(), want), 1e-4);
+  alone.weights["encoder.embed_tokens.weight"] = scaled(both.weights.at("shared.weight"), 2);
+  EXPECT_CONTAINS(alone.error(), "\"shared.weight\" and \"encoder.embed_tokens.weight\" with the same values");
+  alone.config["architectures"] = {"T5Model"};
+  EXPECT_CONTAINS(alone.error(), "EncoderModel");
+}
+
 }  // namespace
 }  // namespace heed::models::test

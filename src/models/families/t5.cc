@@ -1,5 +1,5 @@
-// T5: Raffel et al. 2020; its version 1.1, Flan-T5 and mT5. RMS norms, no biases, no scale of the scores, positions as
-// a bias by distance.
+// T5: Raffel et al. 2020; its version 1.1, Flan-T5 and mT5; and their encoder alone, as sentence-t5 and GTR have it.
+// RMS norms, no biases, no scale of the scores, positions as a bias by distance.
 #include <cmath>
 
 #include "heed/error.h"
@@ -47,6 +47,8 @@ constexpr Rename kT5Gated[] = {
 constexpr Rename kT5Shared[] = {{"encoder.embedding.tokens", "shared"}};
 constexpr Rename kT5SharedOfEncoder[] = {{"encoder.embedding.tokens", "encoder.embed_tokens"}};
 
+bool is_mt5(Keys& keys) { return keys.word("model_type", "t5") == "mt5"; }
+
 // "gated-gelu" is the tanh form, unlike "gelu". A file may name the activation by itself, which then counts.
 void set_feed_forward(Config& config, Keys& keys, std::string_view usual) {
   const std::string words = keys.word("feed_forward_proj", usual);
@@ -67,23 +69,18 @@ void set_feed_forward(Config& config, Keys& keys, std::string_view usual) {
   if (keys.flag("is_gated_act", config.gated) != config.gated) keys.refuse("is_gated_act", "as feed_forward_proj says");
 }
 
-// transformers 4 reads `table` whatever the copies are, 5 reads the copies.
-void check_copies(const Keys& keys, const Weights& weights, const std::string& table) {
-  for (const char* const copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
-    require(!differs(weights, copy, table), "load", keys.where(), ": \"", table, "\" and \"", copy,
-            "\" with the same values, because versions of transformers differ on which one they read; found other "
-            "values");
-  }
+// transformers 4 reads `table` whatever its copy is, 5 reads the copy.
+void check_copy(const Keys& keys, const Weights& weights, const std::string& table, const char* copy) {
+  require(
+      !differs(weights, copy, table), "load", keys.where(), ": \"", table, "\" and \"", copy,
+      "\" with the same values, because versions of transformers differ on which one they read; found other values");
 }
 
-}  // namespace
-
-Design read_t5(Keys& keys, const Weights& weights) {
+// What the encoder has alone and beside a decoder.
+Config read_encoder(Keys& keys) {
   Config config;
-  config.architecture = Architecture::encoder_decoder;
-  config.source_vocabulary = config.target_vocabulary = keys.whole("vocab_size");
+  config.source_vocabulary = keys.whole("vocab_size");
   config.encoder_layers = keys.whole("num_layers");
-  config.decoder_layers = keys.whole("num_decoder_layers", config.encoder_layers);
   config.width = keys.whole("d_model");
   config.feed_forward = keys.whole("d_ff");
   config.heads = keys.whole("num_heads");
@@ -99,26 +96,57 @@ Design read_t5(Keys& keys, const Weights& weights) {
   config.relative_distance = keys.whole("relative_attention_max_distance", 128);
   config.max_length = int64_t{1} << 20;  // distances have no end
   config.scale_embedding = false;
-  config.share_embeddings = true;
   config.zero_padding = false;
   config.dropout = config.attention_dropout = config.activation_dropout = keys.number("dropout_rate", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
   config.end_id = keys.whole("eos_token_id", 1);
-  config.begin_id = keys.whole("decoder_start_token_id", config.padding_id);
   config.unknown_id = -1;
-  const bool mt5 = keys.word("model_type", "t5") == "mt5";
-  set_feed_forward(config, keys, mt5 ? "gated-gelu" : "relu");
+  set_feed_forward(config, keys, is_mt5(keys) ? "gated-gelu" : "relu");
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
   (void)keys.value("n_positions");
-  (void)keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel"});
+  return config;
+}
 
-  const std::string table = weights.contains("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
-  check_copies(keys, weights, table);
+// Above `config`, that of the encoder. `table`: the file's name of the embeddings.
+void add_decoder(Config& config, Keys& keys, const Weights& weights, const std::string& table) {
+  check_copy(keys, weights, table, "decoder.embed_tokens.weight");
+  config.architecture = Architecture::encoder_decoder;
+  config.target_vocabulary = config.source_vocabulary;
+  config.decoder_layers = keys.whole("num_decoder_layers", config.encoder_layers);
+  config.share_embeddings = true;
+  config.begin_id = keys.whole("decoder_start_token_id", config.padding_id);
   const bool tied_in_file = keys.flag("tie_word_embeddings", true);
   const bool scaled = keys.flag("scale_decoder_outputs", tied_in_file);
-  if (scaled && !mt5) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
+  if (scaled && !is_mt5(keys)) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
   config.tie_output = !differs(weights, "lm_head.weight", table);
+}
+
+// The states of the encoder are the result: whatever the file says about a decoder does not count.
+void leave_alone(Config& config, Keys& keys) {
+  config.architecture = Architecture::encoder_only;
+  config.head = Head::none;
+  config.head_hidden = false;
+  config.begin_id = -1;
+  for (const char* const key :
+       {"num_decoder_layers", "decoder_start_token_id", "tie_word_embeddings", "scale_decoder_outputs"}) {
+    (void)keys.value(key);
+  }
+}
+
+}  // namespace
+
+Design read_t5(Keys& keys, const Weights& weights) {
+  const std::string kind =
+      keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel", "EncoderModel"});
+  Config config = read_encoder(keys);
+  const std::string table = weights.contains("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
+  check_copy(keys, weights, table, "encoder.embed_tokens.weight");
+  if (kind == "EncoderModel") {
+    leave_alone(config, keys);
+  } else {
+    add_decoder(config, keys, weights, table);
+  }
   Design design{.config = config, .names = {}, .unused = {}};
   design.names = {{"", kT5Body},
                   {"", config.gated ? std::span<const Rename>(kT5Gated) : std::span<const Rename>(kT5Plain)},
@@ -126,7 +154,11 @@ Design read_t5(Keys& keys, const Weights& weights) {
                                                 : std::span<const Rename>(kT5SharedOfEncoder)}};
   design.unused = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
                    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
-  if (config.tie_output) design.unused.emplace_back("lm_head.weight");
+  if (kind == "EncoderModel") {
+    design.unused.insert(design.unused.end(), {"decoder.*", "lm_head.weight"});
+  } else if (config.tie_output) {
+    design.unused.emplace_back("lm_head.weight");
+  }
   return design;
 }
 
