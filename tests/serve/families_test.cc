@@ -80,10 +80,11 @@ TEST_F(FamiliesTest, RowsWithoutATokenAreShownAndNeverGuessed) {
   EXPECT_EQ(done["source_tokens"], (json{"[CLS]", "#40", "the", "#60", "[SEP]"}));
   for (const json& id : done["output"]) EXPECT_LT(id.get<int>(), 16);
   EXPECT_EQ(call("next", with(ids, {{"position", 1}, {"count", 1000}}))["tokens"].size(), 16u);
-  for (const json& layer : call("layers", with(ids, {{"position", 1}, {"count", 1000}}))["layers"])
-    EXPECT_EQ(layer["tokens"].size(), 16u);
+  const json layers = call("layers", with(ids, {{"position", 1}, {"count", 1000}}));
+  for (const json& layer : layers["layers"]) EXPECT_EQ(layer["tokens"].size(), 16u);
   const json change = {{"changes", {{{"kind", "head"}, {"part", "encoder"}, {"layer", 0}, {"head", 1}}}}};
-  for (const json& id : call("experiment", with(ids, change))["after"]["likeliest"]) EXPECT_LT(id.get<int>(), 16);
+  const json experiment = call("experiment", with(ids, change));
+  for (const json& id : experiment["after"]["likeliest"]) EXPECT_LT(id.get<int>(), 16);
   EXPECT_EQ(weights(with(ids, {{"dtype", "f32"}})).header["maps"].size(), 2u);
   EXPECT_NE(api_->call("page", ids, [] { return false; }).body.find("#40"), std::string::npos);
 }
