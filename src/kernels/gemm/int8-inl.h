@@ -31,7 +31,7 @@ struct Int8Tile {
   int64_t a_row;  // bytes
   const int8_t* b;
   int64_t strip;  // bytes
-  int32_t* sums;  // rows x (16 * strips); null for units that end groups themselves
+  int32_t* sums;  // rows x (16 * strips)
 };
 
 // A tile's place, and what its sums in a group of k are worth. `steps`: of the tile's rows, the groups of a row side by
@@ -40,51 +40,9 @@ struct Int8Place {
   int64_t i0, rows, strip0, strips, group;
   const Steps* steps;
   float* parts;
-
-  [[nodiscard]] int64_t at(int64_t i, int64_t v) const { return (i * strips + v) * 16; }
-};
-
-// kLanes columns of a tile.
-struct Int8Columns {
-  int64_t j, lanes;  // their first, and how many of them exist
-  FV scales, sums, bias;
-
-  // Columns j0 .. of strip v. The bias is that of the last group of k, where the numbers are complete.
-  Int8Columns(const Gemm& g, const Int8Place& t, int64_t v, int64_t j0, const float* of_bias)
-      : j((t.strip0 + v) * 16 + j0),
-        lanes(std::clamp<int64_t>(g.n - j, 0, kLanes)),
-        scales(hn::LoadU(kF, g.int8->scales() + j)),
-        sums(hn::ConvertTo(kF, hn::LoadU(kI, g.int8->sums(t.group) + j))),
-        bias(of_bias == nullptr ? hn::Zero(kF)
-             : lanes == kLanes  ? hn::LoadU(kF, of_bias + j)
-                                : load_first(of_bias + j, lanes)) {}
 };
 
 enum class Int8End { parts, plain, relu };  // where numbers go: to `parts`; to C; through relu to C
-
-// The numbers of a row of these columns, from the sums of this group and the numbers of all groups before it. Sums and
-// their products are whole numbers below 2^24, which f32 holds exactly.
-template <Int8End kEnd>
-HWY_INLINE void end_int8_row(const Gemm& g, const Int8Place& t, const Int8Columns& c, bool with_bias, int64_t i,
-                             float* HWY_RESTRICT part, hn::Vec<I> sum) {
-  static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
-  const Steps& steps = t.steps[i * g.int8->groups() + t.group];
-  const FV exact = hn::NegMulAdd(c.sums, hn::Set(kF, static_cast<float>(steps.zero)), hn::ConvertTo(kF, sum));
-  FV value = hn::Mul(exact, hn::Mul(hn::Set(kF, steps.scale), c.scales));
-  if (t.group > 0) value = hn::Add(hn::LoadU(kF, part), value);
-  if constexpr (kEnd == Int8End::parts) {
-    hn::StoreU(value, kF, part);
-    return;
-  }
-  if (with_bias) value = hn::Add(value, c.bias);
-  if constexpr (kEnd == Int8End::relu) value = ReluFunction::value(kF, value);
-  float* const to = g.c + (t.i0 + i) * g.c_row + c.j;
-  if (c.lanes == kLanes) {
-    hn::StoreU(value, kF, to);
-  } else {
-    store_first(value, to, c.lanes);
-  }
-}
 
 // How a group of k ends; by default one that is not the last. Where the values before the activation are kept, or the
 // activation is long, finish_tile() goes over C once more.
@@ -104,29 +62,79 @@ struct Int8Ending {
   }
 };
 
-// f(end) with the Int8End as a constant.
-template <class Function>
-HWY_INLINE void with_int8_end(Int8End end, Function&& f) {
-  switch (end) {
-    case Int8End::parts: return f(std::integral_constant<Int8End, Int8End::parts>());
-    case Int8End::plain: return f(std::integral_constant<Int8End, Int8End::plain>());
-    case Int8End::relu: return f(std::integral_constant<Int8End, Int8End::relu>());
-  }
-}
-
-// The end of a group whose sums lie in memory, rows x (16 * strips).
-template <Int8End kEnd>
-HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* bias, const int32_t* sums) {
-  for (int64_t v = 0; v < t.strips; ++v) {
-    for (int64_t j = 0; j < 16; j += kLanes) {
-      const Int8Columns columns(g, t, v, j, bias);
-      if (kEnd != Int8End::parts && columns.lanes == 0) break;
-      for (int64_t i = 0; i < t.rows; ++i) {
-        const int64_t at = t.at(i, v) + j;
-        end_int8_row<kEnd>(g, t, columns, bias != nullptr, i, t.parts + at, hn::LoadU(kI, sums + at));
+// The numbers of a tile of kWide strips, from the sums of this group and the numbers of all groups before it. Sums and
+// their products are whole numbers below 2^24, which f32 holds exactly. kFirst: there is no group before; kWhole: all
+// columns of the tile exist. (With branches for both in place of constants, and a row's steps loaded for each strip,
+// the ends took a quarter of the product's time on Zen 5.)
+template <Int8End kEnd, bool kFirst, bool kWhole, int kWide>
+HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* bias,
+                                const int32_t* HWY_RESTRICT sums) {
+  static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
+  const PackedInt8& b = *g.int8;
+  const int64_t groups = b.groups();
+  for (int64_t j0 = 0; j0 < 16; j0 += kLanes) {
+    FV scales[kWide], column_sums[kWide], biases[kWide];
+    int64_t lanes[kWide];  // of these columns that exist
+    for (int v = 0; v < kWide; ++v) {
+      const int64_t j = (t.strip0 + v) * 16 + j0;
+      lanes[v] = kWhole ? kLanes : std::clamp<int64_t>(g.n - j, 0, kLanes);
+      scales[v] = hn::LoadU(kF, b.scales() + j);
+      column_sums[v] = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + j));
+      biases[v] = bias == nullptr      ? hn::Set(kF, -0.0f)  // which changes no number
+                  : lanes[v] == kLanes ? hn::LoadU(kF, bias + j)
+                                       : load_first(bias + j, lanes[v]);
+    }
+    for (int64_t i = 0; i < t.rows; ++i) {
+      const Steps& steps = t.steps[i * groups + t.group];
+      const FV scale = hn::Set(kF, steps.scale), zero = hn::Set(kF, steps.zero);
+      float* const to = g.c + (t.i0 + i) * g.c_row + t.strip0 * 16 + j0;
+      HWY_UNROLL(3)
+      for (int v = 0; v < kWide; ++v) {
+        const int64_t at = (i * kWide + v) * 16 + j0;
+        const FV exact = hn::NegMulAdd(column_sums[v], zero, hn::ConvertTo(kF, hn::LoadU(kI, sums + at)));
+        FV value = hn::Mul(exact, hn::Mul(scale, scales[v]));
+        if constexpr (!kFirst) value = hn::Add(hn::LoadU(kF, t.parts + at), value);
+        if constexpr (kEnd == Int8End::parts) {
+          hn::StoreU(value, kF, t.parts + at);
+          continue;
+        }
+        value = hn::Add(value, biases[v]);
+        if constexpr (kEnd == Int8End::relu) value = ReluFunction::value(kF, value);
+        if (kWhole || lanes[v] == kLanes) {
+          hn::StoreU(value, kF, to + v * 16);
+        } else {
+          store_first(value, to + v * 16, lanes[v]);
+        }
       }
     }
   }
+}
+
+using Int8EndFunction = void (*)(const Gemm&, const Int8Place&, const float* bias, const int32_t* sums);
+
+template <Int8End kEnd, bool kFirst, bool kWhole>
+HWY_INLINE Int8EndFunction int8_end_of(int64_t strips) {
+  constexpr Int8EndFunction kEnds[] = {end_int8_sums<kEnd, kFirst, kWhole, 1>, end_int8_sums<kEnd, kFirst, kWhole, 2>,
+                                       end_int8_sums<kEnd, kFirst, kWhole, 3>};
+  return kEnds[strips - 1];
+}
+
+template <Int8End kEnd>
+HWY_INLINE Int8EndFunction int8_end_of(const Gemm& g, const Int8Place& t) {
+  const bool whole = (t.strip0 + t.strips) * 16 <= g.n;
+  if (t.group == 0) {
+    return whole ? int8_end_of<kEnd, true, true>(t.strips) : int8_end_of<kEnd, true, false>(t.strips);
+  }
+  return whole ? int8_end_of<kEnd, false, true>(t.strips) : int8_end_of<kEnd, false, false>(t.strips);
+}
+
+// The numbers of a tile whose sums in a group lie in memory, rows x (16 * strips).
+HWY_INLINE void end_int8_group(const Gemm& g, const Int8Place& t, const Int8Ending& ending, const int32_t* sums) {
+  const Int8EndFunction function = ending.end == Int8End::parts   ? int8_end_of<Int8End::parts>(g, t)
+                                   : ending.end == Int8End::plain ? int8_end_of<Int8End::plain>(g, t)
+                                                                  : int8_end_of<Int8End::relu>(g, t);
+  function(g, t, ending.bias, sums);
+  if (ending.finishes) finish_tile(g, t.i0, t.rows, t.strip0 * 16, std::min(t.strips * 16, g.n - t.strip0 * 16));
 }
 
 // A unit of int8 products:
@@ -134,12 +142,10 @@ HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* 
 //   kFlip                what quantise_steps exclusive-ors to A: 0x80 where A's bytes are signed
 //   Scope                open while tiles are computed
 //   tile(rows, strips)   the function for that many
-// VnniInt8 has its sums in registers, and ends the group of k there (kEnds). The others write them to memory.
 using Int8TileFunction = void (*)(const Int8Tile&);
 
 struct PortableInt8 {
   static constexpr int64_t kRows = 4, kStrips = 1;
-  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
@@ -194,7 +200,6 @@ struct WideInt8Lanes {
 struct WideInt8 {
   using Lanes = WideInt8Lanes;
   static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 3, kStrips = 1;
-  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
@@ -248,18 +253,15 @@ struct WideInt8 {
 // vpdpbusd multiplies unsigned by signed numbers.
 struct VnniInt8 {
   static constexpr int64_t kRows = 8, kStrips = 3;
-  static constexpr bool kEnds = true;
   static constexpr uint8_t kFlip = 0;
   struct Scope {};
-  using Function = void (*)(const Int8Tile&, const Gemm&, const Int8Place&, const Int8Ending&);
 
   static HWY_INLINE __m512i dot(__m512i sum, __m512i a, __m512i b) {
     asm("vpdpbusd %2, %1, %0" : "+v"(sum) : "v"(a), "v"(b));
     return sum;
   }
   template <int kCount, int kWide>
-  static HWY_NOINLINE void multiply(const Int8Tile& t, const Gemm& g, const Int8Place& place,
-                                    const Int8Ending& ending) {
+  static HWY_NOINLINE void multiply(const Int8Tile& t) {
     __m512i sum[kCount][kWide];
 #pragma GCC unroll 8
     for (int i = 0; i < kCount; ++i) {
@@ -281,25 +283,20 @@ struct VnniInt8 {
         for (int v = 0; v < kWide; ++v) sum[i][v] = dot(sum[i][v], x, column[v]);
       }
     }
-    with_int8_end(ending.end, [&](auto end) HWY_ATTR {
-#pragma GCC unroll 4
-      for (int v = 0; v < kWide; ++v) {
-        const Int8Columns columns(g, place, v, 0, ending.bias);
 #pragma GCC unroll 8
-        for (int i = 0; i < kCount; ++i) {
-          end_int8_row<decltype(end)::value>(g, place, columns, ending.bias != nullptr, i,
-                                             place.parts + (i * kWide + v) * 16, hn::Vec<I>{sum[i][v]});
-        }
-      }
-    });
+    for (int i = 0; i < kCount; ++i) {
+#pragma GCC unroll 4
+      for (int v = 0; v < kWide; ++v) _mm512_storeu_si512(t.sums + (i * kWide + v) * 16, sum[i][v]);
+    }
   }
   template <int kWide>
-  static Function wide(int64_t rows) {
-    constexpr Function kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>, multiply<4, kWide>,
-                                   multiply<5, kWide>, multiply<6, kWide>, multiply<7, kWide>, multiply<8, kWide>};
+  static Int8TileFunction wide(int64_t rows) {
+    constexpr Int8TileFunction kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>,
+                                           multiply<4, kWide>, multiply<5, kWide>, multiply<6, kWide>,
+                                           multiply<7, kWide>, multiply<8, kWide>};
     return kTiles[rows - 1];
   }
-  static Function tile(int64_t rows, int64_t strips) {
+  static Int8TileFunction tile(int64_t rows, int64_t strips) {
     return strips == 1 ? wide<1>(rows) : strips == 2 ? wide<2>(rows) : wide<3>(rows);
   }
 };
@@ -308,7 +305,6 @@ struct VnniInt8 {
 template <class Tiles>
 struct AmxInt8 {
   static constexpr int64_t kRows = 32, kStrips = 2;
-  static constexpr bool kEnds = false;
   static constexpr uint8_t kFlip = 0x80;
   using Scope = typename Tiles::Scope;
 
@@ -369,22 +365,6 @@ struct Int8Rows {
   }
 };
 
-// The products of a tile in a group of k, and what becomes of them.
-template <class Unit, class Multiply>
-HWY_INLINE void int8_group(const Gemm& g, const Int8Place& place, Int8Tile tile, const Int8Ending& ending,
-                           Multiply multiply) {
-  if constexpr (Unit::kEnds) {
-    multiply(tile, g, place, ending);
-  } else {
-    HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
-    tile.sums = sums;
-    multiply(tile);
-    with_int8_end(ending.end, [&](auto end) { end_int8_sums<decltype(end)::value>(g, place, ending.bias, sums); });
-  }
-  if (ending.finishes)
-    finish_tile(g, place.i0, place.rows, place.strip0 * 16, std::min(place.strips * 16, g.n - place.strip0 * 16));
-}
-
 template <class Unit>
 void int8_product(const Gemm& g) {
   constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
@@ -401,6 +381,7 @@ void int8_product(const Gemm& g) {
   parallel_for(blocks * parts_of_block, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Unit::Scope scope;
     HWY_ALIGN float parts[Unit::kRows * Unit::kStrips * 16];
+    HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
     for (int64_t task = begin; task < end; ++task) {
       const int64_t i_begin = task / parts_of_block * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
       const int64_t part = task % parts_of_block;
@@ -411,10 +392,8 @@ void int8_product(const Gemm& g) {
           const auto multiply = Unit::tile(place.rows, count);
           for (; place.group < k_groups; ++place.group) {
             const int64_t p = place.group * b.depth(), depth = std::min(b.depth(), width - p);
-            int8_group<Unit>(
-                g, place,
-                {depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, nullptr},
-                place.group + 1 < k_groups ? between : last, multiply);
+            multiply({depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
+            end_int8_group(g, place, place.group + 1 < k_groups ? between : last, sums);
           }
         }
       }

@@ -36,7 +36,8 @@ RowLoss loss_of_row(const PackedInt8& b, const float* x) {
     const int64_t p0 = group * b.depth(), count = std::clamp<int64_t>(b.k() - p0, 0, b.depth());
     const Steps steps = quantise_steps(x + p0, b.balance() + p0, count, 0, balanced, bytes);
     for (int64_t p = 0; p < count; ++p) {
-      const double number = static_cast<double>(steps.scale) * (bytes[p] - steps.zero);
+      const double number =
+          static_cast<double>(steps.scale) * static_cast<double>(static_cast<float>(bytes[p]) - steps.zero);
       const double difference = static_cast<double>(balanced[p]) - number;
       kept += number * number;
       lost += difference * difference;

@@ -56,8 +56,7 @@ HWY_INLINE float quantise_row(const float* HWY_RESTRICT row, int64_t count, int8
 
 // A number is scale * (byte - zero).
 struct Steps {
-  float scale;
-  int32_t zero;
+  float scale, zero;  // `zero` is whole
 };
 
 // Of row[p] * balance[p], which is written to `balanced`.
@@ -98,7 +97,7 @@ HWY_NOINLINE Steps quantise_steps(const float* HWY_RESTRICT row, const float* HW
   const float range = most - least;
   if (!finite || !std::isfinite(range)) {
     std::fill_n(out, count, uint8_t{0});
-    return {std::numeric_limits<float>::quiet_NaN(), 0};
+    return {std::numeric_limits<float>::quiet_NaN(), 0.0f};
   }
   const float factor = range == 0 ? 0.0f : std::min(255.0f / range, std::numeric_limits<float>::max());
   const auto zero = std::min(255, static_cast<int32_t>(std::nearbyint(-least * factor)));
@@ -126,7 +125,7 @@ HWY_NOINLINE Steps quantise_steps(const float* HWY_RESTRICT row, const float* HW
     const int32_t whole = static_cast<int32_t>(std::nearbyint(balanced[p] * factor)) + zero;
     out[p] = static_cast<uint8_t>(static_cast<uint8_t>(std::clamp(whole, 0, 255)) ^ flip);
   }
-  return {range / 255.0f, zero - (flip != 0 ? 128 : 0)};
+  return {range / 255.0f, static_cast<float>(zero - (flip != 0 ? 128 : 0))};
 }
 
 }  // namespace
