@@ -252,6 +252,10 @@ struct WideInt8 {
 #if HWY_TARGET == HWY_AVX3
 // vpdpbusd multiplies unsigned by signed numbers.
 struct VnniInt8 {
+  // How far B is prefetched, 24 steps: the first rows of a block take it from the second- or third-level cache. 5 % of
+  // all-MiniLM-L6-v2 on texts of 128 tokens (Zen 5), where 64 steps gave 3 %. Behind the last strip a prefetch does
+  // nothing.
+  static constexpr int64_t kAhead = 24 * 64;
   static constexpr int64_t kRows = 8, kStrips = 3;
   static constexpr uint8_t kFlip = 0;
   struct Scope {};
@@ -273,7 +277,10 @@ struct VnniInt8 {
     for (int64_t p = 0; p < t.steps; ++p, b += 64, a += 4) {
       __m512i column[kWide];
 #pragma GCC unroll 4
-      for (int v = 0; v < kWide; ++v) column[v] = _mm512_loadu_si512(b + v * t.strip);
+      for (int v = 0; v < kWide; ++v) {
+        column[v] = _mm512_loadu_si512(b + v * t.strip);
+        _mm_prefetch(reinterpret_cast<const char*>(b + v * t.strip + kAhead), _MM_HINT_T0);
+      }
 #pragma GCC unroll 8
       for (int i = 0; i < kCount; ++i) {
         int32_t bytes;
