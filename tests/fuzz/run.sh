@@ -36,6 +36,9 @@ if [ $# -eq 0 ]; then
     case $name in target | driver | one_thread) ;; *) set -- "$@" "$name" ;; esac
   done
 fi
+for name in "$@"; do
+  [ -x "$build/$name" ] || { echo "run.sh: expected the name of a file in tests/fuzz; found $name" >&2; exit 2; }
+done
 mkdir -p "$build/corpus" "$build/findings" "$build/logs"
 "$build/write_seeds" "$build/corpus"
 printf '%-16s %14s %9s  %s\n' target executions seconds findings
