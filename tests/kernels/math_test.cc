@@ -1,4 +1,4 @@
-// exp, log, tanh, erf, sigmoid and the activations against double precision, in units in the last place.
+// exp, log, tanh, sigmoid and GELU against double precision, in units in the last place.
 #include <gtest/gtest.h>
 
 #include <bit>
@@ -11,6 +11,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/rows/activations-inl.h"
 #include "kernels/settings.h"
 #include "kernels/simd/math-inl.h"
 #include "kernels/simd/rows-inl.h"
@@ -35,8 +36,11 @@ void LogAll(std::vector<float>& v) {
 void TanhAll(std::vector<float>& v) {
   Map(v, [](auto d, auto x) { return full_tanh(d, x); });
 }
-void ErfAll(std::vector<float>& v) {
-  Map(v, [](auto d, auto x) { return erf(d, x); });
+void GeluAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return GeluFunction::value(d, x); });
+}
+void CumulativeAll(std::vector<float>& v) {
+  Map(v, [](auto d, auto x) { return GeluFunction::cumulative(d, x); });
 }
 void SigmoidAll(std::vector<float>& v) {
   Map(v, [](auto d, auto x) { return sigmoid(d, x); });
@@ -53,7 +57,8 @@ namespace {
 HWY_EXPORT(ExpAll);
 HWY_EXPORT(LogAll);
 HWY_EXPORT(TanhAll);
-HWY_EXPORT(ErfAll);
+HWY_EXPORT(GeluAll);
+HWY_EXPORT(CumulativeAll);
 HWY_EXPORT(SigmoidAll);
 
 using Values = std::vector<float>;
@@ -61,7 +66,8 @@ using Values = std::vector<float>;
 void exp_all(Values& v) { HWY_DYNAMIC_DISPATCH(ExpAll)(v); }
 void log_all(Values& v) { HWY_DYNAMIC_DISPATCH(LogAll)(v); }
 void tanh_all(Values& v) { HWY_DYNAMIC_DISPATCH(TanhAll)(v); }
-void erf_all(Values& v) { HWY_DYNAMIC_DISPATCH(ErfAll)(v); }
+void gelu_all(Values& v) { HWY_DYNAMIC_DISPATCH(GeluAll)(v); }
+void cumulative_all(Values& v) { HWY_DYNAMIC_DISPATCH(CumulativeAll)(v); }
 void sigmoid_all(Values& v) { HWY_DYNAMIC_DISPATCH(SigmoidAll)(v); }
 
 // Floats evenly spread over [low, high], and evenly over their bit patterns there.
@@ -90,23 +96,39 @@ double ulps(float found, double exact) {
   return std::fabs(static_cast<double>(found) - exact) / unit;
 }
 
-void expect_within(double most, const Values& inputs, void (*function)(Values&), double (*exact)(double)) {
+using Error = double (*)(float found, double exact);
+
+void expect_errors(double most, const Values& inputs, void (*function)(Values&), double (*exact)(double),
+                   Error error_of) {
   testing::on_every_isa([&] {
     Values found = inputs;
     function(found);
     double worst = 0;
     float at = 0;
     for (size_t i = 0; i < inputs.size(); ++i) {
-      const double error = ulps(found[i], exact(static_cast<double>(inputs[i])));
-      if (error > worst) worst = error, at = inputs[i];
+      const double error = error_of(found[i], exact(static_cast<double>(inputs[i])));
+      if (!(error <= worst)) worst = error, at = inputs[i];
     }
     EXPECT_LE(worst, most) << "at " << at;
-    ::testing::Test::RecordProperty("worst_ulp", std::to_string(worst));
+    ::testing::Test::RecordProperty("worst", std::to_string(worst));
   });
   testing::expect_same_bits_everywhere([&] {
     Values found = inputs;
     function(found);
     return found;
+  });
+}
+
+// In units in the last place.
+void expect_within(double most, const Values& inputs, void (*function)(Values&), double (*exact)(double)) {
+  expect_errors(most, inputs, function, exact, ulps);
+}
+
+void expect_near(double most, const Values& inputs, void (*function)(Values&), double (*exact)(double)) {
+  expect_errors(most, inputs, function, exact, [](float found, double exact_value) {
+    if (std::isnan(exact_value)) return std::isnan(found) ? 0.0 : INFINITY;
+    if (std::isinf(static_cast<float>(exact_value))) return static_cast<double>(found) == exact_value ? 0.0 : INFINITY;
+    return std::fabs(static_cast<double>(found) - exact_value);
   });
 }
 
@@ -135,10 +157,25 @@ TEST(Math, full_tanh) {
                 tanh_all, std::tanh);
 }
 
-TEST(Math, erf) {
-  expect_within(1.5, spread(-6.0f, 6.0f), erf_all, std::erf);
-  expect_within(1.5, {0.0f, INFINITY, -INFINITY, NAN, 1e-38f, 50.0f, -50.0f, 1e30f, 0.9277f, -0.928f, 1, 2, 3, 4, 5, 6},
-                erf_all, std::erf);
+double cumulative(double x) { return std::erfc(-x / std::sqrt(2.0)) / 2; }
+double gelu(double x) { return x == -INFINITY ? 0 : x * cumulative(x); }
+
+TEST(Math, cumulative) {
+  expect_within(2.0, spread(0.0f, 15.0f), cumulative_all, cumulative);
+  expect_within(128.0, spread(-5.0f, 0.0f), cumulative_all, cumulative);
+  expect_near(1e-11, spread(-50.0f, -5.0f), cumulative_all, cumulative);
+}
+
+TEST(Math, gelu) {
+  expect_within(2.2, spread(0.0f, 15.0f), gelu_all, gelu);
+  expect_within(4.0, spread(-1.0f, 0.0f), gelu_all, gelu);
+  expect_within(128.0, spread(-5.0f, -1.0f), gelu_all, gelu);
+  expect_near(5e-8, spread(-5.0f, 0.0f), gelu_all, gelu);
+  expect_near(2e-11, spread(-1e30f, -5.0f), gelu_all, gelu);
+  expect_near(0,
+              {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 60.0f, 50.0f, -50.0f, 3e38f, -3e38f, 40.0f, -40.0f, 1e9f,
+               1e30f, -1e30f},
+              gelu_all, gelu);
 }
 
 TEST(Math, sigmoid) {

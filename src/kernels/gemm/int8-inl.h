@@ -42,33 +42,16 @@ struct Int8Place {
   float* parts;
 };
 
-enum class Int8End { parts, plain, relu };  // where numbers go: to `parts`; to C; through relu to C
-
-// How a group of k ends; by default one that is not the last. Where the values before the activation are kept, or the
-// activation is long, finish_tile() goes over C once more.
-struct Int8Ending {
-  Int8End end = Int8End::parts;
-  const float* bias = nullptr;
-  bool finishes = false;  // with finish_tile()
-
-  Int8Ending() = default;
-  explicit Int8Ending(const Gemm& g) : end(Int8End::plain) {
-    if (g.saved == nullptr && (g.activation == Activation::none || g.activation == Activation::relu)) {
-      bias = g.bias;
-      if (g.activation == Activation::relu) end = Int8End::relu;
-    } else {
-      finishes = true;
-    }
-  }
-};
+// How a group of k ends that is not the last one: its numbers go to Int8Place::parts. The last one ends with an
+// activation (see kernels/rows/activations-inl.h), whose values go to C.
+struct ToParts {};
 
 // The numbers of a tile of kWide strips, from the sums of this group and the numbers of all groups before it. Sums and
 // their products are whole numbers below 2^24, which f32 holds exactly. kFirst: there is no group before; kWhole: all
 // columns of the tile exist. (In the tile itself, with branches for both and a row's steps loaded for each strip, the
 // ends made a product of 64 rows 15 % slower on Zen 5.)
-template <Int8End kEnd, bool kFirst, bool kWhole, int kWide>
-HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* bias,
-                                const int32_t* HWY_RESTRICT sums) {
+template <class End, bool kFirst, bool kWhole, int kWide>
+HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const int32_t* HWY_RESTRICT sums) {
   static_assert(PackedInt8::kMostOfGroup * 255 * 128 < 1 << 24);
   const PackedInt8& b = *g.int8;
   const int64_t groups = b.groups();
@@ -80,61 +63,64 @@ HWY_NOINLINE void end_int8_sums(const Gemm& g, const Int8Place& t, const float* 
       lanes[v] = kWhole ? kLanes : std::clamp<int64_t>(g.n - j, 0, kLanes);
       scales[v] = hn::LoadU(kF, b.scales() + j);
       column_sums[v] = hn::ConvertTo(kF, hn::LoadU(kI, b.sums(t.group) + j));
-      biases[v] = bias == nullptr      ? hn::Set(kF, -0.0f)  // which changes no number
-                  : lanes[v] == kLanes ? hn::LoadU(kF, bias + j)
-                                       : load_first(bias + j, lanes[v]);
+      biases[v] = g.bias == nullptr    ? hn::Set(kF, -0.0f)  // which changes no number
+                  : lanes[v] == kLanes ? hn::LoadU(kF, g.bias + j)
+                                       : load_first(g.bias + j, lanes[v]);
     }
     for (int64_t i = 0; i < t.rows; ++i) {
       const Steps& steps = t.steps[i * groups + t.group];
       const FV scale = hn::Set(kF, steps.scale), zero = hn::Set(kF, steps.zero);
-      float* const to = g.c + (t.i0 + i) * g.c_row + t.strip0 * 16 + j0;
+      const int64_t at = i * kWide * 16 + j0, to = (t.i0 + i) * g.c_row + t.strip0 * 16 + j0;
+      FV x[kWide];
       HWY_UNROLL(3)
       for (int v = 0; v < kWide; ++v) {
-        const int64_t at = (i * kWide + v) * 16 + j0;
-        const FV exact = hn::NegMulAdd(column_sums[v], zero, hn::ConvertTo(kF, hn::LoadU(kI, sums + at)));
-        FV value = hn::Mul(exact, hn::Mul(scale, scales[v]));
-        if constexpr (!kFirst) value = hn::Add(hn::LoadU(kF, t.parts + at), value);
-        if constexpr (kEnd == Int8End::parts) {
-          hn::StoreU(value, kF, t.parts + at);
-          continue;
-        }
-        value = hn::Add(value, biases[v]);
-        if constexpr (kEnd == Int8End::relu) value = ReluFunction::value(kF, value);
-        if (kWhole || lanes[v] == kLanes) {
-          hn::StoreU(value, kF, to + v * 16);
-        } else {
-          store_first(value, to + v * 16, lanes[v]);
-        }
+        const FV exact = hn::NegMulAdd(column_sums[v], zero, hn::ConvertTo(kF, hn::LoadU(kI, sums + at + v * 16)));
+        x[v] = hn::Mul(exact, hn::Mul(scale, scales[v]));
+        if constexpr (!kFirst) x[v] = hn::Add(hn::LoadU(kF, t.parts + at + v * 16), x[v]);
+      }
+      if constexpr (std::is_same_v<End, ToParts>) {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) hn::StoreU(x[v], kF, t.parts + at + v * 16);
+        continue;
+      } else {
+        HWY_UNROLL(3)
+        for (int v = 0; v < kWide; ++v) x[v] = hn::Add(x[v], biases[v]);
+        const auto store = [&](float* row) HWY_ATTR {
+          HWY_UNROLL(3)
+          for (int v = 0; v < kWide; ++v) {
+            if (kWhole || lanes[v] == kLanes) {
+              hn::StoreU(x[v], kF, row + v * 16);
+            } else {
+              store_first(x[v], row + v * 16, lanes[v]);
+            }
+          }
+        };
+        if (g.saved != nullptr) store(g.saved + to);
+        End::values(kF, x);
+        store(g.c + to);
       }
     }
   }
 }
 
-using Int8EndFunction = void (*)(const Gemm&, const Int8Place&, const float* bias, const int32_t* sums);
+using Int8EndFunction = void (*)(const Gemm&, const Int8Place&, const int32_t* sums);
 
-template <Int8End kEnd, bool kFirst, bool kWhole>
+template <class End, bool kFirst, bool kWhole>
 HWY_INLINE Int8EndFunction int8_end_of(int64_t strips) {
-  constexpr Int8EndFunction kEnds[] = {end_int8_sums<kEnd, kFirst, kWhole, 1>, end_int8_sums<kEnd, kFirst, kWhole, 2>,
-                                       end_int8_sums<kEnd, kFirst, kWhole, 3>};
+  constexpr Int8EndFunction kEnds[] = {end_int8_sums<End, kFirst, kWhole, 1>, end_int8_sums<End, kFirst, kWhole, 2>,
+                                       end_int8_sums<End, kFirst, kWhole, 3>};
   return kEnds[strips - 1];
 }
 
-template <Int8End kEnd>
-HWY_INLINE Int8EndFunction int8_end_of(const Gemm& g, const Int8Place& t) {
-  const bool whole = (t.strip0 + t.strips) * 16 <= g.n;
-  if (t.group == 0) {
-    return whole ? int8_end_of<kEnd, true, true>(t.strips) : int8_end_of<kEnd, true, false>(t.strips);
-  }
-  return whole ? int8_end_of<kEnd, false, true>(t.strips) : int8_end_of<kEnd, false, false>(t.strips);
-}
-
 // The numbers of a tile whose sums in a group lie in memory, rows x (16 * strips).
-HWY_INLINE void end_int8_group(const Gemm& g, const Int8Place& t, const Int8Ending& ending, const int32_t* sums) {
-  const Int8EndFunction function = ending.end == Int8End::parts   ? int8_end_of<Int8End::parts>(g, t)
-                                   : ending.end == Int8End::plain ? int8_end_of<Int8End::plain>(g, t)
-                                                                  : int8_end_of<Int8End::relu>(g, t);
-  function(g, t, ending.bias, sums);
-  if (ending.finishes) finish_tile(g, t.i0, t.rows, t.strip0 * 16, std::min(t.strips * 16, g.n - t.strip0 * 16));
+template <class End>
+HWY_INLINE void end_int8_group(const Gemm& g, const Int8Place& t, const int32_t* sums) {
+  const bool whole = (t.strip0 + t.strips) * 16 <= g.n;
+  const Int8EndFunction function =
+      t.group == 0 ? whole ? int8_end_of<End, true, true>(t.strips) : int8_end_of<End, true, false>(t.strips)
+      : whole ? int8_end_of<End, false, true>(t.strips)
+                   : int8_end_of<End, false, false>(t.strips);
+  function(g, t, sums);
 }
 
 // A unit of int8 products:
@@ -372,8 +358,8 @@ struct Int8Rows {
   }
 };
 
-template <class Unit>
-void int8_product(const Gemm& g) {
+template <class Unit, class Last>
+void int8_product_with(const Gemm& g) {
   constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
   static_assert(kInt8BlockRows % Unit::kRows == 0 || Unit::kRows == 3);
   const PackedInt8& b = *g.int8;
@@ -381,7 +367,6 @@ void int8_product(const Gemm& g) {
   const Int8Rows a(g, (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows, Unit::kFlip);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
   const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
-  const Int8Ending between, last(g);
   const int threads = num_threads();
   const int64_t parts_of_block = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
   const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts_of_block + 1;
@@ -400,12 +385,18 @@ void int8_product(const Gemm& g) {
           for (; place.group < k_groups; ++place.group) {
             const int64_t p = place.group * b.depth(), depth = std::min(b.depth(), width - p);
             multiply({depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
-            end_int8_group(g, place, place.group + 1 < k_groups ? between : last, sums);
+            const auto end_group = place.group + 1 < k_groups ? end_int8_group<ToParts> : end_int8_group<Last>;
+            end_group(g, place, sums);
           }
         }
       }
     }
   });
+}
+
+template <class Unit>
+void int8_product(const Gemm& g) {
+  with_activation(g.activation, [&](auto last) { int8_product_with<Unit, decltype(last)>(g); });
 }
 
 void run_int8_product(const Gemm& g, Int8Unit unit) {

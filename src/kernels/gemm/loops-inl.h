@@ -24,36 +24,29 @@ int64_t steps_of(int64_t k) {
 
 // ---- Bias and activation, while the tile is in L1 ----
 
-struct NoActivation {
-  template <class D, int kCount, class V = hn::Vec<D>>
-  static HWY_INLINE void values(D /*d*/, V (&/*x*/)[kCount]) {}
-};
-
 // Bias and activation of the tile's columns [j, j + lanes), kRows rows in step.
 template <class Function, int kRows>
 HWY_INLINE void finish_rows(const Gemm& g, int64_t i, int64_t j, int64_t lanes, FV bias) {
   FV x[kRows];
   const bool whole = lanes == kLanes;
-#pragma GCC unroll 4
+  const int64_t c_row = g.c_row;
+  float* const c = g.c + i * c_row + j;
+  HWY_UNROLL(4)
   for (int r = 0; r < kRows; ++r) {
-    const float* const from = g.c + (i + r) * g.c_row + j;
-    x[r] = whole ? hn::LoadU(kF, from) : load_first(from, lanes);
-  }
-  if (g.bias != nullptr) {
-#pragma GCC unroll 4
-    for (int r = 0; r < kRows; ++r) x[r] = hn::Add(x[r], bias);
+    x[r] = hn::Add(whole ? hn::LoadU(kF, c + r * c_row) : load_first(c + r * c_row, lanes), bias);
   }
   if (g.saved != nullptr) {
-    for (int r = 0; r < kRows; ++r) store_first(x[r], g.saved + (i + r) * g.c_row + j, lanes);
+    float* const saved = g.saved + i * c_row + j;
+    HWY_UNROLL(4)
+    for (int r = 0; r < kRows; ++r) store_first(x[r], saved + r * c_row, lanes);
   }
   Function::values(kF, x);
-#pragma GCC unroll 4
+  HWY_UNROLL(4)
   for (int r = 0; r < kRows; ++r) {
-    float* const to = g.c + (i + r) * g.c_row + j;
     if (whole) {
-      hn::StoreU(x[r], kF, to);
+      hn::StoreU(x[r], kF, c + r * c_row);
     } else {
-      store_first(x[r], to, lanes);
+      store_first(x[r], c + r * c_row, lanes);
     }
   }
 }
@@ -63,7 +56,7 @@ HWY_NOINLINE void finish_tile_with(const Gemm& g, int64_t i0, int64_t rows, int6
   constexpr int kInStep = HWY_TARGET <= HWY_AVX3 ? 4 : 2;
   for (int64_t j = j0; j < j0 + columns; j += kLanes) {
     const int64_t lanes = std::min(kLanes, j0 + columns - j);
-    const FV bias = g.bias != nullptr ? load_first(g.bias + j, lanes) : hn::Zero(kF);
+    const FV bias = g.bias != nullptr ? load_first(g.bias + j, lanes) : hn::Set(kF, -0.0f);  // which changes no number
     int64_t i = i0;
     for (; i + kInStep <= i0 + rows; i += kInStep) finish_rows<Function, kInStep>(g, i, j, lanes, bias);
     for (; i < i0 + rows; ++i) finish_rows<Function, 1>(g, i, j, lanes, bias);
@@ -72,14 +65,7 @@ HWY_NOINLINE void finish_tile_with(const Gemm& g, int64_t i0, int64_t rows, int6
 
 // Adds the bias, keeps what `saved` wants and applies the activation.
 HWY_INLINE void finish_tile(const Gemm& g, int64_t i0, int64_t rows, int64_t j0, int64_t columns) {
-  switch (g.activation) {
-    case Activation::none: return finish_tile_with<NoActivation>(g, i0, rows, j0, columns);
-    case Activation::relu: return finish_tile_with<ReluFunction>(g, i0, rows, j0, columns);
-    case Activation::gelu: return finish_tile_with<GeluFunction>(g, i0, rows, j0, columns);
-    case Activation::gelu_tanh: return finish_tile_with<GeluTanhFunction>(g, i0, rows, j0, columns);
-    case Activation::silu: return finish_tile_with<SiluFunction>(g, i0, rows, j0, columns);
-    case Activation::tanh: return finish_tile_with<TanhFunction>(g, i0, rows, j0, columns);
-  }
+  with_activation(g.activation, [&](auto f) { finish_tile_with<decltype(f)>(g, i0, rows, j0, columns); });
 }
 
 // ---- The loops ----

@@ -6,6 +6,7 @@
 #define HEED_KERNELS_ROWS_ACTIVATIONS_INL_H_
 #endif
 
+#include "heed/ops_options.h"
 #include "kernels/simd/math-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -20,6 +21,19 @@ HWY_INLINE void one_by_one(D d, V (&x)[kCount]) {
 #pragma GCC unroll 8
   for (int i = 0; i < kCount; ++i) x[i] = Function::value(d, x[i]);
 }
+
+struct NoActivation {
+  template <class D, int kCount, class V = hn::Vec<D>>
+  static HWY_INLINE void values(D /*d*/, V (&/*x*/)[kCount]) {}
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V value(D /*d*/, V x) {
+    return x;
+  }
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V slope(D d, V /*x*/) {
+    return hn::Set(d, 1.0f);
+  }
+};
 
 struct ReluFunction {
   template <class D, int kCount, class V = hn::Vec<D>>
@@ -36,16 +50,23 @@ struct ReluFunction {
   }
 };
 
+// x Phi(x) as max(x, 0) - |x| Phi(-|x|): unlike (1 + erf(x / sqrt 2)) / 2, a small Phi is no difference of numbers
+// near 1.
 struct GeluFunction {
+  // |x|, or kLastTail above it and for NaN. As integers, which have the order of positive numbers.
+  template <class D, class V = hn::Vec<D>>
+  static HWY_INLINE V magnitude(D d, V x) {
+    const hn::RebindToSigned<D> di;
+    return hn::BitCast(d, hn::Min(hn::BitCast(di, hn::Abs(x)), hn::BitCast(di, hn::Set(d, kLastTail))));
+  }
   template <class D, int kCount, class V = hn::Vec<D>>
   static HWY_INLINE void values(D d, V (&x)[kCount]) {
-    const V half = hn::Set(d, 0.5f);
-    V y[kCount];
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) y[i] = hn::Mul(x[i], hn::Set(d, 0.707106781f));
-    erfs(d, y);
-#pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) x[i] = hn::Mul(x[i], fma(y[i], half, half));
+    V tail[kCount];
+    HWY_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) tail[i] = magnitude(d, x[i]);
+    normal_tails(d, tail);
+    HWY_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) x[i] = fma_negated(magnitude(d, x[i]), tail[i], ReluFunction::value(d, x[i]));
   }
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V value(D d, V x) {
@@ -55,8 +76,9 @@ struct GeluFunction {
   }
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V cumulative(D d, V x) {
-    const V half = hn::Set(d, 0.5f);
-    return fma(erf(d, hn::Mul(x, hn::Set(d, 0.707106781f))), half, half);
+    V tail[1] = {magnitude(d, x)};
+    normal_tails(d, tail);
+    return hn::IfThenElse(hn::Lt(x, hn::Zero(d)), tail[0], hn::Sub(hn::Set(d, 1.0f), tail[0]));
   }
   template <class D, class V = hn::Vec<D>>
   static HWY_INLINE V slope(D d, V x) {
@@ -123,6 +145,19 @@ struct TanhFunction {
     return fma_negated(t, t, hn::Set(d, 1.0f));
   }
 };
+
+// f() with the struct of this activation.
+template <class Function>
+HWY_INLINE void with_activation(Activation activation, Function&& f) {
+  switch (activation) {
+    case Activation::none: return f(NoActivation());
+    case Activation::relu: return f(ReluFunction());
+    case Activation::gelu: return f(GeluFunction());
+    case Activation::gelu_tanh: return f(GeluTanhFunction());
+    case Activation::silu: return f(SiluFunction());
+    case Activation::tanh: return f(TanhFunction());
+  }
+}
 
 }  // namespace
 }  // namespace heed::HWY_NAMESPACE

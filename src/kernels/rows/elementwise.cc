@@ -80,14 +80,7 @@ void map_activation(const float* x, float* out, int64_t count) {
 }
 
 void run_activate(const float* x, float* out, int64_t count, Activation activation) {
-  switch (activation) {
-    case Activation::none: return run_scale(x, 1.0f, out, count);
-    case Activation::relu: return map_activation<ReluFunction>(x, out, count);
-    case Activation::gelu: return map_activation<GeluFunction>(x, out, count);
-    case Activation::gelu_tanh: return map_activation<GeluTanhFunction>(x, out, count);
-    case Activation::silu: return map_activation<SiluFunction>(x, out, count);
-    case Activation::tanh: return map_activation<TanhFunction>(x, out, count);
-  }
+  with_activation(activation, [&](auto function) { map_activation<decltype(function)>(x, out, count); });
 }
 
 template <class Function>
@@ -99,14 +92,7 @@ void map_slope(const float* d_output, const float* saved, float* out, int64_t co
 
 void run_activate_backward(const float* d_output, const float* saved, float* out, int64_t count,
                            Activation activation) {
-  switch (activation) {
-    case Activation::none: return run_scale(d_output, 1.0f, out, count);
-    case Activation::relu: return map_slope<ReluFunction>(d_output, saved, out, count);
-    case Activation::gelu: return map_slope<GeluFunction>(d_output, saved, out, count);
-    case Activation::gelu_tanh: return map_slope<GeluTanhFunction>(d_output, saved, out, count);
-    case Activation::silu: return map_slope<SiluFunction>(d_output, saved, out, count);
-    case Activation::tanh: return map_slope<TanhFunction>(d_output, saved, out, count);
-  }
+  with_activation(activation, [&](auto function) { map_slope<decltype(function)>(d_output, saved, out, count); });
 }
 
 void run_dropout(const float* x, const float* residual, float* out, int64_t count, const ops::Dropout& dropout) {

@@ -18,6 +18,17 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
+// p = p x + c for one coefficient c after the other, all vectors in step. The loops are unrolled here: at -O2 the
+// compiler would keep the coefficients in memory and count them.
+template <class D, int kCount, int kTerms, class V = hn::Vec<D>>
+HWY_INLINE void add_terms(D d, const V (&x)[kCount], const float (&coefficients)[kTerms], V (&p)[kCount]) {
+  HWY_UNROLL(16)
+  for (int term = 0; term < kTerms; ++term) {
+    HWY_UNROLL(8)
+    for (int i = 0; i < kCount; ++i) p[i] = fma(p[i], x[i], hn::Set(d, coefficients[term]));
+  }
+}
+
 // x = e^x for any x: 2^n p(r) with x = n ln 2 + r. Subnormal results are rounded properly; -inf gives 0, +inf gives
 // +inf, NaN stays. The vectors are computed in step: one alone is a chain of twenty instructions (Cascade Lake: 20
 // cycles a vector; four in step: 13).
@@ -38,9 +49,7 @@ HWY_INLINE void full_exps(D d, V (&x)[kCount]) {
   each([&](int i) HWY_ATTR { r[i] = fma(p[i], hn::Set(d, -0.693145751953125f), x[i]); });
   each([&](int i) HWY_ATTR { r[i] = fma(p[i], hn::Set(d, -1.42860677e-6f), r[i]); });
   each([&](int i) HWY_ATTR { p[i] = fma(hn::Set(d, 1.9875691500e-4f), r[i], hn::Set(d, 1.3981999507e-3f)); });
-  for (const float coefficient : {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}) {
-    each([&](int i) HWY_ATTR { p[i] = fma(p[i], r[i], hn::Set(d, coefficient)); });
-  }
+  add_terms(d, r, {8.3334519073e-3f, 4.1665795894e-2f, 1.6666665459e-1f, 5.0000001201e-1f}, p);
   each([&](int i) HWY_ATTR { p[i] = fma(p[i], hn::Mul(r[i], r[i]), r[i]); });
   each([&](int i) HWY_ATTR { p[i] = hn::Add(p[i], hn::Set(d, 1.0f)); });
   // 2^n in two factors: n may be beyond the exponents of a normal number.
@@ -84,9 +93,7 @@ HWY_INLINE void attention_exps(FV (&x)[kVectors], float least) {
   // The digits of log2(e) beyond f32, which count where x is large.
   each([&](int v) HWY_ATTR { r[v] = fma(x[v], all(1.92596299e-8f), r[v]); });
   each([&](int v) HWY_ATTR { p[v] = fma(all(0.00015353362f), r[v], all(0.0013398874f)); });
-  for (const float coefficient : {0.009618437f, 0.055503325f, 0.24022648f, 0.6931472f, 1.0f}) {
-    each([&](int v) HWY_ATTR { p[v] = fma(p[v], r[v], all(coefficient)); });
-  }
+  add_terms(kF, r, {0.009618437f, 0.055503325f, 0.24022648f, 0.6931472f, 1.0f}, p);
   each([&](int v) HWY_ATTR {
     const FV power = hn::BitCast(kF, hn::ShiftLeft<23>(hn::BitCast(kI, shifted[v])));
     x[v] = hn::IfThenZeroElse(hn::Lt(x[v], all(least)), hn::Mul(p[v], power));
@@ -126,9 +133,7 @@ HWY_INLINE void rough_weights_of(FV (&below)[kVectors]) {
   each([&](int v) HWY_ATTR { r[v] = hn::Sub(magic, shifted[v]); });
   each([&](int v) HWY_ATTR { r[v] = fma(below[v], log2e, r[v]); });
   each([&](int v) HWY_ATTR { p[v] = fma(all(0.009582853f), r[v], all(0.055906426f)); });
-  for (const float coefficient : {0.24024099f, 0.6931242f, 1.0f}) {
-    each([&](int v) HWY_ATTR { p[v] = fma(p[v], r[v], all(coefficient)); });
-  }
+  add_terms(kF, r, {0.24024099f, 0.6931242f, 1.0f}, p);
   each([&](int v) HWY_ATTR {
     const auto exponent = hn::ShiftLeft<23>(hn::BitCast(kI, shifted[v]));
     const FV scaled = hn::BitCast(kF, hn::Add(hn::BitCast(kI, p[v]), exponent));
