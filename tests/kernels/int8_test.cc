@@ -37,6 +37,7 @@ HWY_AFTER_NAMESPACE();
 
 #include "kernels/gemm/quantise.h"
 #include "kernels/operands.h"
+#include "kernels/rows/elementwise.h"
 #include "kernels/settings.h"
 
 namespace heed::kernels {
@@ -130,11 +131,12 @@ struct Int8Case : Operands {
   }
 
   template <class Product>
-  [[nodiscard]] std::vector<float> with(const PackedInt8& b, Product&& product) const {
+  [[nodiscard]] std::vector<float> with(const PackedInt8& b, Product&& product,
+                                        Activation activation = Activation::relu) const {
     std::vector<float> c(static_cast<size_t>(m * n), 99);
     Gemm g = into(c);
     g.int8 = &b;
-    g.activation = Activation::relu;
+    g.activation = activation;
     product(g);
     return c;
   }
@@ -170,6 +172,33 @@ TEST(Int8, EveryUnitHasTheSumsOfWholeNumbers) {
       }
     }
   }
+}
+
+TEST(Int8, EndsWithTheActivation) {
+  testing::on_every_isa([] {
+    for (const int64_t n : {50, 96}) {
+      for (const int64_t k : {64, 384}) {  // one group, and two
+        const Int8Case c(11, n, k);
+        const PackedInt8 b(c.weight.data(), k, n);
+        for (const Int8Unit unit : int8_units()) {
+          const auto product = [&](const Gemm& g) { HWY_DYNAMIC_DISPATCH(UnitProduct)(g, unit); };
+          const std::vector<float> sums = c.with(b, product, Activation::none);
+          for (const Activation activation :
+               {Activation::relu, Activation::gelu, Activation::gelu_tanh, Activation::silu, Activation::tanh}) {
+            std::vector<float> expected(sums.size()), saved(sums.size());
+            activate(sums.data(), expected.data(), std::ssize(sums), activation);
+            EXPECT_EQ(c.with(b, product, activation), expected);
+            const auto saving = [&](Gemm g) {
+              g.saved = saved.data();
+              product(g);
+            };
+            EXPECT_EQ(c.with(b, saving, activation), expected);
+            EXPECT_EQ(saved, sums);
+          }
+        }
+      }
+    }
+  });
 }
 
 // The saturating instruction of AVX2 would give 32,767 for a pair of such products.

@@ -125,7 +125,7 @@ HWY_INLINE void end_int8_group(const Gemm& g, const Int8Place& t, const int32_t*
 
 // A unit of int8 products:
 //   kRows, kStrips       of the largest tile
-//   kFlip                what quantise_steps exclusive-ors to A: 0x80 where A's bytes are signed
+//   kFlip                what round_to_steps exclusive-ors to A's bytes: 0x80 where they are signed
 //   Scope                open while tiles are computed
 //   tile(rows, strips)   the function for that many
 using Int8TileFunction = void (*)(const Int8Tile&);
@@ -344,13 +344,19 @@ struct Int8Rows {
     const PackedInt8& b = *g.int8;
     const int64_t width = b.padded_k(), groups = b.groups();
     parallel_for(g.m, 1 + 32768 / width, [&](int64_t begin, int64_t end) {
-      const Buffer<float> balanced(b.depth());
+      const Buffer<float> balanced(width);
+      BalancedRow numbers[PackedInt8::kMostK / PackedInt8::kMostOfGroup];
+      const auto length = [&](int64_t group) { return std::clamp<int64_t>(g.k - group * b.depth(), 0, b.depth()); };
       for (int64_t i = begin; i < end; ++i) {
+        // All groups are balanced before the first is rounded: a group's numbers wait for its smallest and its largest.
+        for (int64_t group = 0; group < groups; ++group) {
+          const int64_t p = group * b.depth();
+          numbers[group] = balance_row(g.a + i * g.a_row + p, b.balance() + p, length(group), balanced.data() + p);
+        }
         uint8_t* const row = bytes.data() + i * width;
         for (int64_t group = 0; group < groups; ++group) {
-          const int64_t p = group * b.depth(), count = std::clamp<int64_t>(g.k - p, 0, b.depth());
-          steps[i * groups + group] =
-              quantise_steps(g.a + i * g.a_row + p, b.balance() + p, count, flip, balanced.data(), row + p);
+          const int64_t p = group * b.depth();
+          steps[i * groups + group] = round_to_steps(balanced.data() + p, length(group), numbers[group], flip, row + p);
         }
         std::memset(row + g.k, 0, static_cast<size_t>(width - g.k));  // B has zeros there
       }

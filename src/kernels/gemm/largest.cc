@@ -34,7 +34,8 @@ RowLoss loss_of_row(const PackedInt8& b, const float* x) {
   double kept = 0, lost = 0;
   for (int64_t group = 0; group < b.groups(); ++group) {
     const int64_t p0 = group * b.depth(), count = std::clamp<int64_t>(b.k() - p0, 0, b.depth());
-    const Steps steps = quantise_steps(x + p0, b.balance() + p0, count, 0, balanced, bytes);
+    const Steps steps =
+        round_to_steps(balanced, count, balance_row(x + p0, b.balance() + p0, count, balanced), 0, bytes);
     for (int64_t p = 0; p < count; ++p) {
       const double number =
           static_cast<double>(steps.scale) * static_cast<double>(static_cast<float>(bytes[p]) - steps.zero);

@@ -65,8 +65,8 @@ struct BalancedRow {
   bool finite;
 };
 
-HWY_INLINE BalancedRow balance_row(const float* HWY_RESTRICT row, const float* HWY_RESTRICT balance, int64_t count,
-                                   float* HWY_RESTRICT balanced) {
+HWY_NOINLINE BalancedRow balance_row(const float* HWY_RESTRICT row, const float* HWY_RESTRICT balance, int64_t count,
+                                     float* HWY_RESTRICT balanced) {
   constexpr int32_t kMagnitude = 0x7FFFFFFF, kInfinity = 0x7F800000;  // as bits, magnitudes are in order, NaN on top
   const auto magnitude = hn::Set(kI, kMagnitude);
   FV low = hn::Zero(kF), high = hn::Zero(kF);
@@ -89,36 +89,40 @@ HWY_INLINE BalancedRow balance_row(const float* HWY_RESTRICT row, const float* H
   return {least, most, bits < kInfinity};
 }
 
-// Rounds row[p] * balance[p] to one of 256 steps from the smallest to the largest of these numbers and 0. `flip` is
-// exclusive-ored to every byte: 0x80 makes signed numbers that are 128 smaller. `balanced`: room for `count` numbers.
-HWY_NOINLINE Steps quantise_steps(const float* HWY_RESTRICT row, const float* HWY_RESTRICT balance, int64_t count,
-                                  uint8_t flip, float* HWY_RESTRICT balanced, uint8_t* HWY_RESTRICT out) {
-  const auto [least, most, finite] = balance_row(row, balance, count, balanced);
-  const float range = most - least;
-  if (!finite || !std::isfinite(range)) {
+// Rounds these numbers to one of 256 steps from the smallest to the largest of them and 0. `flip` is exclusive-ored to
+// every byte: 0x80 makes signed numbers that are 128 smaller.
+HWY_NOINLINE Steps round_to_steps(const float* HWY_RESTRICT balanced, int64_t count, const BalancedRow& numbers,
+                                  uint8_t flip, uint8_t* HWY_RESTRICT out) {
+  const float range = numbers.most - numbers.least;
+  if (!numbers.finite || !std::isfinite(range)) {
     std::fill_n(out, count, uint8_t{0});
     return {std::numeric_limits<float>::quiet_NaN(), 0.0f};
   }
   const float factor = range == 0 ? 0.0f : std::min(255.0f / range, std::numeric_limits<float>::max());
-  const auto zero = std::min(255, static_cast<int32_t>(std::nearbyint(-least * factor)));
+  const auto zero = std::min(255, static_cast<int32_t>(std::nearbyint(-numbers.least * factor)));
   int64_t p = 0;
 #if HWY_TARGET == HWY_AVX3
-  const __m512i zeros = _mm512_set1_epi32(zero), none = _mm512_setzero_si512();
+  const __m512i zeros = _mm512_set1_epi32(zero);
   const __m512 factors = _mm512_set1_ps(factor);
-  const __m128i flips = _mm_set1_epi8(static_cast<char>(flip));
-  for (; p + 16 <= count; p += 16) {  // Highway's way from 32 to 8 bits takes four instructions
-    const __m512i whole = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(balanced + p), factors));
-    const __m512i least_zero = _mm512_max_epi32(_mm512_add_epi32(whole, zeros), none);
-    _mm_storeu_si128(reinterpret_cast<__m128i*>(out + p), _mm_xor_si128(_mm512_cvtusepi32_epi8(least_zero), flips));
+  const auto whole = [&](int64_t at) HWY_ATTR {
+    return _mm512_add_epi32(_mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(balanced + at), factors)), zeros);
+  };
+  // Two steps of narrowing, both to between 0 and 255, leave groups of four bytes in this order.
+  const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+  const __m512i flips = _mm512_set1_epi8(static_cast<char>(flip));
+  for (; p + 64 <= count; p += 64) {
+    const __m512i low = _mm512_packus_epi32(whole(p), whole(p + 16));
+    const __m512i high = _mm512_packus_epi32(whole(p + 32), whole(p + 48));
+    const __m512i in_order = _mm512_permutexvar_epi32(order, _mm512_packus_epi16(low, high));
+    _mm512_storeu_si512(out + p, _mm512_xor_si512(in_order, flips));
   }
-#elif HWY_TARGET == HWY_AVX2
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   const hn::Rebind<uint8_t, F> d8;
-  const auto flips = hn::Set(d8, flip);
-  const auto zeros = hn::Set(kI, zero);
-  const FV factors = hn::Set(kF, factor);
   for (; p + kLanes <= count; p += kLanes) {
-    const auto whole = hn::Add(hn::NearestInt(hn::Mul(hn::LoadU(kF, balanced + p), factors)), zeros);
-    hn::StoreU(hn::Xor(hn::DemoteTo(d8, whole), flips), d8, out + p);
+    const auto steps = hn::NearestInt(hn::Mul(hn::LoadU(kF, balanced + p), hn::Set(kF, factor)));
+    const auto bytes = hn::DemoteTo(d8, hn::Add(steps, hn::Set(kI, zero)));
+    hn::StoreU(hn::Xor(bytes, hn::Set(d8, flip)), d8, out + p);
   }
 #endif
   for (; p < count; ++p) {
