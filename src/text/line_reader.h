@@ -33,6 +33,7 @@ class LineReader {
   int64_t longest_;
   std::string buffer_;
   size_t at_ = 0;
+  size_t block_ = 4096;  // to read next; twice as much each time, so that a short file takes little memory
   int64_t lines_ = 0;
 };
 

@@ -10,7 +10,7 @@
 namespace heed::text {
 namespace {
 
-constexpr size_t kBlock = size_t{1} << 20;
+constexpr size_t kLargestBlock = size_t{1} << 20;
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
 }  // namespace
@@ -28,9 +28,10 @@ bool LineReader::fill() {
   buffer_.erase(0, at_);
   at_ = 0;
   const size_t kept = buffer_.size();
-  buffer_.resize(kept + kBlock);
+  buffer_.resize(kept + block_);
   const int64_t got = stream_.read(std::span(buffer_).subspan(kept));
   buffer_.resize(kept + static_cast<size_t>(got));
+  block_ = std::min(2 * block_, kLargestBlock);
   return got > 0;
 }
 
