@@ -474,6 +474,7 @@ FAULTS = [
      "", "truncation_side ignored"),
     ("serve/models.cc", "if (place.open && (version.empty() || version == place.open->version)) return place.open;",
      "if (place.open) return place.open;", "a model that is never read again"),
+    ("text/utf8.cc", "(bytes & 0x8080808080808080) == 0", "(bytes & 0x0080808080808080) == 0", "the last byte of eight unchecked"),
 ]
 TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
              "--gtest_filter=Parallel.*:*Adam.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*:ContextParallel.*:PartsOfSequences.*"
@@ -499,7 +500,7 @@ SUITES = [
     ("distributed/", [["tests/distributed_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
     ("attention/across_ranks/", [["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*AcrossRanks*"]]),
     ("base/", [["tests/base_test", "--gtest_fail_fast", "--gtest_brief=1"]]),
-    ("text/", [["tests/text_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=HuggingFace.*"], *PIPELINES]),
+    ("text/", [["tests/text_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=HuggingFace.*:Utf8.*"], *PIPELINES]),
     ("pipelines/", PIPELINES),
     ("", [["tests/soak", "--cases", "400"],
           ["tests/attention_test", "--gtest_fail_fast", "--gtest_brief=1", f"--gtest_filter=-{LONGEST}"],

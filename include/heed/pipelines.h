@@ -218,7 +218,7 @@ class Generator {
 };
 
 struct EncoderOptions {
-  // Tokens in a batch at most, padding included. 0: 1,024, or 256 where weights are packed as int8.
+  // Tokens in a batch at most, padding included. 0: 384, or 256 where weights are packed as int8.
   int64_t batch_tokens = 0;
   // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
   // model names as its default, which as a rule is none.

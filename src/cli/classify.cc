@@ -135,7 +135,7 @@ void add_classify_command(Options& options) {
   options.flag("--parse-special", o->classify.parse_special, kParseSpecialHelp);
   options
       .add("--batch-tokens", o->classify.batch_tokens,
-           "Tokens in a batch at most, padding included; 0 is 1024, or 256 with int8 weights")
+           "Tokens in a batch at most, padding included; 0 is 384, or 256 with int8 weights")
       .range(0);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);

@@ -196,7 +196,7 @@ void add_embed_command(Options& options) {
   options.flag("--parse-special", o->embed.parse_special, kParseSpecialHelp);
   options
       .add("--batch-tokens", o->embed.batch_tokens,
-           "Tokens in a batch at most, padding included; 0 is 1024, or 256 with int8 weights")
+           "Tokens in a batch at most, padding included; 0 is 384, or 256 with int8 weights")
       .range(0);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   add_too_long(options, o->source);

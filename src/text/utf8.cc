@@ -1,10 +1,24 @@
 // Validity of UTF-8, as table 3-7 of the Unicode standard has it.
 #include "text/utf8.h"
 
+#include <cstdint>
+#include <cstring>
+
 #include "heed/error.h"
 #include "heed/text.h"
 
 namespace heed::text {
+namespace {
+
+// Whether text[at .. at + 7] exists and is ASCII: most of most texts, and of every message.
+bool eight_of_ascii(std::string_view text, size_t at) {
+  uint64_t bytes = 0;
+  if (text.size() - at < sizeof(bytes)) return false;
+  std::memcpy(&bytes, text.data() + at, sizeof(bytes));
+  return (bytes & 0x8080808080808080) == 0;
+}
+
+}  // namespace
 
 size_t code_point_size(std::string_view text) {
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(i < text.size() ? text[i] : 0); };
@@ -29,6 +43,10 @@ size_t code_point_size(std::string_view text) {
 size_t valid_utf8_prefix(std::string_view text) {
   size_t at = 0;
   while (at < text.size()) {
+    if (eight_of_ascii(text, at)) {
+      at += 8;
+      continue;
+    }
     const size_t size = code_point_size(text.substr(at));
     if (size == 0) return at;
     at += size;

@@ -36,7 +36,14 @@ TEST(Utf8, StopsAtTheFirstInvalidByte) {
       {"\xff", 0},
       {"\xc3\x28", 0},
   };
-  for (const auto& c : cases) EXPECT_EQ(valid_utf8_prefix(c.text), c.valid) << testing::PrintToString(c.text);
+  for (const auto& c : cases) {
+    for (const size_t before : {0, 1, 5, 7, 8, 9, 16, 21}) {  // ASCII is read eight bytes at a time
+      const std::string text = std::string(before, 'a') + std::string(c.text);
+      EXPECT_EQ(valid_utf8_prefix(text), before + c.valid) << testing::PrintToString(text);
+      const size_t all = c.valid == text.size() - before ? text.size() + 9 : before + c.valid;
+      EXPECT_EQ(valid_utf8_prefix(text + "and after"), all) << testing::PrintToString(text);
+    }
+  }
 }
 
 TEST(ReadLines, TakesEitherLineEnd) {
