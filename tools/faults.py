@@ -475,11 +475,15 @@ FAULTS = [
     ("serve/models.cc", "if (place.open && (version.empty() || version == place.open->version)) return place.open;",
      "if (place.open) return place.open;", "a model that is never read again"),
     ("text/utf8.cc", "(bytes & 0x8080808080808080) == 0", "(bytes & 0x0080808080808080) == 0", "the last byte of eight unchecked"),
+    ("pipelines/read_texts.h", "i < before && !good", "before != i && !good", "a later bad text is the error"),
+    ("pipelines/read_texts.h", "warnings[static_cast<size_t>(i)].push_back(told);", "options.on_warning(told);",
+     "warnings out of order"),
 ]
 TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
              "--gtest_filter=Parallel.*:*Adam.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*:ContextParallel.*:PartsOfSequences.*"
              ":Scores.*:GoldenScores.*:DenseTrainings.*"]]
-PIPELINES = [["tests/pipelines_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Limits.*:SavePipeline.*:Generator.*"]]
+PIPELINES = [["tests/pipelines_test", "--gtest_fail_fast", "--gtest_brief=1",
+              "--gtest_filter=ReadTexts.*:Limits.*:SavePipeline.*:Generator.*"]]
 LONGEST = "*AcrossRanks*:AttentionBits.*:AttentionPromise.*"  # of attention's tests: two thirds of their time
 # (folder, the tests of what lies in it); the first folder that fits. The first stage runs only the first two tests.
 SERVE = [["tests/serve_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=ApiTest*:NameHead*"],

@@ -5,6 +5,7 @@
 #include "heed/io.h"
 #include "pipelines/encoder_parts.h"
 #include "pipelines/folder.h"
+#include "pipelines/read_texts.h"
 #include "pipelines/recording.h"
 #include "pipelines/words.h"
 
@@ -88,16 +89,17 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
   require(prompt.empty() || parts_->modules.pools_prompts(), kName,
           "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
   std::vector<Sequence> all;
-  for (const std::string& text : texts) {
-    const auto place = static_cast<int64_t>(all.size());
-    pipelines::look_up(place, options.progress);
-    if (!prompt.empty()) pipelines::require_utf8(text, place, options.text, kName);  // at places without the prompt
-    const std::string read = parts_->reader.cased(prompt + text, place, options.text, kName);
-    all.push_back(parts_->sequence_of(parts_->reader.read(
-        read, {.limit = options.longest, .parse_special = options.parse_special}, place, options.text, kName)));
-  }
-  const Tensor vectors =
-      pipelines::embed_sequences(*model_, parts_->modules, all, batch_tokens, options.progress);
+  pipelines::read_texts(
+      0, std::ssize(texts), options.text,
+      [&](int64_t place, const TextOptions& text_options) {
+        const std::string& text = texts[static_cast<size_t>(place)];
+        if (!prompt.empty()) pipelines::require_utf8(text, place, text_options, kName);  // at places without the prompt
+        const std::string read = parts_->reader.cased(prompt + text, place, text_options, kName);
+        const text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
+        return parts_->sequence_of(parts_->reader.read(read, tokens, place, text_options, kName));
+      },
+      options.progress, all);
+  const Tensor vectors = pipelines::embed_sequences(*model_, parts_->modules, all, batch_tokens, options.progress);
   return vectors.slice(1, 0, embedding_size()).contiguous();
 }
 

@@ -6,6 +6,7 @@
 #include "heed/error.h"
 #include "models/families/classifier.h"
 #include "pipelines/encoder_parts.h"
+#include "pipelines/read_texts.h"
 
 namespace heed {
 namespace {
@@ -74,15 +75,18 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
   parts_->require_head(models::Head::text_class, kName);
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   std::vector<Sequence> all;
-  for (const TextPair& text : texts) {
-    text::TokensOptions tokens{.parse_special = options.parse_special};
-    if (text.pair) tokens.pair = *text.pair;
-    const auto place = static_cast<int64_t>(all.size());
-    pipelines::look_up(place, options.progress);
-    all.push_back(parts_->sequence_of(parts_->reader.read(text.text, tokens, place, options.text, kName)));
-    require(!all.back().ids.empty(), kName, pipelines::name_of_text(options.text, place),
-            ": a text of at least one token; found an empty one");
-  }
+  pipelines::read_texts(
+      0, std::ssize(texts), options.text,
+      [&](int64_t place, const TextOptions& text_options) {
+        const TextPair& text = texts[static_cast<size_t>(place)];
+        text::TokensOptions tokens{.parse_special = options.parse_special};
+        if (text.pair) tokens.pair = *text.pair;
+        Sequence sequence = parts_->sequence_of(parts_->reader.read(text.text, tokens, place, text_options, kName));
+        require(!sequence.ids.empty(), kName, pipelines::name_of_text(text_options, place),
+                ": a text of at least one token; found an empty one");
+        return sequence;
+      },
+      options.progress, all);
   const auto classes = static_cast<int64_t>(labels().size());
   const Tensor logits = pipelines::rows_of(
       all, batch_tokens, model_->config().padding_id, classes,

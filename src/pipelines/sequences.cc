@@ -68,9 +68,4 @@ Tensor embed_sequences(const models::Bert& model, const SentenceModules& modules
       progress);
 }
 
-void look_up(int64_t texts_read, const std::function<void(int64_t done)>& progress) {
-  constexpr int64_t kTexts = 256;
-  if (progress && texts_read % kTexts == 0) progress(0);
-}
-
 }  // namespace heed::pipelines

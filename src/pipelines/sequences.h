@@ -37,7 +37,4 @@ struct SequenceBatch {
                                      std::span<const Sequence> sequences, int64_t batch_tokens,
                                      const std::function<void(int64_t done)>& progress = {});
 
-// Calls `progress` (if any) while texts are read: none is done, but it may throw to end the work.
-void look_up(int64_t texts_read, const std::function<void(int64_t done)>& progress);
-
 }  // namespace heed::pipelines

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <exception>
 
+#include "base/threads.h"
 #include "generate/languages.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
@@ -10,6 +11,7 @@
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
 #include "pipelines/parts.h"
+#include "pipelines/read_texts.h"
 #include "pipelines/recording.h"
 #include "pipelines/words.h"
 #include "text/language_tokens.h"
@@ -30,6 +32,19 @@ Translation as_text(const generate::Hypothesis& hypothesis, const text::Tokenize
           .finished = hypothesis.finished,
           .tokens = pipelines::pieces_of(tokenizer, hypothesis.ids),
           .log_probs = hypothesis.log_probs};
+}
+
+// The threads share them.
+std::vector<std::vector<Translation>> as_texts(std::span<const std::vector<generate::Hypothesis>> found,
+                                               const text::Tokenizer& tokenizer) {
+  constexpr int64_t kGrain = 16;
+  std::vector<std::vector<Translation>> result(found.size());
+  parallel_for(std::ssize(found), kGrain, [&](int64_t begin, int64_t end) {
+    for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
+      for (const generate::Hypothesis& hypothesis : found[i]) result[i].push_back(as_text(hypothesis, tokenizer));
+    }
+  });
+  return result;
 }
 
 // In mBART's first models. In the others it stands in front of the text.
@@ -252,8 +267,12 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
     std::vector<Ids> ids;         // of the parts of all of them
     std::exception_ptr bad_text;  // what stands before it is translated first
     try {
-      for (int64_t i = begin; i < std::min(count, begin + group); ++i)
-        sources.push_back(read_in_parts(texts[static_cast<size_t>(i)], i, options.text, around));
+      pipelines::read_texts(
+          begin, std::min(count, begin + group), options.text,
+          [&](int64_t i, const TextOptions& text_options) {
+            return read_in_parts(texts[static_cast<size_t>(i)], i, text_options, around);
+          },
+          {}, sources);
     } catch (const Error&) {
       bad_text = std::current_exception();
     }
@@ -261,13 +280,12 @@ int64_t Translator::translate(std::span<const std::string> texts, const Translat
     const auto found = generate::translate(*model_, ids, search, [&](int64_t done, int64_t) {
       if (options.progress) options.progress(begin + done * std::ssize(sources) / std::ssize(ids));
     });
+    std::vector<std::vector<Translation>> texts_found = as_texts(found, *target_);
     size_t next = 0;  // of what was found
     for (const Source& source : sources) {
       std::vector<std::vector<Translation>> translations;
       for (size_t part = 0; part < source.ids.size(); ++part) {
-        translations.emplace_back();
-        for (const generate::Hypothesis& hypothesis : found[next++])
-          translations.back().push_back(as_text(hypothesis, *target_));
+        translations.push_back(std::move(texts_found[next++]));
         if (translations.back().empty()) return begin;  // stopped
       }
       const std::string& text = texts[static_cast<size_t>(begin)];
