@@ -1,4 +1,6 @@
 // Transformer: the original encoder-decoder. Vaswani et al. 2017, section 3.1 and figure 1.
+#include <algorithm>
+
 #include "heed/error.h"
 #include "models/decoder.h"
 #include "models/encode_batch.h"
@@ -61,10 +63,12 @@ class CachedDecoder : public Decoder {
       sources.push_back(row / copies);
     }
     stepped_ = std::move(stepped);
-    return output_.of_last(
+    Tensor logits = output_.of_last(
         decoder_({.ids = tokens, .first = length_}, [&](const DecoderLayer& layer, const Value& y, size_t i) {
           return layer.step(y, caches_[i], distance_bias_, rows, sources);
         }));
+    if (std::ranges::count(stepped_, 0) == 0) end_step();  // it was the last part: no row need be given up
+    return logits;
   }
 
   std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded) override {
@@ -79,8 +83,7 @@ class CachedDecoder : public Decoder {
       require(stepped_.empty() || stepped_[static_cast<size_t>(row)] != 0, "Decoder::reorder",
               "rows that have taken the step; found row ", row, ", which has not");
     }
-    if (!stepped_.empty()) ++length_;
-    stepped_.clear();
+    if (!stepped_.empty()) end_step();
     const std::vector<int64_t> sources = sources_of(rows);
     for (auto& cache : caches_) {
       cache.self.reorder(rows);
@@ -93,6 +96,12 @@ class CachedDecoder : public Decoder {
   [[nodiscard]] int64_t vocabulary() const override { return output_.vocabulary(); }
 
  private:
+  // Of a step in parts.
+  void end_step() {
+    ++length_;
+    stepped_.clear();
+  }
+
   Value states_of(const Tensor& tokens) {
     require(tokens.defined() && tokens.rank() == 2 && tokens.size(0) == rows_, "Decoder::step", "tokens of ", rows_,
             " rows; found ", tokens.shape());

@@ -1,10 +1,12 @@
 // A decoder without a network: the logits are a pure function of what a row has read.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <functional>
 #include <numeric>
+#include <stdexcept>
 #include <vector>
 
 #include "heed/generate.h"
@@ -30,6 +32,11 @@ class ToyDecoder : public models::Decoder {
   Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens) override {
     ++steps;
     row_steps += tokens.size(0);
+    // As Decoder has it: no row takes a step before all others have taken the one before or are given up.
+    size_t shortest = rows_.front().read.size();
+    for (const Row& row : rows_) shortest = std::min(shortest, row.read.size());
+    for (const int64_t r : rows)
+      if (rows_.at(static_cast<size_t>(r)).read.size() != shortest) throw std::logic_error("a row is ahead of others");
     Tensor out = Tensor::empty({tokens.size(0), vocabulary_});
     for (int64_t r = 0; r < tokens.size(0); ++r) {
       Row& row = rows_.at(static_cast<size_t>(rows[static_cast<size_t>(r)]));

@@ -114,6 +114,19 @@ TEST(Translator, ManyTextsAreTranslatedAsEachAloneAndInOrder) {
   expect_equal(two[1], translator.translate("the train"));
 }
 
+// From 64 rows on a step may be taken in two parts. Where every source's rows stay in place, nothing is moved between
+// two steps.
+TEST(Translator, EqualTextsAreTranslatedAsEachAlone) {
+  const Translator translator = Translator::load(kDemo);
+  for (const char* const text : {"Follow me.", "I like it.", "Where is the station?", "Wait."}) {
+    const std::vector<Translation> alone = translator.translate(text);
+    for (const size_t count : {13, 17, 50}) {
+      const std::vector<std::string> texts(count, text);
+      for (const auto& found : translator.translate(texts)) expect_equal(found, alone);
+    }
+  }
+}
+
 TEST(Translator, ThreadsShareOne) {
   const Folder folder;
   const Translator translator = Translator::load(make_model(folder.path(), Architecture::encoder_decoder));
