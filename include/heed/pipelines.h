@@ -220,10 +220,10 @@ class Generator {
 struct EncoderOptions {
   // Tokens in a batch at most, padding included. 0: 384, or 256 where weights are packed as int8.
   int64_t batch_tokens = 0;
-  // Of embed(): the name of the prompt that stands in front of each text, "query" for example. Empty: the one that the
-  // model names as its default, which as a rule is none.
+  // Of embed() and classify(): the name of the prompt that stands in front of each text (of a pair, of the first one),
+  // "query" for example. Empty: the one that the model names as its default, which as a rule is none.
   std::string prompt = {};
-  std::optional<std::string> prompt_text = {};  // of embed(): the prompt itself, in place of its name
+  std::optional<std::string> prompt_text = {};  // the prompt itself, in place of its name
   int64_t longest = 0;  // of encode() and embed(): a limit of tokens below Encoder::longest(); 0: none
   // "[SEP]" in a text is the special token of the vocabulary, not five characters. For models of others that come with
   // such a tokenizer.

@@ -434,14 +434,17 @@ class Encoder(_Reader):
 
     def classify(
         self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 0, too_long: str = "refuse",
-        parse_special: bool = False,
+        prompt: str = "", parse_special: bool = False,
     ) -> List[Classification]:
-        """The class of each text, or of each pair of texts. Models with a head for it have `labels`."""
+        """The class of each text, or of each pair of texts. Models with a head for it have `labels`.
+
+        `prompt` names one of `prompts`, whose text stands in front of each text, or of the first of a pair.
+        """
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
         _checks.integers("classify", batch_tokens=batch_tokens)
-        _checks.strings("classify", too_long=too_long)
+        _checks.strings("classify", too_long=too_long, prompt=prompt)
         _checks.booleans("classify", parse_special=parse_special)
-        found = self._model.classify(pairs, batch_tokens, too_long, bool(parse_special))
+        found = self._model.classify(pairs, batch_tokens, too_long, prompt, bool(parse_special))
         return [Classification(*one) for one in found]
 
     def classify_tokens(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> List[TokenClass]:

@@ -43,12 +43,17 @@ TextPair pair_of(const ClassifyCommand& o, const std::string& line, int64_t plac
   return {.text = line.substr(0, tab), .pair = line.substr(tab + 1)};
 }
 
+// A class among the scores: its label, with its number where several have that label.
+std::string key_of(const std::vector<std::string>& labels, size_t i) {
+  return std::ranges::count(labels, labels[i]) == 1 ? labels[i] : fmt::format("{} (class {})", labels[i], i);
+}
+
 std::string as_json(const Encoder& encoder, const TextPair& text, const Classification* made) {
   JsonObject object, scores;
   object.add("text", text.text);
   if (text.pair) object.add("pair", *text.pair);
   if (made == nullptr) return object.add_json("label", "null").text();
-  for (size_t i = 0; i < made->scores.size(); ++i) scores.add(encoder.labels()[i], made->scores[i]);
+  for (size_t i = 0; i < made->scores.size(); ++i) scores.add(key_of(encoder.labels(), i), made->scores[i]);
   return object.add("label", made->label).add("score", made->score).add("scores", scores).text();
 }
 
@@ -112,6 +117,7 @@ std::vector<std::string> classes_of_all_tokens(const ClassifyCommand& o, const E
 int run_classify(const ClassifyCommand& o, Context& context) {
   check_text_source(o.source);
   if (o.pairs && o.tokens) throw UsageError("--pairs or --tokens can be given; found both");
+  if (o.tokens && !o.classify.prompt.empty()) throw UsageError("--prompt or --tokens can be given; found both");
   const Encoder encoder = Encoder::load(o.model, o.weights);
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
   TabWarning tabs;
@@ -132,6 +138,10 @@ void add_classify_command(Options& options) {
   add_text_source(options, o->source, "classify");
   options.flag("--pairs", o->pairs, "Each line is two texts with a tab between them");
   options.flag("--tokens", o->tokens, "Write the class of each token, with its bytes in the text, as JSON");
+  options
+      .add("--prompt", o->classify.prompt,
+           "Name of the model's prompt that stands in front of each text, or of the first of two")
+      .takes("NAME");
   options.flag("--parse-special", o->classify.parse_special, kParseSpecialHelp);
   options
       .add("--batch-tokens", o->classify.batch_tokens,

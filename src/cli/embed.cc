@@ -122,7 +122,7 @@ void check_options(const EmbedCommand& o, VectorFormat format) {
 
 // All lines first: a file of results is written whole or not at all.
 std::vector<std::string> all_lines(const TextSource& source) {
-  if (source.text) return {one_line(*source.text)};
+  if (source.text) return {*source.text};
   InputLines input(source.input);
   std::vector<std::string> all;
   constexpr size_t kAtOnce = 4096;

@@ -44,7 +44,7 @@ class LineSource {
  public:
   explicit LineSource(const LineJob& job) {
     if (job.text) {
-      text_ = one_line(*job.text);
+      text_ = *job.text;
     } else {
       input_.emplace(job.input);
     }

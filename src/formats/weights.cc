@@ -139,6 +139,18 @@ std::string class_of(const fs::path& folder) {
   return is_name ? text : "AutoModel";
 }
 
+// How to write the weights again, in Python.
+std::string rewriting(const fs::path& folder) {
+  std::error_code ignored;
+  for (const fs::path& place : {folder, folder.parent_path()}) {  // a module of sentence-transformers lies in its model
+    if (fs::exists(place / "modules.json", ignored))
+      return "sentence-transformers: SentenceTransformer(" + files::quoted(place) + ").save(new_folder)";
+  }
+  return "transformers: " + class_of(folder) +
+         ".from_pretrained(folder).save_pretrained(new_folder), and "
+         "AutoTokenizer.from_pretrained(folder).save_pretrained(new_folder)";
+}
+
 [[noreturn]] void refuse_folder(const fs::path& folder) {
   std::error_code ignored;
   require(fs::is_directory(folder, ignored), kReadWeights, files::quoted(folder), ": a folder with weights; found ",
@@ -146,10 +158,7 @@ std::string class_of(const fs::path& folder) {
   for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
     require(!fs::exists(folder / name, ignored), kReadWeights, files::quoted(folder),
             ": weights in model.safetensors; found ", name,
-            ", a file that can run code when it is read. In Python, write the model again with transformers: ",
-            class_of(folder),
-            ".from_pretrained(folder).save_pretrained(new_folder), and "
-            "AutoTokenizer.from_pretrained(folder).save_pretrained(new_folder)");
+            ", a file that can run code when it is read. In Python, write the model again with ", rewriting(folder));
   }
   fail(kReadWeights, files::quoted(folder), ": weights in model.safetensors, or in shards with ", kIndexName,
        "; found neither");

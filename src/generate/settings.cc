@@ -1,4 +1,6 @@
 // The settings of a search in a folder of Hugging Face: generation_config.json, or the same keys of config.json.
+#include "generate/settings.h"
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -235,6 +237,8 @@ void read_begin_and_end(const Settings& settings, const std::filesystem::path& f
 }  // namespace
 
 bool asks_for_samples(const std::filesystem::path& folder) { return read_settings(folder).flag("do_sample"); }
+
+StopWhen stop_when_of(const std::filesystem::path& folder) { return stop_when(read_settings(folder)); }
 
 BeamOptions search_settings(const std::filesystem::path& folder) {
   const Settings settings = read_settings(folder);

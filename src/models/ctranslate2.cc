@@ -141,6 +141,19 @@ void read_positions(const SpecReader& spec, io::Tensors& tensors, Config& config
   }
 }
 
+// A byte is a flag, and a number in another format is the factor itself.
+bool scales_embeddings(SpecReader& spec, int64_t width) {
+  constexpr const char* kKey = "scale_embeddings";
+  const float found = spec.number_of_both(kKey, 1);
+  const Tensor* const stored = spec.find(std::string("encoder/") + kKey);
+  if (stored == nullptr || stored->dtype() == DType::i8) return found != 0;
+  const float root = std::sqrt(static_cast<float>(width));
+  const bool scales = std::fabs(found - root) <= 1e-3f * root;  // (in f16, perhaps)
+  require(scales || found == 1, kCtranslate2Reader, spec.where(), ": a factor of the embeddings of 1 or ", root,
+          ", the root of the width; found ", found);
+  return scales;
+}
+
 Config read_spec(SpecReader& spec, io::Tensors& tensors) {
   Config config;
   config.encoder_layers = spec.layers("encoder");
@@ -158,7 +171,7 @@ Config read_spec(SpecReader& spec, io::Tensors& tensors) {
   const bool pre_norm = spec.number_of_both("pre_norm", 1) != 0;
   config.norm_placement = pre_norm ? NormPlacement::pre : NormPlacement::post;
   config.final_norm = spec.find("encoder/layer_norm/gamma") != nullptr;
-  config.scale_embedding = spec.number_of_both("scale_embeddings", 1) != 0;
+  config.scale_embedding = scales_embeddings(spec, config.width);
   config.bias = spec.find("encoder/layer_0/ffn/linear_0/bias") != nullptr;
   const Tensor* const output = spec.find("decoder/projection/weight");
   config.tie_output = is_same_tensor(output, &target);

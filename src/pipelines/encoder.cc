@@ -15,9 +15,15 @@ namespace {
 using pipelines::Ids;
 using pipelines::Sequence;
 
-// What stands in front of each text.
-std::string prompt_text(const pipelines::SentenceSettings& settings, const std::string& asked, const char* function) {
-  const std::string& name = asked.empty() ? settings.default_prompt : asked;
+}  // namespace
+
+Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
+  return {.ids = tokens.ids, .types = reader.model->config().token_types > 1 ? tokens.segments : Ids()};
+}
+
+std::string Encoder::Parts::prompt(const EncoderOptions& options, const char* function) const {
+  if (options.prompt_text) return *options.prompt_text;
+  const std::string& name = options.prompt.empty() ? settings.default_prompt : options.prompt;
   if (name.empty()) return "";
   const auto found = settings.prompts.find(name);
   std::string known;
@@ -25,12 +31,6 @@ std::string prompt_text(const pipelines::SentenceSettings& settings, const std::
   require(found != settings.prompts.end(), function, "a prompt of this model (", known.empty() ? "it has none" : known,
           "); found \"", name, "\"");
   return found->second;
-}
-
-}  // namespace
-
-Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
-  return {.ids = tokens.ids, .types = reader.model->config().token_types > 1 ? tokens.segments : Ids()};
 }
 
 Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
@@ -84,8 +84,7 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
   constexpr const char* kName = "Encoder::embed";
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   pipelines::require_longest(options.longest, kName);
-  const std::string prompt =
-      options.prompt_text ? *options.prompt_text : prompt_text(parts_->settings, options.prompt, kName);
+  const std::string prompt = parts_->prompt(options, kName);
   require(prompt.empty() || parts_->modules.pools_prompts(), kName,
           "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
   std::vector<Sequence> all;
@@ -93,7 +92,7 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
       0, std::ssize(texts), options.text,
       [&](int64_t place, const TextOptions& text_options) {
         const std::string& text = texts[static_cast<size_t>(place)];
-        if (!prompt.empty()) pipelines::require_utf8(text, place, text_options, kName);  // at places without the prompt
+        if (!prompt.empty()) pipelines::require_utf8(text, place, text_options, kName);  // as places of the text
         const std::string read = parts_->reader.cased(prompt + text, place, text_options, kName);
         const text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
         return parts_->sequence_of(parts_->reader.read(read, tokens, place, text_options, kName));

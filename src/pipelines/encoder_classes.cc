@@ -74,6 +74,7 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
   constexpr const char* kName = "Encoder::classify";
   parts_->require_head(models::Head::text_class, kName);
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
+  const std::string prompt = parts_->prompt(options, kName);
   std::vector<Sequence> all;
   pipelines::read_texts(
       0, std::ssize(texts), options.text,
@@ -81,7 +82,9 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
         const TextPair& text = texts[static_cast<size_t>(place)];
         text::TokensOptions tokens{.parse_special = options.parse_special};
         if (text.pair) tokens.pair = *text.pair;
-        Sequence sequence = parts_->sequence_of(parts_->reader.read(text.text, tokens, place, text_options, kName));
+        if (!prompt.empty()) pipelines::require_utf8(text.text, place, text_options, kName);  // as places of the text
+        Sequence sequence =
+            parts_->sequence_of(parts_->reader.read(prompt + text.text, tokens, place, text_options, kName));
         require(!sequence.ids.empty(), kName, pipelines::name_of_text(text_options, place),
                 ": a text of at least one token; found an empty one");
         return sequence;

@@ -20,6 +20,8 @@ struct Encoder::Parts {
   pipelines::Scores scores;
 
   [[nodiscard]] pipelines::Sequence sequence_of(const text::Tokens& tokens) const;
+  // What stands in front of each text.
+  [[nodiscard]] std::string prompt(const EncoderOptions& options, const char* function) const;
   // Throw Error unless the model has this head, or that which finds answers.
   void require_head(models::Head head, const char* function) const;
   void require_answers(const char* function) const;

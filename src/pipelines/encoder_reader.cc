@@ -19,8 +19,11 @@ struct MaskToken {
 MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tokenizer, bool by_others) {
   if (config.head != models::Head::masked_token) return {};
   if (!by_others) return {.id = static_cast<int32_t>(config.mask_id), .text = config.mask_id < 0 ? "" : "[MASK]"};
+  // The one that a text can name: MPNet's vocabulary has BERT's [MASK] too, as a word that no text is cut into.
   for (const char* const token : {"[MASK]", "<mask>"}) {
-    if (const auto id = tokenizer.id_of(token)) return {.id = *id, .text = token};
+    const auto id = tokenizer.id_of(token);
+    if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
+      return {.id = *id, .text = token};
   }
   return {};
 }

@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/weights.h"
+#include "pipelines/json_file.h"
 #include "pipelines/marian_files.h"
 #include "pipelines/sentence_modules.h"
 #include "pipelines/sentence_settings.h"
@@ -26,9 +27,6 @@ constexpr std::string_view kSearchSettings = "generation_config.json";
 constexpr const char* kSideFiles[] = {kSearchSettings.data(), "modules.json", "config_sentence_transformers.json"};
 // What a model may be used for: a README.md of Hugging Face names the licence.
 constexpr const char* kLicences[] = {"README.md", "MODEL_CARD.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"};
-constexpr const char* kSentenceSettings[] = {"sentence_bert_config.json", "sentence_roberta_config.json",
-                                             "sentence_distilbert_config.json", "sentence_camembert_config.json",
-                                             "sentence_xlm-roberta_config.json"};
 
 void write_own(const models::Model& model, const fs::path& folder) {
   const io::Tensors tensors = models::tensors_of(model);
@@ -106,13 +104,14 @@ std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const
   for (const fs::path& place : {fs::path(), inner}) {
     for (const char* const name : text::tokenizer_files()) names.push_back((place / name).lexically_normal());
     for (const char* const name : kSideFiles) names.push_back((place / name).lexically_normal());
-    for (const char* const name : kSentenceSettings) names.push_back((place / name).lexically_normal());
+    for (const char* const name : sentence_settings_files()) names.push_back((place / name).lexically_normal());
   }
   return names;
 }
 
 // Those of these files that are there.
-void copy_files(const fs::path& from, const fs::path& to, std::span<const char* const> names) {
+template <class Names>
+void copy_files(const fs::path& from, const fs::path& to, const Names& names) {
   for (const char* const name : names) {
     std::error_code ignored;
     if (!fs::exists(from / name, ignored) || fs::equivalent(from / name, to / name, ignored)) continue;
@@ -133,15 +132,16 @@ void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
           " tokens, as many as the model has rows, for heed's own layout; found ", tokenizer.vocabulary());
 }
 
-// The limit of tokenizer_config.json, which folders in heed's own layout do not have.
+// The limit of tokenizer_config.json, which folders in heed's own layout do not have: among the settings of
+// sentence-transformers. Version 6 writes these without it.
 void keep_longest(const Encoder& encoder, const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* const name : kSentenceSettings)
-    if (fs::exists(folder / name, ignored)) return;
   if (encoder.longest() == encoder.model().config().max_length) return;
-  io::Json settings = io::Json::object();
+  const auto found = read_json_if_there(folder, sentence_settings_files(), kSaver);
+  io::Json settings = found ? found->value : io::Json::object();
+  if (!settings.value("max_seq_length", io::Json()).is_null()) return;
   settings["max_seq_length"] = encoder.longest();
-  io::write_file_atomically(folder / kSentenceSettings[0], io::json_text(settings) + "\n");
+  const fs::path file = found ? found->file : folder / *sentence_settings_files().begin();
+  io::write_file_atomically(file, io::json_text(settings) + "\n");
 }
 
 }  // namespace
@@ -206,7 +206,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const fs::path folder = place(folders.front());
     save_model(model, folder, layout);
     tokenizer.save(folder, text::Side::source);
-    copy_files(folders.front(), folder, kSentenceSettings);
+    copy_files(folders.front(), folder, sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);
     if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, folder);

@@ -26,10 +26,15 @@ void read_prompts(Keys& keys, SentenceSettings& settings) {
   }
 }
 
+// What `false` means: the same as an absent key, or a setting, where the usual value may be true.
+enum class Off { says_nothing, is_a_setting };
+
 // Keys that nobody knows may change a vector.
-void refuse_others(const Keys& keys, const io::Json& object, std::initializer_list<std::string_view> known) {
+void refuse_others(const Keys& keys, const io::Json& object, std::initializer_list<std::string_view> known,
+                   Off meaning = Off::says_nothing) {
   for (const auto& [key, value] : object.items()) {
-    const bool says_nothing = value.is_null() || value == false || (value.is_structured() && value.empty());
+    const bool off = value == false && meaning == Off::says_nothing;
+    const bool says_nothing = value.is_null() || off || (value.is_structured() && value.empty());
     if (says_nothing || std::ranges::count(known, std::string_view(key)) > 0) continue;
     keys.refuse(key, "a key that heed knows (take it out if it changes no vector)");
   }
@@ -73,7 +78,10 @@ void read_arguments(Keys& keys, SentenceSettings& settings) {
     Keys inner(arguments, keys.where() + ", " + name);
     if (settings.longest == 0) settings.longest = inner.whole("model_max_length", 0);
     if (settings.longest < 0) inner.refuse("model_max_length", "1 or more");
-    refuse_others(inner, arguments, {"trust_remote_code", "use_fast", "padding_side", "model_max_length"});
+    refuse_others(inner, arguments,
+                  {"trust_remote_code", "use_fast", "padding_side", "model_max_length", "clean_up_tokenization_spaces",
+                   "local_files_only"},
+                  Off::is_a_setting);
   }
 }
 
@@ -82,8 +90,9 @@ void read_arguments(Keys& keys, SentenceSettings& settings) {
 // Each class of models once had a name of its own for this file.
 std::initializer_list<const char*> sentence_settings_files() {
   static constexpr std::initializer_list<const char*> kNames = {
-      "sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-      "sentence_camembert_config.json", "sentence_xlm-roberta_config.json"};
+      "sentence_bert_config.json",      "sentence_roberta_config.json", "sentence_distilbert_config.json",
+      "sentence_camembert_config.json", "sentence_albert_config.json",  "sentence_xlm-roberta_config.json",
+      "sentence_xlnet_config.json"};
   return kNames;
 }
 
@@ -105,6 +114,8 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
         {"max_seq_length", "do_lower_case", "transformer_task", "module_output_name", "modality_config", "model_args",
          "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs", "unpad_inputs"});
   }
+  // Without modules.json sentence-transformers reads no more.
+  if (!is_cross_encoder && !models::has_sentence_modules(folder)) return settings;
   if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
     read_prompts(keys, settings);

@@ -4,6 +4,7 @@
 
 #include "base/threads.h"
 #include "generate/languages.h"
+#include "generate/settings.h"
 #include "heed/cpu.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -66,6 +67,7 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   std::error_code ignored;  // what was converted to heed's own layout has kept its settings
   if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored))
     result.settings_ = generate::search_settings(folder);
+  result.settings_->stop_when = generate::stop_when_of(folder);  // for whatever beam is asked for
   if (!by_others) {
     result.around_.after = {result.source_->special().end};
     return result;
@@ -171,9 +173,7 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     search.min_length = std::max(search.min_length, own.min_length);
     if (!search.length_penalty) search.length_penalty = own.length_penalty;
     if (!search.stop_when) {
-      if (own.beam > 1) search.stop_when = own.stop_when;
-      if (!search.stop_when) search.stop_when = generate::StopWhen::worst;
-      if (search.beam == 1) search.stop_when = generate::StopWhen::full;
+      search.stop_when = search.beam == 1 ? generate::StopWhen::full : own.stop_when;
     }
   }
   // Rows that no token belongs to: T5 has 28 of them.

@@ -152,13 +152,15 @@ EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long
 
 // (label, score, scores) of each text or pair.
 py::list classify(const Encoder& encoder, const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
-                  int64_t batch_tokens, const std::string& too_long, bool parse_special) {
+                  int64_t batch_tokens, const std::string& too_long, const std::string& prompt, bool parse_special) {
+  EncoderOptions options = encoder_options(batch_tokens, too_long, parse_special);
+  options.prompt = prompt;
   std::vector<TextPair> pairs;
   for (const auto& [text, pair] : texts) pairs.push_back({text, pair});
   std::vector<Classification> found;
   {
     const WithoutGil without_gil;
-    found = encoder.classify(pairs, encoder_options(batch_tokens, too_long, parse_special));
+    found = encoder.classify(pairs, options);
   }
   py::list list;
   for (const Classification& one : found) list.append(py::make_tuple(one.label, one.score, one.scores));

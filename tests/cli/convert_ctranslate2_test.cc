@@ -74,6 +74,34 @@ std::string changed(const Folder& folder, const std::string& file, const std::st
   return copy.string();
 }
 
+// "scale_embeddings" is a flag if it is a byte, and else the factor: here the root of 16.
+TEST(ConvertCtranslate2, ReadsTheFactorOfTheEmbeddings) {
+  const Folder folder;
+  const std::string model = changed(folder, "config.json", "false", "false"), out = (folder / "out").string();
+  const auto scaled_by = [&](const std::string& factor, const std::string& before) {
+    std::string bytes = read(fs::path(model) / "model.bin");
+    const auto field = [](const std::string& kind_and_value) { return "scale_embeddings" + kind_and_value; };
+    int found = 0;
+    for (size_t at = bytes.find(field(before)); at != std::string::npos; at = bytes.find(field(before), at + 1)) {
+      bytes.replace(at, field(before).size(), field(factor));
+      ++found;
+    }
+    EXPECT_EQ(found, 2);
+    (void)folder.write("changed/model.bin", bytes);
+    return run({"convert", model, out, "--force"});
+  };
+  const auto number = [](const char* bytes) { return std::string("\0\0\0\4\0\0\0", 7) + std::string(bytes, 4); };
+  const std::string four = number("\0\0\x80\x40"), one = number("\0\0\x80\x3f"), three = number("\0\0\x40\x40");
+  const auto scales = [&] { return nlohmann::json::parse(read(fs::path(out) / "config.json"))["scale_embedding"]; };
+  EXPECT_EQ(scaled_by(four, four).status, 0);
+  EXPECT_EQ(scales(), true);
+  EXPECT_EQ(scaled_by(one, four).status, 0);
+  EXPECT_EQ(scales(), false);
+  const Result r = scaled_by(three, one);
+  EXPECT_EQ(r.status, 1);
+  EXPECT_NE(r.err.find("a factor of the embeddings of 1 or 4"), std::string::npos) << r.err;
+}
+
 TEST(ConvertCtranslate2, RefusesByName) {
   const Folder folder;
   const std::string out = (folder / "out").string();

@@ -54,6 +54,8 @@ TEST(Embed, AVectorForEachLineInThreeFormats) {
   }
   EXPECT_EQ(nlohmann::json::parse(objects[0])["text"], "paris is the capital");
   EXPECT_EQ(run({"embed", model, "france"}).out, lines[2] + "\n");
+  // A text of the command line may have several lines.
+  EXPECT_EQ(nlohmann::json::parse(run({"embed", model, "--json", "paris\nis"}).out)["text"], "paris\nis");
   EXPECT_EQ(run({"embed", model, "--output", folder / "v.txt", "france"}).status, 0);
   EXPECT_EQ(read(folder / "v.txt"), lines[2] + "\n");
 }
@@ -156,6 +158,24 @@ TEST(Classify, TextsPairsAndTokens) {
     EXPECT_NE(other.err.find("found a model that finds answers (heed answer finds them)\n"), std::string::npos)
         << other.err;
   }
+}
+
+TEST(Classify, ClassesOfOneNameHaveNumbersAmongTheScores) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-classify");
+  auto config = nlohmann::json::parse(read(fs::path(model) / "config.json"));
+  config["id2label"] = {{"0", "a"}, {"1", "b"}, {"2", "a"}};
+  config.erase("label2id");
+  (void)folder.write("bert-classify/config.json", config.dump());
+  const nlohmann::json found = nlohmann::json::parse(run({"classify", model, "--json", "paris"}).out);
+  double sum = 0;
+  for (const char* const key : {"a (class 0)", "b", "a (class 2)"}) sum += found["scores"].at(key).get<double>();
+  EXPECT_NEAR(sum, 1, 1e-6);
+  const Result both = run({"classify", model, "--tokens", "--prompt", "query", "paris"});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_NE(both.err.find("--prompt or --tokens can be given"), std::string::npos) << both.err;
+  EXPECT_NE(run({"classify", model, "--prompt", "query", "paris"}).err.find("a prompt of this model (it has none)"),
+            std::string::npos);
 }
 
 TEST(Classify, TrainingTextsAreNotTakenForTexts) {

@@ -56,6 +56,12 @@ TEST(Weights, OfOtherFormatsAreRefusedWithTheWayOut) {
   expect_error([&] { (void)read_weights(scratch.path()); }, "transformers: AutoModel.from_pretrained(folder)");
   scratch.file("config.json", R"({"architectures": ["BertForSequenceClassification"]})");
   expect_error([&] { (void)read_weights(scratch.path()); }, "BertForSequenceClassification.from_pretrained(folder)");
+  // transformers writes no modules of sentence-transformers.
+  scratch.file("modules.json", "[]");
+  expect_error([&] { (void)read_weights(scratch.path()); }, "again with sentence-transformers: SentenceTransformer(");
+  scratch.file("2_Dense/pytorch_model.bin", "PK");
+  expect_error([&] { (void)read_weights(scratch / "2_Dense"); },
+               "SentenceTransformer(\"" + scratch.path().string() + "\").save(new_folder)");
 }
 
 TEST(Weights, OutliveTheNameOfTheirFile) {

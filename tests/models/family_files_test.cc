@@ -96,7 +96,9 @@ TEST(FamilyFiles, MayHaveKeysOfOlderPrograms) {
   bert.config.update(io::parse_json(R"({"directionality": "bidi", "pooler_fc_size": 768, "pooler_type": "first_token",
       "pooler_num_attention_heads": 12, "pooler_num_fc_layers": 3, "pooler_size_per_head": 128, "name": "Bert",
       "emb_size": 768, "pre_trained": "", "training": "", "xla_device": true, "eos_token_ids": [0],
-      "vocab_size_or_config_json_file": 30522, "save_step": 11, "replacing_rate": 0, "nothing": ""})")
+      "vocab_size_or_config_json_file": 30522, "save_step": 11, "replacing_rate": 0, "nothing": "",
+      "author": "me", "license": "mit", "task": "x", "matryoshka_dimensions": [8], "model_max_length": 512,
+      "max_seq_length": 256, "label_smoothing": 0.1})")
                          .value);
   EXPECT_LT(farthest(bert.logits(), bert.golden_logits()), 1e-4);
   bert.config["pooling_size"] = 768;

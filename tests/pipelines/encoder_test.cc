@@ -127,6 +127,11 @@ TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   EXPECT_CONTAINS(message_of(load), "key \"query_length\": a key that heed knows");
   scratch.file("st-mean/sentence_bert_config.json", R"({"tokenizer_args": {"add_prefix_space": true}})");
   EXPECT_CONTAINS(message_of(load), "tokenizer_args: key \"add_prefix_space\": a key that heed knows");
+  // The usual value of these is true: false says something.
+  scratch.file("st-mean/sentence_bert_config.json", R"({"tokenizer_args": {"do_lower_case": false}})");
+  EXPECT_CONTAINS(message_of(load), "tokenizer_args: key \"do_lower_case\": a key that heed knows");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"processor_kwargs": {"strip_accents": false}})");
+  EXPECT_CONTAINS(message_of(load), "processor_kwargs: key \"strip_accents\": a key that heed knows");
   fs::remove(folder / "sentence_bert_config.json");
   scratch.file("st-mean/config_sentence_transformers.json", R"({"model_type": "SparseEncoder"})");
   EXPECT_CONTAINS(message_of(load), "key \"model_type\": SentenceTransformer; found \"SparseEncoder\"");
@@ -154,7 +159,7 @@ TEST(HuggingFaceEncoder, HarmlessSettingsAreRead) {
   scratch.file("st-mean/sentence_bert_config.json",
                R"({"do_lower_case": false, "model_args": {"trust_remote_code": true, "attn_implementation": "sdpa"},
                    "config_args": {}, "unpad_inputs": true, "query_expansion": null, "processing_kwargs": {},
-                   "tokenizer_args": {"use_fast": true, "model_max_length": 9}})");
+                   "tokenizer_args": {"use_fast": false, "local_files_only": false, "model_max_length": 9}})");
   scratch.file("st-mean/config_sentence_transformers.json",
                R"({"__version__": {"pytorch": "2"}, "similarity_fn_name": "dot", "truncate_dim": 5, "prompts": {}})");
   const Encoder encoder = Encoder::load(folder);
@@ -163,6 +168,20 @@ TEST(HuggingFaceEncoder, HarmlessSettingsAreRead) {
   const Tensor found = encoder.embed(texts);
   ASSERT_EQ(found.shape(), (Shape{1, 5}));
   for (int64_t e = 0; e < 5; ++e) EXPECT_EQ(found.at({0, e}), expected.at({0, e}));
+}
+
+TEST(HuggingFaceEncoder, WithoutModulesThereAreNoPrompts) {  // as in sentence-transformers, which takes the mean then
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-model");
+  const std::vector<std::string> texts = {"paris"};
+  const Tensor plain = Encoder::load(folder).embed(texts);
+  scratch.file("bert-model/config_sentence_transformers.json",
+               R"({"prompts": {"query": "query: "}, "default_prompt_name": "query", "truncate_dim": 5})");
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.prompts(), std::vector<std::string>());
+  const Tensor found = encoder.embed(texts);
+  ASSERT_EQ(found.shape(), plain.shape());
+  EXPECT_EQ(std::memcmp(found.data<float>(), plain.data<float>(), static_cast<size_t>(plain.nbytes())), 0);
 }
 
 // Softmax of the logits that the model itself computes for these ids, which families_test compares with transformers.
@@ -262,6 +281,16 @@ TEST(HuggingFaceEncoder, ReadsCrossEncodersOfSentenceTransformers6) {
   EXPECT_NEAR(1 / (1 + std::exp(-score())), before, 1e-6);
   activate("activation.Tanh");
   EXPECT_CONTAINS(message_of([&] { (void)score(); }), "activation_fn");
+  // A prompt stands in front of the first text.
+  scratch.file("bert-cross-encoder/config_sentence_transformers.json",
+               R"({"model_type": "CrossEncoder", "prompts": {"q": "query: "}, "default_prompt_name": "q"})");
+  const Encoder encoder = Encoder::load(folder);
+  const std::vector<TextPair> written = {{.text = "query: the city", .pair = "paris"}};
+  const float prompted = encoder.classify(written, {.prompt_text = ""})[0].score;
+  EXPECT_EQ(encoder.classify(pairs)[0].score, prompted);
+  EXPECT_EQ(encoder.classify(pairs, {.prompt = "q"})[0].score, prompted);
+  EXPECT_NE(encoder.classify(pairs, {.prompt_text = ""})[0].score, prompted);
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.classify(pairs, {.prompt = "x"}); }), "a prompt of this model (q)");
 }
 
 TEST(HuggingFaceEncoder, SeveralScoresOfARegressionAreThoseOfTheModel) {
@@ -323,6 +352,17 @@ TEST(HuggingFaceEncoder, FillsWhatIsMissing) {
   EXPECT_CONTAINS(message_of([&] { (void)encoder.fill("paris"); }), "a text with [MASK]");
   EXPECT_CONTAINS(message_of([&] { (void)encoder.classify(std::vector<std::string>{"a"}); }),
                   "a model that tells classes of texts; found a model that guesses masked tokens");
+}
+
+// MPNet's vocabulary is BERT's with four tokens in front and <mask> behind: [MASK] is a word of it.
+TEST(HuggingFaceEncoder, TheMaskIsTheTokenThatATextCanName) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "mpnet-masked");
+  scratch.file("mpnet-masked/vocab.txt", "<s>\n<pad>\n</s>\n<unk>\n[UNK]\n[MASK]\nparis\nis\nthe\ncapital\n<mask>\n");
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.mask_token(), "<mask>");
+  EXPECT_EQ(encoder.fill("paris is the <mask>", {.count = 2}).at(0).size(), 2u);
+  EXPECT_EQ(encoder.record("the <mask>").source_tokens, (std::vector<std::string>{"<s>", "the", "<mask>", "</s>"}));
 }
 
 // all-MiniLM-L6-v2 against what two other engines compute. Both use the tanh form of GELU where config.json asks for

@@ -127,6 +127,14 @@ TEST(SavePipeline, OwnLayoutKeepsTheLimit) {
   EXPECT_EQ(encoder.longest(), 9);
   save(encoder, from, scratch / "own", Layout::heed);
   EXPECT_EQ(Encoder::load(scratch / "own").longest(), 9);
+  // sentence-transformers 6 writes its settings without the limit.
+  io::write_file_atomically(from / "sentence_roberta_config.json", R"({"do_lower_case": true})");
+  save(Encoder::load(from), from, scratch / "with settings", Layout::heed);
+  EXPECT_EQ(Encoder::load(scratch / "with settings").longest(), 9);
+  EXPECT_FALSE(fs::exists(scratch / "with settings/sentence_bert_config.json"));
+  const std::string kept = io::read_file(scratch / "with settings/sentence_roberta_config.json");
+  EXPECT_EQ(io::parse_json(kept).value, io::Json({{"do_lower_case", true}, {"max_seq_length", 9}}));
+  fs::remove(from / "sentence_roberta_config.json");
   io::write_file_atomically(from / "tokenizer_config.json", R"({"model_max_length": 1})");
   EXPECT_CONTAINS(message_of([&] { (void)Encoder::load(from); }), "3 tokens or more");
 }

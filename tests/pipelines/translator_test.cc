@@ -4,12 +4,15 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <numeric>
+#include <set>
 #include <thread>
 
 #include "base/message.h"
 #include "heed/error.h"
 #include "heed/pipelines.h"
+#include "pipelines/hugging_face.h"
 #include "pipelines/small_models.h"
 
 namespace heed {
@@ -125,6 +128,35 @@ TEST(Translator, EqualTextsAreTranslatedAsEachAlone) {
       for (const auto& found : translator.translate(texts)) expect_equal(found, alone);
     }
   }
+}
+
+// "early_stopping" of a folder holds for any beam that is asked for.
+TEST(Translator, EndsAsTheFolderSaysWithoutItsBeam) {
+  const test::Scratch scratch;
+  const std::filesystem::path folder = test::with_words(scratch, "marian");
+  const std::vector<std::string> texts = {"paris is", "the capital of france", "a city is the query", "of of"};
+  const auto translated = [&](std::optional<generate::StopWhen> stop_when) {
+    TranslatorOptions options{.search = {.beam = 4, .n_best = 4, .max_length = 12}};
+    options.search.stop_when = stop_when;
+    std::vector<std::string> all;
+    for (const auto& found : Translator::load(folder).translate(texts, options))
+      for (const Translation& one : found) all.push_back(std::to_string(one.score) + one.text);
+    return all;
+  };
+  std::set<std::vector<std::string>> different;
+  auto settings = nlohmann::json::parse(test::contents_of(folder / "generation_config.json"));
+  settings.erase("num_beams");
+  settings["length_penalty"] = 2;  // long hypotheses may still win
+  const std::pair<const char*, generate::StopWhen> cases[] = {{"false", generate::StopWhen::worst},
+                                                              {"true", generate::StopWhen::full},
+                                                              {"\"never\"", generate::StopWhen::possible}};
+  for (const auto& [value, stop_when] : cases) {
+    settings["early_stopping"] = nlohmann::json::parse(value);
+    scratch.file("marian/generation_config.json", settings.dump());
+    different.insert(translated({}));
+    EXPECT_EQ(translated({}), translated(stop_when)) << value;
+  }
+  EXPECT_GT(different.size(), 1u);
 }
 
 TEST(Translator, ThreadsShareOne) {

@@ -262,6 +262,7 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   json vocabulary = {{"</s>", 0}, {"<unk>", 1}, {">>fra<<", 2}};
   for (int32_t id = 3; id < plain->vocabulary(); ++id) vocabulary[plain->piece(id)] = id;
   vocabulary["<pad>"] = plain->vocabulary();
+  vocabulary["\u2581zut"] = plain->vocabulary() + 1;  // a piece of the other language's model
   (void)folder.file("vocab.json", vocabulary.dump());
   const auto marian = Tokenizer::load(folder.path(), Side::source);
   Ids expected = plain->encode("I saw a girl");
@@ -270,6 +271,11 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   expected.insert(expected.begin(), 2);
   EXPECT_EQ(marian->tokens(">>fra<<I saw a girl").ids, expected);
   EXPECT_EQ(marian->decode(expected), plain->decode(plain->encode("I saw a girl")).insert(0, ">>fra<< "));
+  const auto zut = static_cast<int32_t>(plain->vocabulary()) + 1;
+  expected.insert(expected.end() - 1, {zut, zut});
+  EXPECT_EQ(marian->decode(expected), ">>fra<< I saw a girl zut zut");
+  EXPECT_EQ(marian->decode(Ids{zut}), "zut");
+  EXPECT_EQ(marian->decode(Ids{}), "");
   EXPECT_EQ(marian->special().padding, plain->vocabulary());
   EXPECT_EQ(marian->special().begin, -1);
 

@@ -389,6 +389,28 @@ TEST_F(BertJson, FindsTheWordsOfAddedTokens) {
   EXPECT_EQ(load()->encode("newword thes"), (Ids{1, 5, 1}));
 }
 
+TEST_F(BertJson, TheConfigurationDecidesHowAnAddedTokenIsFound) {
+  write_tokenizer(true);
+  json tokenizer = json::parse(test::contents_of(folder_ / "tokenizer.json"));
+  json token = {{"content", "newword"}, {"normalized", true}, {"single_word", false},
+                {"lstrip", false},      {"rstrip", false},    {"special", false}};
+  tokenizer["added_tokens"].push_back(token);
+  tokenizer["added_tokens"].back()["id"] = 14;
+  write("tokenizer.json", tokenizer);
+  for (const char* const name : {"BertTokenizer", "PreTrainedTokenizerFast"}) {
+    json configuration = {{"tokenizer_class", name}};
+    configure(configuration);
+    EXPECT_EQ(load()->encode("newword NEWWORD"), (Ids{14, 14}));
+    token["normalized"] = false;
+    configuration["added_tokens_decoder"]["14"] = token;
+    configure(configuration);
+    EXPECT_EQ(load()->encode("newword NEWWORD"), (Ids{14, 1}));
+  }
+  remove("tokenizer_config.json");
+  write("added_tokens.json", {{"newword", 14}});  // which says no more than the id
+  EXPECT_EQ(load()->encode("newword NEWWORD"), (Ids{14, 14}));
+}
+
 TEST_F(BertJson, FindsTheSpecialTokensThatTheConfigurationNames) {
   write_tokenizer(true);
   configure({{"tokenizer_class", "BertTokenizer"}});

@@ -14,7 +14,7 @@ constexpr const char* kKeysReader = "load";
 // Keys of transformers' config.json that change no result of a forward pass: names and versions, what only training or
 // printing uses, and settings of text generation (generation_config.json has those that count). The last ones are
 // left over from older programs, a pooler's sizes for example: no version reads them.
-constexpr std::array<std::string_view, 99> kHarmless = {"architectures",
+constexpr std::array<std::string_view, 106> kHarmless = {"architectures",
                                                         "model_type",
                                                         "transformers_version",
                                                         "dtype",
@@ -112,7 +112,14 @@ constexpr std::array<std::string_view, 99> kHarmless = {"architectures",
                                                         "save_step",
                                                         "replacing_rate",
                                                         "pre_trained",
-                                                        "training"};
+                                                        "training",
+                                                        "author",
+                                                        "license",
+                                                        "task",
+                                                        "matryoshka_dimensions",
+                                                        "model_max_length",
+                                                        "max_seq_length",
+                                                        "label_smoothing"};
 
 bool changes_nothing(std::string_view key, const io::Json& value) {
   return value.is_null() || value == false || value == "" || (value.is_structured() && value.empty()) ||

@@ -56,7 +56,7 @@ class MappedSentencePiece : public Tokenizer {
     std::string text;
     const auto status = p_.decoder->Decode(pieces, &text);
     require(status.ok(), "decode", "ids that SentencePiece can join; ", status.ToString());
-    return text;
+    return without_marks(std::move(text));
   }
 
   std::string piece(int32_t id) const override {
@@ -73,6 +73,16 @@ class MappedSentencePiece : public Tokenizer {
   }
 
  private:
+  // As transformers ends its decoding. Marian's vocabulary has pieces of both languages, and SentencePiece keeps the
+  // space mark of those that only the other one's model knows.
+  static std::string without_marks(std::string text) {
+    for (size_t at = text.find(kSpaceMark); at != std::string::npos; at = text.find(kSpaceMark, at))
+      text.replace(at, kSpaceMark.size(), " ");
+    text.erase(text.find_last_not_of(' ') + 1);
+    text.erase(0, text.find_first_not_of(' '));
+    return text;
+  }
+
   Encoded encoded(std::string_view text) const {
     require_utf8(text, "encode");
     Encoded made;

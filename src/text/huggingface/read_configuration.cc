@@ -87,6 +87,7 @@ void read_decoder_of_added(Configuration& made, const Fields& f) {
     made.added.push_back(read_token(tokens.object(id)));
     made.added.back().id = read_id(tokens, id);
   }
+  made.added_have_flags = true;
   made.added_file = f.file();
 }
 
@@ -245,9 +246,10 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
                            const RoleTokens& usual, RolesBeyond beyond) {
   int32_t next = tokens.size();
   for (const AddedToken& token : made) next = std::max(next, token.id + 1);
-  const auto is_there = [&](const AddedToken& token) {
-    return std::ranges::find(made, token.content, &AddedToken::content) != made.end();
+  const auto find = [&](const AddedToken& token) {
+    return std::ranges::find(made, token.content, &AddedToken::content);
   };
+  const auto is_there = [&](const AddedToken& token) { return find(token) != made.end(); };
   const auto is_new = [&](const AddedToken& token) { return !is_there(token) && tokens.find(token.content) < 0; };
   const auto add = [&](AddedToken token) {
     if (token.content.empty() || is_there(token)) return;
@@ -256,7 +258,12 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
     made.push_back(std::move(token));
   };
   for (const AddedToken& token : by_id(configuration.added)) {
-    if (is_there(token)) continue;
+    if (const auto own = find(token); own != made.end()) {  // the flags of tokenizer_config.json take precedence
+      const int32_t id = own->id;
+      if (configuration.added_have_flags) *own = token;
+      own->id = id;
+      continue;
+    }
     require_id_behind(configuration, token, tokens, next);
     add(token);
   }

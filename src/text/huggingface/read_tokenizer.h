@@ -48,6 +48,7 @@ struct Configuration {
   std::optional<std::string> padding = {}, begin = {}, end = {}, unknown = {};
   RoleTokens roles = {};
   std::vector<AddedToken> added = {};    // with the ids that the files give them
+  bool added_have_flags = false;         // "lstrip" and the like; added_tokens.json has none
   std::vector<AddedToken> further = {};  // special ones without ids, which follow the vocabulary
   std::string added_file = {};           // quoted: where `added` stands
   std::string tokenizer_class = {};
