@@ -78,7 +78,7 @@ int run_translate(const TranslateCommand& o, Context& context) {
         return context.json ? as_json(source, translations) + '\n' : as_lines(o, translations);
       });
   job.input = o.input;
-  job.text = o.text;
+  if (o.text) job.text = one_line(*o.text);  // as one line of a file: models that heed trained know no line ends
   job.tells = "Reading text from standard input, one sentence a line; Ctrl-D ends it.";
   job.too_long = o.too_long;
   return run_lines(job, o.lines, context);

@@ -59,6 +59,7 @@ TEST(Weights, OfOtherFormatsAreRefusedWithTheWayOut) {
   // transformers writes no modules of sentence-transformers.
   scratch.file("modules.json", "[]");
   expect_error([&] { (void)read_weights(scratch.path()); }, "again with sentence-transformers: SentenceTransformer(");
+  fs::create_directory(scratch / "2_Dense");
   scratch.file("2_Dense/pytorch_model.bin", "PK");
   expect_error([&] { (void)read_weights(scratch / "2_Dense"); },
                "SentenceTransformer(\"" + scratch.path().string() + "\").save(new_folder)");
