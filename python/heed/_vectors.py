@@ -13,14 +13,21 @@ from ._checks import found
 
 def rows_of(function: str, vectors: Any) -> npt.NDArray[np.float32]:
     """(N, E) float32 of an array, a tensor, or a list of either; one vector is a row."""
-    listed = [np.asarray(one) for one in vectors] if isinstance(vectors, (list, tuple)) else vectors
     try:
+        listed = [_array_of(one) for one in vectors] if isinstance(vectors, (list, tuple)) else _array_of(vectors)
         array = np.asarray(listed, dtype=np.float32)
     except (TypeError, ValueError):
         array = np.empty((0, 0, 0), np.float32)  # no shape of vectors
     if array.ndim not in (1, 2):
         raise ValueError(f"[{function}] vectors (N, E), or one (E); found {found(vectors)}")
     return array[None] if array.ndim == 1 else array
+
+
+def _array_of(one: Any) -> Any:
+    """Of a tensor: its numbers without a gradient, in a format that NumPy has."""
+    if not hasattr(one, "detach"):
+        return np.asarray(one)
+    return np.asarray(one.detach().cpu().float())
 
 
 def normalised(rows: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
@@ -52,9 +59,9 @@ def similarities(name: str, a: npt.NDArray[np.float32], b: npt.NDArray[np.float3
     elif name == "dot":
         found = a @ b.T
     elif name == "euclidean":
-        found = np.stack([-np.linalg.norm(row - b, axis=1) for row in a])
+        found = np.array([-np.linalg.norm(row - b, axis=1) for row in a]).reshape(len(a), len(b))
     else:
-        found = np.stack([-np.abs(row - b).sum(axis=1) for row in a])
+        found = np.array([-np.abs(row - b).sum(axis=1) for row in a]).reshape(len(a), len(b))
     return found.astype(np.float32)
 
 

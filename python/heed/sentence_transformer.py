@@ -26,6 +26,9 @@ from .tokenizers import Tokenizer
 __all__ = ["SentenceTransformer"]
 
 _SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
+_ENCODER_SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
+                     "sentence_camembert_config.json", "sentence_albert_config.json",
+                     "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json")
 _PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 
 
@@ -116,7 +119,7 @@ class SentenceTransformer:
         config_kwargs: Optional[Dict[str, Any]] = None,
         model_card_data: Any = None,
         backend: str = "torch",
-        similarity_fn_name: Optional[str] = None,
+        similarity_fn_name: Any = None,
         truncate_dim: Optional[int] = None,
         weights: str = "float32",
     ) -> None:
@@ -134,7 +137,9 @@ class SentenceTransformer:
         name = _checks.path("SentenceTransformer", model_name_or_path, "a folder or ORG/NAME")
         folder = pathlib.Path(_heed.find_model_folder(_with_organisation(name)))
         self.encoder = Encoder(folder, weights=weights)
-        settings = _read(folder / "config_sentence_transformers.json")
+        # Without modules.json sentence-transformers takes the mean of the states, and reads no settings.
+        self._has_modules = (folder / "modules.json").exists()
+        settings = _read(folder / "config_sentence_transformers.json") if self._has_modules else {}
         # sentence-transformers has these two, without a text, where nobody names others.
         self.prompts: Dict[str, str] = {"query": "", "document": "", **(settings.get("prompts") or {}), **(prompts or {})}
         self.default_prompt_name: Optional[str] = (
@@ -145,8 +150,12 @@ class SentenceTransformer:
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
         self._own_truncate_dim: Optional[int] = settings.get("truncate_dim")
         self._check_truncate_dim("SentenceTransformer", truncate_dim)
-        self.truncate_dim = self._own_truncate_dim if truncate_dim is None else truncate_dim
+        self.truncate_dim = truncate_dim
         self._longest = self.encoder.longest
+        self._loaded = {"prompts": {"query": "", "document": "", **(settings.get("prompts") or {})},
+                        "default_prompt_name": settings.get("default_prompt_name"),
+                        "similarity_fn_name": settings.get("similarity_fn_name") or "cosine",
+                        "truncate_dim": self._own_truncate_dim}
         # "[SEP]" in a text is the special token there. The tokenizers of heed's own models, and SentencePiece alone, know
         # no such thing.
         self._parses_special = self.tokenizer.kind in ("wordpiece", "wordlevel", "bpe", "unigram")
@@ -170,27 +179,39 @@ class SentenceTransformer:
         return "cpu"
 
     @property
+    def truncate_dim(self) -> Optional[int]:
+        """So many numbers of each vector are kept, the first ones; None: as many as the folder says, or all."""
+        return self._own_truncate_dim if self._truncate_dim is None else self._truncate_dim
+
+    @truncate_dim.setter
+    def truncate_dim(self, value: Optional[int]) -> None:
+        self._check_truncate_dim("truncate_dim", value)
+        self._truncate_dim = value
+
+    @property
     def similarity_fn_name(self) -> str:
         """What similarity() computes: cosine, dot, euclidean or manhattan."""
         return self._similarity
 
     @similarity_fn_name.setter
-    def similarity_fn_name(self, value: str) -> None:
+    def similarity_fn_name(self, value: Any) -> None:
+        value = "cosine" if value is None else getattr(value, "value", value)  # (SimilarityFunction is an enumeration)
         if value not in _SIMILARITIES:
             raise ValueError(f"[SentenceTransformer] similarity_fn_name: one of {', '.join(_SIMILARITIES)}; found "
                              f'"{value}"')
-        self._similarity = value
+        self._similarity = str(value)
 
     @property
     def max_seq_length(self) -> int:
-        """Longer texts are cut to so many tokens, special ones included. It may be made smaller."""
+        """Longer texts are cut to so many tokens, special ones included. At most as many as the model has positions."""
         return self._longest
 
     @max_seq_length.setter
     def max_seq_length(self, value: int) -> None:
         _checks.integers("max_seq_length", value=value)
-        if not 3 <= value <= self.encoder.longest:
-            raise ValueError(f"[max_seq_length] 3 to {self.encoder.longest} tokens; found {value}")
+        most = self.encoder._model.positions()
+        if not 3 <= value <= most:
+            raise ValueError(f"[max_seq_length] 3 to {most} tokens; found {value}")
         self._longest = int(value)
 
     def get_max_seq_length(self) -> int:
@@ -204,8 +225,22 @@ class SentenceTransformer:
         return self.get_embedding_dimension()
 
     def save(self, path: "Union[str, os.PathLike[str]]", *, overwrite: bool = False) -> None:
-        """Writes the folder of the model, in the layout that it came in: see Encoder.save()."""
+        """Writes the folder of the model, in the layout that it came in (see Encoder.save()), with the prompts and limits
+        that were set since it was loaded."""
+        now = {"prompts": dict(self.prompts), "default_prompt_name": self.default_prompt_name,
+               "similarity_fn_name": self.similarity_fn_name, "truncate_dim": self.truncate_dim}
+        changed = {name: value for name, value in now.items() if value != self._loaded[name]}
+        limit = {} if self._longest == self.encoder.longest else {"max_seq_length": self._longest}
+        if (changed or limit) and not self._has_modules:
+            raise ValueError(f"[save] a folder with a modules.json, for settings that were changed "
+                             f"({', '.join([*changed, *limit])}); found {self.encoder.folder!r} without one")
         self.encoder.save(path, overwrite=overwrite)
+        folder = pathlib.Path(path)
+        _update(folder / "config_sentence_transformers.json", changed)
+        if limit:
+            encoder = folder / json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"]
+            there = [encoder / name for name in _ENCODER_SETTINGS if (encoder / name).exists()]
+            _update(there[0] if there else encoder / _ENCODER_SETTINGS[0], limit)
 
     save_pretrained = save
 
@@ -271,6 +306,8 @@ class SentenceTransformer:
         """
         _refuse("encode", pool=pool, processing_kwargs=processing_kwargs)
         _check_device("encode", device)
+        if inputs is not None and sentences is not None:
+            raise TypeError("[encode] inputs or sentences; found both")
         inputs = sentences if inputs is None else inputs
         single = isinstance(inputs, str)
         texts = [_checks.text("encode", inputs)] if isinstance(inputs, str) else _checks.texts("encode", inputs)
@@ -283,7 +320,7 @@ class SentenceTransformer:
         if output_value == "token_embeddings":
             if precision not in (None, "float32"):
                 raise ValueError(f'[encode] precision "float32" for the states of tokens; found "{precision}"')
-            states = self._states([before + text for text in texts])
+            states = self._states([before + text for text in texts], show_progress_bar)
             return states[0] if single else states
         if output_value != "sentence_embedding":
             raise ValueError('[encode] output_value "sentence_embedding" or "token_embeddings"; found '
@@ -305,8 +342,8 @@ class SentenceTransformer:
 
     def encode_query(self, inputs: Union[None, str, Iterable[str]] = None, prompt_name: Optional[str] = None,
                      prompt: Optional[str] = None, *arguments: Any, **options: Any) -> Any:
-        """encode() with the prompt "query", where no other is given."""
-        if prompt_name is None and prompt is None:
+        """encode() with the prompt "query", where the model has one and no other is given."""
+        if prompt_name is None and prompt is None and "query" in self.prompts:
             prompt_name = "query"
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
@@ -315,19 +352,24 @@ class SentenceTransformer:
         """encode() with the prompt "document", where no other is given. As in sentence-transformers, a model whose folder
         names only "passage" has an empty "document"."""
         if prompt_name is None and prompt is None:
-            prompt_name = "document"
+            prompt_name = next((name for name in ("document", "passage", "corpus") if name in self.prompts), None)
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
         with _Bar(bar, len(texts)) as progress:  # sentence-transformers does not warn of cut texts
             return self.encoder._model.embed(
-                texts, 4096, "cut", "", prompt, self._longest, progress, self._parses_special, False)
+                texts, 0, "cut", "", prompt, self._longest, progress, self._parses_special, False)
 
-    def _states(self, texts: List[str]) -> List[Any]:
+    def _states(self, texts: List[str], bar: Optional[bool]) -> List[Any]:
         torch = _torch("encode", 'output_value="token_embeddings"')
-        states = (self.encoder._model.encode(text, "cut", self._longest, self._parses_special, False)[1]
-                  for text in texts)
-        return [torch.from_numpy(one) for one in states]
+        states = []
+        with _Bar(bar, len(texts)) as progress:
+            for text in texts:
+                found = self.encoder._model.encode(text, "cut", self._longest, self._parses_special, False)[1]
+                states.append(torch.from_numpy(found))
+                if progress is not None:
+                    progress(len(states))
+        return states
 
     def similarity(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows, number of rows): how alike each pair is, by similarity_fn_name. A tensor, where PyTorch is."""
@@ -339,7 +381,7 @@ class SentenceTransformer:
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows): how alike row n of one and row n of the other are."""
         a, b = rows_of("similarity_pairwise", embeddings1), rows_of("similarity_pairwise", embeddings2)
-        if a.shape != b.shape:
+        if a.shape[1] != b.shape[1] or (len(a) != len(b) and 1 not in (len(a), len(b))):
             raise ValueError(f"[similarity_pairwise] as many vectors of one size; found {a.shape} and {b.shape}")
         return _tensor_where_torch_is(pairwise_similarities(self.similarity_fn_name, a, b))
 
@@ -347,6 +389,16 @@ class SentenceTransformer:
 def _read(file: pathlib.Path) -> Dict[str, Any]:
     found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
     return found if isinstance(found, dict) else {}
+
+
+def _update(file: pathlib.Path, settings: Dict[str, Any]) -> None:
+    """Changes these keys of a JSON file, or makes one."""
+    if not settings:
+        return
+    text = json.dumps({**_read(file), **settings}, indent=2, ensure_ascii=False) + "\n"
+    unfinished = file.with_name(file.name + ".unfinished")
+    unfinished.write_text(text, encoding="utf-8")
+    os.replace(unfinished, file)
 
 
 def _with_organisation(name: str) -> str:

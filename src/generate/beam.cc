@@ -398,7 +398,8 @@ class Beam {
 };
 
 void check(const BeamOptions& options) {
-  require(options.beam >= 1, kName, "a beam of 1 or more; found ", options.beam);
+  require(options.beam >= 1 && options.beam <= kLargestBeam, kName, "a beam from 1 to ", kLargestBeam, "; found ",
+          options.beam);
   require(options.n_best >= 1 && options.n_best <= options.beam, kName, "n_best from 1 to the beam of ", options.beam,
           "; found ", options.n_best);
   if (options.length_penalty) {

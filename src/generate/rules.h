@@ -9,6 +9,9 @@
 
 namespace heed::generate {
 
+// Hypotheses that a search keeps. Far more than anybody searches with, and each of them is a row of the decoder.
+inline constexpr int64_t kLargestBeam = 10000;
+
 class TokenRules {
  public:
   // Throws Error, naming `function`, for ids outside of the vocabulary.

@@ -47,7 +47,8 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
 
   BeamOptions search = options.search;
   search.one_row = true;
-  require(search.beam >= 1, kName, "a beam of 1 or more; found ", search.beam);
+  require(search.beam >= 1 && search.beam <= kLargestBeam, kName, "a beam from 1 to ", kLargestBeam, "; found ",
+          search.beam);
   require(search.max_length >= 1, kName, "a max_length of 1 token or more; found ", search.max_length);
   require(search.min_length >= 0, kName, "a min_length of 0 tokens or more; found ", search.min_length);
   require(search.begin_id < config.target_vocabulary, kName, "a begin_id below the ", config.target_vocabulary,

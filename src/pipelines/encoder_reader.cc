@@ -82,6 +82,7 @@ EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
   return {.model = std::move(model),
           .tokenizer = std::move(tokenizer),
           .longest = longest,
+          .positions = config.max_length,
           .lowercases = settings.lowercase,
           .mask_id = mask.id,
           .mask_token = std::move(mask.text)};
@@ -99,7 +100,7 @@ std::string EncoderReader::cased(std::string text, int64_t place, const TextOpti
 text::Tokens EncoderReader::read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
                                  const TextOptions& options, const char* function) const {
   text::TokensOptions own = tokens;
-  own.limit = tokens.limit > 0 ? std::min(tokens.limit, longest) : longest;
+  own.limit = tokens.limit > 0 ? std::min(tokens.limit, positions) : longest;
   if (model->origin() != nullptr) return encode_around(*tokenizer, text, own, place, options, function);
   require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
   require(!tokens.parse_special, function,

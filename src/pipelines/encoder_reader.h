@@ -15,7 +15,8 @@ namespace heed::pipelines {
 struct EncoderReader {
   std::shared_ptr<const models::Bert> model;
   std::shared_ptr<const text::Tokenizer> tokenizer;
-  int64_t longest = 0;      // tokens, special ones included
+  int64_t longest = 0;      // tokens, special ones included, where no limit is asked for
+  int64_t positions = 0;    // as many tokens as the model has: the largest limit
   bool lowercases = false;  // texts, not those that have masks
   int32_t mask_id = -1;     // -1: none
   std::string mask_token = {};

@@ -35,6 +35,13 @@ void write_own(const models::Model& model, const fs::path& folder) {
   io::write_file_atomically(folder / "config.json", models::to_json(model.config()));
 }
 
+// Settings and modules are copied from there.
+void require_source(const fs::path& from) {
+  std::error_code ignored;
+  require(fs::is_directory(from, ignored), kSaver, "the folder that the model was loaded from, ", files::quoted(from),
+          ", whose settings are copied; found none");
+}
+
 // Before anything is written.
 void require_sentencepiece(const text::Tokenizer& tokenizer) {
   require(tokenizer.kind() == "sentencepiece", kSaver,
@@ -147,6 +154,7 @@ void keep_longest(const Encoder& encoder, const fs::path& folder) {
 }  // namespace
 
 void save(const Translator& translator, const fs::path& from, const fs::path& to, Layout layout) {
+  require_source(from);
   const models::Model& model = translator.model();
   const bool own = model.origin() == nullptr, will_be_own = becomes_own(model, layout);
   const text::Tokenizer &source = translator.source_tokenizer(), &target = translator.target_tokenizer();
@@ -173,6 +181,7 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
 }
 
 void save(const Generator& generator, const fs::path& from, const fs::path& to, Layout layout) {
+  require_source(from);
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
     save_model(generator.model(), folder, layout);
     generator.tokenizer().save(folder, text::Side::target);
@@ -182,6 +191,7 @@ void save(const Generator& generator, const fs::path& from, const fs::path& to, 
 }
 
 void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layout layout) {
+  require_source(from);
   const models::Model& model = encoder.model();
   const text::Tokenizer& tokenizer = encoder.tokenizer();
   const std::vector<fs::path> folders = SentenceModules::folders(from);  // the encoder's first

@@ -353,6 +353,7 @@ void define_pipelines(py::module_& module) {
       .def("mask_token", &Encoder::mask_token)
       .def("embedding_size", &Encoder::embedding_size)
       .def("longest", &Encoder::longest)
+      .def("positions", [](const Encoder& encoder) { return encoder.model().config().max_length; })
       .def("lowercases", &Encoder::lowercases)
       .def("token_types", [](const Encoder& encoder) { return encoder.model().config().token_types; })
       .def("encode",

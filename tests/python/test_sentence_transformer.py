@@ -4,10 +4,12 @@ The numbers are those of sentence-transformers in tests/data/families; bench/com
 whole class with the installed package.
 """
 
+import enum
 import importlib.util
 import inspect
 import json
 import pathlib
+import shutil
 import tempfile
 import threading
 import unittest
@@ -91,6 +93,12 @@ class Encodes(unittest.TestCase):
             model.encode(TEXTS, truncate_dim=7)
         with self.assertRaisesRegex(ValueError, "truncate_dim of at most 6"):
             heed.SentenceTransformer(self.folder, truncate_dim=7)
+        with self.assertRaisesRegex(ValueError, "truncate_dim of at most 6"):
+            model.truncate_dim = 7
+        model.truncate_dim = 4
+        self.assertEqual(model.encode(TEXTS).shape[1], 4)
+        model.truncate_dim = None  # as the folder says
+        self.assertEqual((model.truncate_dim, model.encode(TEXTS).shape[1]), (6, 6))
 
     def test_lengths(self):
         model = heed.SentenceTransformer(self.folder, truncate_dim=6)
@@ -106,6 +114,16 @@ class Encodes(unittest.TestCase):
         self.assertEqual(model.preprocess(["a b c"])["input_ids"].shape[1], 4)
         with self.assertRaises(ValueError):
             model.max_seq_length = 10**6
+        # A limit below the model's positions may be raised.
+        file = self.folder / "sentence_bert_config.json"
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        file.write_text(json.dumps({"max_seq_length": 4}))
+        longer = heed.SentenceTransformer(self.folder)
+        np.testing.assert_array_equal(longer.encode("a b c"), longer.encode("a b"))
+        longer.max_seq_length = 12
+        np.testing.assert_array_equal(longer.encode("a b c x y"), self.model.encode("a b c x y"))
+        self.assertEqual(longer.preprocess(["a b c x y"])["input_ids"].shape[1], 7)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             self.assertEqual(self.model.encode("a " * 5000).shape, self.vectors[0].shape)  # cut without a word
@@ -137,9 +155,16 @@ class Encodes(unittest.TestCase):
             np.testing.assert_allclose(np.asarray(model.similarity(a, b)), matrix, atol=1e-5)
             pairs = np.asarray(model.similarity_pairwise(a, self.vectors[2:4]))
             np.testing.assert_allclose(pairs, np.diagonal(matrix), atol=1e-5)
+            np.testing.assert_allclose(np.asarray(model.similarity_pairwise(a[0], b)), matrix[0], atol=1e-5)
+            self.assertEqual(np.asarray(model.similarity(a[:0], b)).shape, (0, 3))
         self.assertEqual(self.model.similarity_fn_name, "dot")  # as the folder says
         with self.assertRaisesRegex(ValueError, "similarity_fn_name: one of cosine, .*; found \"near\""):
             self.model.similarity_fn_name = "near"
+        names = enum.Enum("SimilarityFunction", {"DOT_PRODUCT": "dot"})  # as sentence-transformers has them
+        model = heed.SentenceTransformer(self.folder, similarity_fn_name=names.DOT_PRODUCT)
+        self.assertEqual(model.similarity_fn_name, "dot")
+        model.similarity_fn_name = None
+        self.assertEqual(model.similarity_fn_name, "cosine")
         self.assertEqual(np.asarray(self.model.similarity(self.vectors[0], list(b))).shape, (1, 3))
 
     def test_tokens(self):
@@ -234,6 +259,52 @@ class Encodes(unittest.TestCase):
         np.testing.assert_array_equal(heed.SentenceTransformer(to).encode(TEXTS), self.vectors)
         with self.assertRaises(FileExistsError):
             self.model.save(to)
+
+    def test_settings_are_saved(self):
+        model = heed.SentenceTransformer(self.folder)
+        model.prompts = {**model.prompts, "own": "c "}
+        model.default_prompt_name = "own"
+        model.max_seq_length = 4
+        model.similarity_fn_name = "manhattan"
+        model.truncate_dim = 6
+        to = pathlib.Path(self.folder).parent / "changed"
+        model.save_pretrained(to)
+        found = heed.SentenceTransformer(to)
+        self.assertEqual((found.prompts, found.default_prompt_name), (model.prompts, "own"))
+        self.assertEqual((found.max_seq_length, found.similarity_fn_name, found.truncate_dim), (4, "manhattan", 6))
+        np.testing.assert_array_equal(found.encode(TEXTS), model.encode(TEXTS))
+        self.assertEqual({file.name for file in to.iterdir()},
+                         {file.name for file in self.folder.iterdir()} - {"golden.safetensors"})
+
+    def test_without_modules_there_are_no_settings(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = bert_folder(pathlib.Path(scratch) / "plain", "bert-model")
+            settings = {"prompts": {"own": "a "}, "default_prompt_name": "own", "truncate_dim": 3}
+            (folder / "config_sentence_transformers.json").write_text(json.dumps(settings))
+            model = heed.SentenceTransformer(folder)
+            self.assertEqual((model.prompts, model.default_prompt_name), ({"query": "", "document": ""}, None))
+            self.assertEqual(model.encode("a").shape, (16,))
+            model.max_seq_length = 5
+            with self.assertRaisesRegex(ValueError, "a folder with a modules.json, for .*max_seq_length"):
+                model.save(pathlib.Path(scratch) / "to")
+            self.assertFalse((pathlib.Path(scratch) / "to").exists())
+
+    def test_a_source_that_is_gone_is_an_error(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = bert_folder(pathlib.Path(scratch) / "from", "st-mean")
+            model = heed.load(folder)
+            shutil.rmtree(folder)
+            with self.assertRaisesRegex(ValueError, "the folder that the model was loaded from"):
+                model.save(pathlib.Path(scratch) / "to")
+            self.assertFalse((pathlib.Path(scratch) / "to").exists())
+
+    def test_queries_of_models_without_that_prompt(self):
+        model = heed.SentenceTransformer(self.folder)
+        model.prompts = {"passage": "b "}
+        np.testing.assert_array_equal(model.encode_query(TEXTS), self.vectors)
+        np.testing.assert_array_equal(model.encode_document(TEXTS), self.model.encode(TEXTS, prompt="b "))
+        with self.assertRaisesRegex(TypeError, "inputs or sentences; found both"):
+            model.encode(TEXTS, sentences=TEXTS)
 
     def test_names_without_an_organisation(self):
         with self.assertRaisesRegex(ValueError, "hf download sentence-transformers/no-such-model"):
