@@ -41,14 +41,14 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   result.model_ = pipelines::load_model<models::Bert>(inner, kName, models::Architecture::encoder_only, weights);
   const models::Config& config = result.model_->config();
   result.tokenizer_ = pipelines::load_tokenizer(inner, text::Side::source, kName, *result.model_);
-  pipelines::SentenceSettings settings = pipelines::read_sentence_settings(folder, inner);
+  models::SentenceSettings settings = models::read_sentence_settings(folder, inner);
   pipelines::EncoderReader reader =
       pipelines::EncoderReader::of(result.model_, result.tokenizer_, inner, settings, kName);
   result.parts_ = std::make_shared<const Parts>(Parts{.folder = folder,
                                                       .reader = std::move(reader),
                                                       .modules = pipelines::SentenceModules::load(folder, config.width),
                                                       .settings = std::move(settings),
-                                                      .scores = pipelines::read_scores(inner, config)});
+                                                      .scores = models::read_scores(inner, config)});
   return result;
 }
 

@@ -11,7 +11,7 @@
 namespace heed {
 namespace {
 
-using pipelines::Scores;
+using models::Scores;
 using pipelines::Sequence;
 
 constexpr std::string_view kFindsAnswers = "a model that finds answers";

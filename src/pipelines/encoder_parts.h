@@ -5,9 +5,9 @@
 #include <string>
 
 #include "heed/pipelines.h"
+#include "models/sentence_settings.h"
 #include "pipelines/encoder_reader.h"
 #include "pipelines/sentence_modules.h"
-#include "pipelines/sentence_settings.h"
 #include "pipelines/sequences.h"
 
 namespace heed {
@@ -16,8 +16,8 @@ struct Encoder::Parts {
   std::filesystem::path folder;
   pipelines::EncoderReader reader;
   pipelines::SentenceModules modules;
-  pipelines::SentenceSettings settings;
-  pipelines::Scores scores;
+  models::SentenceSettings settings;
+  models::Scores scores;
 
   [[nodiscard]] pipelines::Sequence sequence_of(const text::Tokens& tokens) const;
   // What stands in front of each text.

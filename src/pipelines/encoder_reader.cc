@@ -71,12 +71,10 @@ void require_longest(int64_t longest, const char* function) {
 
 EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
                                 std::shared_ptr<const text::Tokenizer> tokenizer, const std::filesystem::path& folder,
-                                const SentenceSettings& settings, const char* function) {
+                                const models::SentenceSettings& settings, const char* function) {
   const models::Config& config = model->config();
   const bool by_others = model->origin() != nullptr;
-  const int64_t longest = settings.longest > 0 ? std::min(settings.longest, config.max_length)
-                          : by_others          ? longest_text(folder, config.max_length, function)
-                                               : config.max_length;
+  const int64_t longest = models::longest_text(settings, folder, config, by_others, function);
   require_longest(longest, function);
   MaskToken mask = mask_token_of(config, *tokenizer, by_others);
   return {.model = std::move(model),

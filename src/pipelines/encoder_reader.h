@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "heed/pipelines.h"
-#include "pipelines/sentence_settings.h"
+#include "models/sentence_settings.h"
 
 namespace heed::pipelines {
 
@@ -24,7 +24,7 @@ struct EncoderReader {
   // As `folder`, where the tokenizer is, and the settings say.
   [[nodiscard]] static EncoderReader of(std::shared_ptr<const models::Bert> model,
                                         std::shared_ptr<const text::Tokenizer> tokenizer,
-                                        const std::filesystem::path& folder, const SentenceSettings& settings,
+                                        const std::filesystem::path& folder, const models::SentenceSettings& settings,
                                         const char* function);
 
   // The text, in lower case where sentence_bert_config.json asks for it ("do_lower_case").

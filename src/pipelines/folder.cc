@@ -1,7 +1,6 @@
 #include "pipelines/folder.h"
 
 #include "generate/tokenizer_kind.h"
-#include "pipelines/json_file.h"
 
 namespace heed::pipelines {
 std::string_view words_for(models::Architecture architecture) {
@@ -11,21 +10,6 @@ std::string_view words_for(models::Architecture architecture) {
     case models::Architecture::encoder_only: return "an encoder-only model";
   }
   return "";
-}
-
-int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function) {
-  const auto settings = read_json_if_there(folder, {"tokenizer_config.json"}, function);
-  if (!settings || !settings->value.is_object()) return positions;
-  for (const char* const key : {"model_max_length", "max_len"}) {
-    const auto found = settings->value.find(key);
-    if (found == settings->value.end() || found->is_null()) continue;
-    const std::string file = settings->file.string();
-    require(found->is_number(), function, file, ": a number under \"", key, "\"; found ", io::json_ascii(*found));
-    const auto limit = found->get<double>();  // 1e30 stands for none
-    require(limit >= 1, function, file, ": 1 or more under \"", key, "\"; found ", io::json_ascii(*found));
-    return limit < static_cast<double>(positions) ? static_cast<int64_t>(limit) : positions;
-  }
-  return positions;
 }
 
 std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder, text::Side side,

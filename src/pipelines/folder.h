@@ -24,11 +24,6 @@ template <class Wanted>
   return wanted;
 }
 
-// The most tokens of a text, special ones included: what a model of `positions` reads, or less where
-// tokenizer_config.json says so ("model_max_length", once "max_len"). tokenizer.json's truncation does not count, as in
-// transformers.
-[[nodiscard]] int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function);
-
 // The folder's tokenizer of that side. Throws Error unless it has as many tokens as the model on that side. The token
 // of mask_id may be in the model alone. Models of others may have more rows than there are tokens: a number of rows
 // that processors like.

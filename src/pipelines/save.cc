@@ -7,13 +7,13 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "formats/json_file.h"
 #include "heed/error.h"
 #include "heed/io.h"
+#include "models/sentence_settings.h"
 #include "models/weights.h"
-#include "pipelines/json_file.h"
 #include "pipelines/marian_files.h"
 #include "pipelines/sentence_modules.h"
-#include "pipelines/sentence_settings.h"
 #include "text/tokenizers.h"
 
 namespace heed::pipelines {
@@ -111,7 +111,7 @@ std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const
   for (const fs::path& place : {fs::path(), inner}) {
     for (const char* const name : text::tokenizer_files()) names.push_back((place / name).lexically_normal());
     for (const char* const name : kSideFiles) names.push_back((place / name).lexically_normal());
-    for (const char* const name : sentence_settings_files()) names.push_back((place / name).lexically_normal());
+    for (const char* const name : models::sentence_settings_files()) names.push_back((place / name).lexically_normal());
   }
   return names;
 }
@@ -143,11 +143,11 @@ void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
 // sentence-transformers. Version 6 writes these without it.
 void keep_longest(const Encoder& encoder, const fs::path& folder) {
   if (encoder.longest() == encoder.model().config().max_length) return;
-  const auto found = read_json_if_there(folder, sentence_settings_files(), kSaver);
+  const auto found = io::read_json_if_there(folder, models::sentence_settings_files(), kSaver);
   io::Json settings = found ? found->value : io::Json::object();
   if (!settings.value("max_seq_length", io::Json()).is_null()) return;
   settings["max_seq_length"] = encoder.longest();
-  const fs::path file = found ? found->file : folder / *sentence_settings_files().begin();
+  const fs::path file = found ? found->file : folder / *models::sentence_settings_files().begin();
   io::write_file_atomically(file, io::json_text(settings) + "\n");
 }
 
@@ -206,7 +206,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
             "a model whose masked token is known, for heed's own layout; found one that fills masks of others");
     // That layout does not say how several classes are scored.
     const bool classes = model.config().head == models::Head::text_class && model.config().labels.size() > 1;
-    require(!classes || read_scores(folders.front(), model.config()) == Scores::probabilities, kSaver,
+    require(!classes || models::read_scores(folders.front(), model.config()) == models::Scores::probabilities, kSaver,
             "probabilities of classes, for heed's own layout; found a model with scores of another kind");
   }
   files::write_folder(to, kSaver, side_files(from, to, inner), [&](const fs::path& top) {
@@ -216,7 +216,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const fs::path folder = place(folders.front());
     save_model(model, folder, layout);
     tokenizer.save(folder, text::Side::source);
-    copy_files(folders.front(), folder, sentence_settings_files());
+    copy_files(folders.front(), folder, models::sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);
     if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, folder);

@@ -9,6 +9,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/pipelines.h"
+#include "models/sentence_settings.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
 #include "pipelines/parts.h"
@@ -62,7 +63,7 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   const models::Config& config = result.model_->config();
   result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, *result.model_);
   result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, *result.model_);
-  result.longest_ = pipelines::longest_text(folder, config.max_length, kName);
+  result.longest_ = models::longest_text(folder, config.max_length, kName);
   const bool by_others = result.model_->origin() != nullptr;
   std::error_code ignored;  // what was converted to heed's own layout has kept its settings
   if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored))

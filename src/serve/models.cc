@@ -139,7 +139,7 @@ void Models::open_tokenizers(const Place& place, Served& fresh) {
   if (fresh.decodes()) fresh.target = load_tokenizer(text::Side::target);
   const auto encoder = std::dynamic_pointer_cast<const models::Bert>(fresh.model);
   if (!encoder) return;
-  const auto settings = pipelines::read_sentence_settings(place.folders.named, folder);
+  const auto settings = models::read_sentence_settings(place.folders.named, folder);
   fresh.reader = std::make_shared<const pipelines::EncoderReader>(
       pipelines::EncoderReader::of(encoder, fresh.source, folder, settings, "serve"));
 }

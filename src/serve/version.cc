@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "pipelines/sentence_settings.h"
+#include "models/sentence_settings.h"
 #include "text/tokenizers.h"
 
 namespace heed::serve {
@@ -44,7 +44,7 @@ std::string version_of(const ModelFolders& folders) {
   std::string version = config + weights;
   for (const char* const file : text::tokenizer_files()) version += stamp_of(folders.tokenizers / file);
   version += stamp_of(folders.tokenizers / "generation_config.json");
-  for (const char* const file : pipelines::sentence_settings_files()) version += stamp_of(folders.tokenizers / file);
+  for (const char* const file : models::sentence_settings_files()) version += stamp_of(folders.tokenizers / file);
   version += stamp_of(folders.named / "config_sentence_transformers.json");
   version.pop_back();
   return version;

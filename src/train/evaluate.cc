@@ -8,6 +8,7 @@
 #include "heed/train.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
+#include "models/sentence_settings.h"
 #include "train/corpus.h"
 #include "train/objective.h"
 #include "train/start.h"
@@ -69,9 +70,13 @@ Evaluation evaluate_masked(const models::Bert& model, std::span<const text::Ids>
 }
 
 Evaluation evaluate_classes(const models::Bert& model, const text::Tokenizer& tokenizer,
-                            const std::filesystem::path& source, const EvaluateOptions& options) {
+                            const std::filesystem::path& folder, const std::filesystem::path& source,
+                            const EvaluateOptions& options) {
+  // As many tokens as classify reads.
+  const models::SentenceSettings settings = models::read_sentence_settings(folder, folder);
+  const int64_t longest = models::longest_text(settings, folder, model.config(), model.origin() != nullptr, "evaluate");
   const ClassifiedTexts texts =
-      classified_texts(read_examples(source), model, tokenizer, model.config().max_length,
+      classified_texts(read_examples(source), model, tokenizer, longest,
                        [&](int64_t) -> BatchLimits { return {.tokens = options.batch_tokens, .seed = 0}; });
   return evaluation_of(model, *texts.data, 0, options);
 }
@@ -144,7 +149,7 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
            io::json_ascii(io::parse_json(model.origin()->config_json).value.at("problem_type")), " and ",
            model.config().labels.size(), " labels");
     }
-    return evaluate_classes(*bert, *tokenizer, source, options);
+    return evaluate_classes(*bert, *tokenizer, folder, source, options);
   }
   require(head == models::Head::masked_token, "evaluate", folder.string(),
           ": a model that guesses masked tokens or tells classes of texts; found one with another head");

@@ -6,7 +6,6 @@
 #include "base/files.h"
 #include "formats/json.h"
 #include "heed/error.h"
-#include "models/families/keys.h"
 #include "models/sentence_folder.h"
 #include "train/sentence_files.h"
 #include "train/sentence_model.h"
@@ -24,20 +23,6 @@ constexpr const char* kFilesBeside[] = {"modules.json", kSettings, "config_sente
 bool is_there(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(file, ignored);
-}
-
-// The most tokens of a text.
-int64_t longest_text(const fs::path& folder, int64_t longest) {
-  const fs::path file = folder / kSettings;
-  if (!is_there(file)) return longest;
-  const io::ParsedJson parsed = io::parse_json(io::read_file(file, 1 << 20));
-  require(parsed.problem.empty(), "train", file.string(), ": ", parsed.problem);
-  models::Keys keys(parsed.value, file.string());
-  const int64_t most = keys.whole("max_seq_length", longest);
-  if (most < 1) keys.refuse("max_seq_length", "1 or more");
-  if (keys.flag("do_lower_case", false))
-    keys.refuse("do_lower_case", "false, because training reads texts as they are");
-  return std::min(longest, most);
 }
 
 void write_json(const fs::path& file, const Json& json) {
@@ -81,7 +66,6 @@ void read_modules(const Recipe& recipe, const fs::path& folder, Start& start) {
     if (!layers.empty()) start.model = with_layers(std::move(start.model), std::move(layers));
   }
   start.contrast = std::move(contrast);
-  start.longest = longest_text(folder, start.longest);
 }
 
 bool copy_modules(const fs::path& from, const fs::path& to) {

@@ -10,6 +10,7 @@
 #include "heed/error.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
+#include "models/sentence_settings.h"
 #include "models/weights.h"
 #include "text/language_tokens.h"
 #include "train/average.h"
@@ -248,6 +249,22 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
   return frames;
 }
 
+namespace {
+
+// The most tokens of a text that is a whole: as many as `heed embed` and `heed classify` will read. Refuses what they
+// refuse, and lower case, in which training reads no text.
+int64_t longest_text(const Recipe& recipe, const models::Model& model, const fs::path& folder) {
+  const bool is_whole =
+      is_classification(recipe) || recipe.task == "sequence_regression" || recipe.task == "sentence_embedding";
+  if (!is_whole) return model.config().max_length;
+  const models::SentenceSettings settings = models::read_sentence_settings(folder, folder);
+  require(!settings.lowercase || recipe.task != "sentence_embedding", "train", folder.string(),
+          ": \"do_lower_case\" false, because training reads texts as they are; found true");
+  return models::longest_text(settings, folder, model.config(), model.origin() != nullptr, "train");
+}
+
+}  // namespace
+
 Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokenizers) {
   Start start;
   auto read = models::load(folder);
@@ -268,7 +285,7 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   const Languages languages{.source = recipe.source_language, .target = recipe.target_language};
   if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get(), languages);
   check_start(recipe, start, folder.string());
-  start.longest = std::min(recipe.max_tokens_per_sentence, config.max_length);
+  start.longest = std::min(recipe.max_tokens_per_sentence, longest_text(recipe, *start.model, tokenizers));
   if (recipe.task == "sentence_embedding") read_modules(recipe, tokenizers, start);
   settle_tokenizer(recipe, start);
   recipe.model = config;

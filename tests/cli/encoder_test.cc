@@ -214,6 +214,30 @@ TEST(Evaluate, RefusesScoresThatAreNoClasses) {
   }
 }
 
+// As many tokens as `heed classify` reads.
+TEST(Evaluate, CutsTextsAsClassifyDoes) {
+  const Folder folder;
+  const std::string model = model_in(folder, "bert-classify");
+  const std::string cut = folder.write("cut.tsv", "paris is\tcalm\n"),
+                    whole = folder.write("whole.tsv", "paris is the capital\tcalm\n");
+  const auto loss_of = [&](const std::string& file) { return run({"evaluate", model, "--text", file}).out; };
+  EXPECT_NE(loss_of(whole), loss_of(cut));
+  (void)folder.write("bert-classify/tokenizer_config.json", R"({"model_max_length": 4})");
+  EXPECT_EQ(loss_of(whole), loss_of(cut));
+  const std::string two = folder.write("two.tsv", "paris is the capital\tcalm\nis the capital of\tsad\n");
+  const Result trained = run({"train", "--from", model, "--task", "sequence_classification", "--train-source", two,
+                              "--valid-source", two, "--max-updates", "1", "--output", folder / "trained"});
+  EXPECT_EQ(trained.status, 0) << trained.err;
+  EXPECT_NE((trained.out + trained.err).find("cut to 4 tokens"), std::string::npos) << trained.out << trained.err;
+  const std::string pairs = folder.write("pairs.tsv", "paris\tfrance\nis\tthe\n"),
+                    vectors = model_in(folder, "st-mean");
+  (void)folder.write("st-mean/sentence_bert_config.json", R"({"tokenizer_args": {"truncation_side": "left"}})");
+  EXPECT_NE(run({"train", "--from", vectors, "--task", "sentence_embedding", "--pairs", pairs, "--max-updates", "1",
+                 "--output", folder / "vectors"})
+                .err.find("key 'truncation_side': expected a key that heed knows"),
+            std::string::npos);
+}
+
 TEST(Classify, ScoresThatATrainingLearnt) {
   const Folder folder;
   const std::string model = model_in(folder, "bert-model"), trained = folder / "trained";

@@ -291,8 +291,9 @@ TEST(Beam, ABeamWiderThanTheVocabularyWorks) {
 TEST(Beam, RefusesWhatCannotBeMeant) {
   const auto logits = random_logits(4, 1);
   EXPECT_THROW(run(logits, 4, {3}, {.beam = 0}), Error);
-  EXPECT_THROW(run(logits, 4, {3}, {.beam = 10001}), Error);
-  EXPECT_THROW(run(logits, 4, {3}, {.beam = int64_t{1} << 62}), Error);
+  ToyDecoder decoder(1, 1, 4, logits);
+  for (const int64_t beam : {int64_t{10001}, int64_t{1} << 62})
+    EXPECT_THROW((void)beam_search(decoder, 1, kBegin, kEnd, std::vector<int64_t>{3}, {.beam = beam}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.beam = 2, .n_best = 3}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.length_penalty = std::nan("")}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.length_reward = std::nan("")}), Error);

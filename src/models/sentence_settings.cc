@@ -1,16 +1,15 @@
-#include "pipelines/sentence_settings.h"
+#include "models/sentence_settings.h"
 
 #include <algorithm>
 
+#include "formats/json_file.h"
 #include "heed/error.h"
 #include "models/families/keys.h"
 #include "models/sentence_folder.h"
-#include "pipelines/json_file.h"
 
-namespace heed::pipelines {
+namespace heed::models {
 namespace {
 
-using models::Keys;
 constexpr const char* kSettingsReader = "Encoder::load";
 
 void read_prompts(Keys& keys, SentenceSettings& settings) {
@@ -98,8 +97,8 @@ std::initializer_list<const char*> sentence_settings_files() {
 
 SentenceSettings read_sentence_settings(const std::filesystem::path& folder, const std::filesystem::path& encoder) {
   SentenceSettings settings;
-  const bool is_cross_encoder = models::is_cross_encoder(folder);
-  const auto encoder_file = read_json_if_there(encoder, sentence_settings_files(), kSettingsReader);
+  const bool ranks_pairs = is_cross_encoder(folder);
+  const auto encoder_file = io::read_json_if_there(encoder, sentence_settings_files(), kSettingsReader);
   if (encoder_file) {
     Keys keys(encoder_file->value, encoder_file->file.string());
     settings.longest = keys.whole("max_seq_length", 0);
@@ -107,7 +106,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
       keys.refuse("max_seq_length", "1 or more");
     }
     settings.lowercase = keys.flag("do_lower_case", false);
-    check_outputs(keys, is_cross_encoder);
+    check_outputs(keys, ranks_pairs);
     read_arguments(keys, settings);
     refuse_others(
         keys, encoder_file->value,
@@ -115,11 +114,11 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
          "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs", "unpad_inputs"});
   }
   // Without modules.json sentence-transformers reads no more.
-  if (!is_cross_encoder && !models::has_sentence_modules(folder)) return settings;
-  if (const auto file = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
+  if (!ranks_pairs && !has_sentence_modules(folder)) return settings;
+  if (const auto file = io::read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
     read_prompts(keys, settings);
-    if (is_cross_encoder) {
+    if (ranks_pairs) {
       (void)keys.value("activation_fn");  // read_scores()
       refuse_others(keys, file->value,
                     {"__version__", "prompts", "default_prompt_name", "model_type", "activation_fn", "requirements",
@@ -136,9 +135,30 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
   return settings;
 }
 
-Scores read_scores(const std::filesystem::path& folder, const models::Config& config) {
-  if (models::is_cross_encoder(folder)) {
-    const auto settings = read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader);
+int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function) {
+  const auto settings = io::read_json_if_there(folder, {"tokenizer_config.json"}, function);
+  if (!settings || !settings->value.is_object()) return positions;
+  for (const char* const key : {"model_max_length", "max_len"}) {
+    const auto found = settings->value.find(key);
+    if (found == settings->value.end() || found->is_null()) continue;
+    const std::string file = settings->file.string();
+    require(found->is_number(), function, file, ": a number under \"", key, "\"; found ", io::json_ascii(*found));
+    const auto limit = found->get<double>();  // 1e30 stands for none
+    require(limit >= 1, function, file, ": 1 or more under \"", key, "\"; found ", io::json_ascii(*found));
+    return limit < static_cast<double>(positions) ? static_cast<int64_t>(limit) : positions;
+  }
+  return positions;
+}
+
+int64_t longest_text(const SentenceSettings& settings, const std::filesystem::path& encoder, const Config& config,
+                     bool by_others, const char* function) {
+  if (settings.longest > 0) return std::min(settings.longest, config.max_length);
+  return by_others ? longest_text(encoder, config.max_length, function) : config.max_length;
+}
+
+Scores read_scores(const std::filesystem::path& folder, const Config& config) {
+  if (is_cross_encoder(folder)) {
+    const auto settings = io::read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader);
     Keys keys(settings->value, settings->file.string());
     const std::string activation = keys.word("activation_fn", "");
     if (activation.ends_with(".Identity")) return Scores::raw;
@@ -147,11 +167,11 @@ Scores read_scores(const std::filesystem::path& folder, const models::Config& co
   }
   if (config.labels.size() == 1) return config.plain_score ? Scores::raw : Scores::independent;
   const std::filesystem::path file = folder / "config.json";
-  const io::Json object = read_json(file, kSettingsReader);
+  const io::Json object = io::read_json(file, kSettingsReader);
   Keys keys(object, file.string());
   const std::string problem = keys.word("problem_type", "");
   if (problem == "regression") return Scores::raw;
   return problem == "multi_label_classification" ? Scores::independent : Scores::probabilities;
 }
 
-}  // namespace heed::pipelines
+}  // namespace heed::models

@@ -1,15 +1,15 @@
-#include "pipelines/json_file.h"
+#include "formats/json_file.h"
 
 #include <system_error>
 
 #include "heed/error.h"
 #include "heed/io.h"
 
-namespace heed::pipelines {
+namespace heed::io {
 
-io::Json read_json(const std::filesystem::path& file, const char* function) {
+Json read_json(const std::filesystem::path& file, const char* function) {
   constexpr int64_t kLimit = int64_t{1} << 20;
-  io::ParsedJson parsed = io::parse_json(io::read_file(file, kLimit));
+  ParsedJson parsed = parse_json(read_file(file, kLimit));
   require(parsed.problem.empty(), function, file.string(), ": ", parsed.problem);
   return std::move(parsed.value);
 }
@@ -25,4 +25,4 @@ std::optional<JsonFile> read_json_if_there(const std::filesystem::path& folder,
   return std::nullopt;
 }
 
-}  // namespace heed::pipelines
+}  // namespace heed::io

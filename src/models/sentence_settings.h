@@ -9,7 +9,7 @@
 
 #include "heed/models.h"
 
-namespace heed::pipelines {
+namespace heed::models {
 
 // sentence_bert_config.json and config_sentence_transformers.json.
 struct SentenceSettings {
@@ -25,6 +25,14 @@ struct SentenceSettings {
 // The names under which the encoder's folder may have its file.
 [[nodiscard]] std::initializer_list<const char*> sentence_settings_files();
 
+// The most tokens of a text, special ones included: what a model of `positions` reads, or less where
+// tokenizer_config.json says so ("model_max_length", once "max_len"). tokenizer.json's truncation does not count, as in
+// transformers.
+[[nodiscard]] int64_t longest_text(const std::filesystem::path& folder, int64_t positions, const char* function);
+// The same of an encoder: its max_seq_length takes precedence, and models of heed's own training have no other limit.
+[[nodiscard]] int64_t longest_text(const SentenceSettings& settings, const std::filesystem::path& encoder,
+                                   const Config& config, bool by_others, const char* function);
+
 // What becomes of the logits of a text's classes.
 enum class Scores {
   probabilities,  // together they are 1: softmax
@@ -32,6 +40,6 @@ enum class Scores {
   raw             // the logits
 };
 // As the folder of a model with this configuration says.
-[[nodiscard]] Scores read_scores(const std::filesystem::path& folder, const models::Config& config);
+[[nodiscard]] Scores read_scores(const std::filesystem::path& folder, const Config& config);
 
-}  // namespace heed::pipelines
+}  // namespace heed::models
