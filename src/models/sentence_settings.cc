@@ -4,13 +4,14 @@
 
 #include "formats/json_file.h"
 #include "heed/error.h"
+#include "heed/io.h"
 #include "models/families/keys.h"
 #include "models/sentence_folder.h"
 
 namespace heed::models {
 namespace {
 
-constexpr const char* kSettingsReader = "Encoder::load";
+constexpr const char* kSettingsReader = "read_sentence_settings";
 
 void read_prompts(Keys& keys, SentenceSettings& settings) {
   const io::Json& prompts = keys.value("prompts");
@@ -154,6 +155,15 @@ int64_t longest_text(const SentenceSettings& settings, const std::filesystem::pa
                      bool by_others, const char* function) {
   if (settings.longest > 0) return std::min(settings.longest, config.max_length);
   return by_others ? longest_text(encoder, config.max_length, function) : config.max_length;
+}
+
+void keep_longest(int64_t longest, const std::filesystem::path& folder, const char* function) {
+  const auto found = io::read_json_if_there(folder, sentence_settings_files(), function);
+  io::Json settings = found ? found->value : io::Json::object();
+  if (!settings.value("max_seq_length", io::Json()).is_null()) return;
+  settings["max_seq_length"] = longest;
+  const std::filesystem::path file = found ? found->file : folder / *sentence_settings_files().begin();
+  io::write_file_atomically(file, io::json_text(settings, 2) + "\n");
 }
 
 Scores read_scores(const std::filesystem::path& folder, const Config& config) {

@@ -32,6 +32,8 @@ struct SentenceSettings {
 // The same of an encoder: its max_seq_length takes precedence, and models of heed's own training have no other limit.
 [[nodiscard]] int64_t longest_text(const SentenceSettings& settings, const std::filesystem::path& encoder,
                                    const Config& config, bool by_others, const char* function);
+// Writes max_seq_length into the settings of an encoder's folder, unless they have one.
+void keep_longest(int64_t longest, const std::filesystem::path& folder, const char* function);
 
 // What becomes of the logits of a text's classes.
 enum class Scores {

@@ -7,7 +7,6 @@
 
 #include "base/files.h"
 #include "formats/json.h"
-#include "formats/json_file.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/sentence_settings.h"
@@ -139,18 +138,6 @@ void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
           " tokens, as many as the model has rows, for heed's own layout; found ", tokenizer.vocabulary());
 }
 
-// The limit of tokenizer_config.json, which folders in heed's own layout do not have: among the settings of
-// sentence-transformers. Version 6 writes these without it.
-void keep_longest(const Encoder& encoder, const fs::path& folder) {
-  if (encoder.longest() == encoder.model().config().max_length) return;
-  const auto found = io::read_json_if_there(folder, models::sentence_settings_files(), kSaver);
-  io::Json settings = found ? found->value : io::Json::object();
-  if (!settings.value("max_seq_length", io::Json()).is_null()) return;
-  settings["max_seq_length"] = encoder.longest();
-  const fs::path file = found ? found->file : folder / *models::sentence_settings_files().begin();
-  io::write_file_atomically(file, io::json_text(settings) + "\n");
-}
-
 }  // namespace
 
 void save(const Translator& translator, const fs::path& from, const fs::path& to, Layout layout) {
@@ -219,7 +206,10 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     copy_files(folders.front(), folder, models::sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);
-    if (model.origin() != nullptr && becomes_own(model, layout)) keep_longest(encoder, folder);
+    // Folders in heed's own layout have no tokenizer_config.json, which may have said it.
+    const bool is_limited = encoder.longest() < model.config().max_length;
+    if (is_limited && model.origin() != nullptr && becomes_own(model, layout))
+      models::keep_longest(encoder.longest(), folder, kSaver);
     constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
     for (size_t i = 1; i < folders.size(); ++i) {
       if (place(folders[i]) == folder) continue;  // a module without files of its own

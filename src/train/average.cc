@@ -9,6 +9,7 @@
 #include "heed/models.h"
 #include "heed/text.h"
 #include "heed/train.h"
+#include "models/sentence_folder.h"
 #include "models/weights.h"
 #include "train/run_folder.h"
 #include "train/sentence_files.h"
@@ -136,7 +137,8 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   const std::vector<fs::path> stale(tokenizer_files().begin(), tokenizer_files().end());
   files::write_folder(output, "average", stale, [&](const fs::path& to) {
     copy_tokenizer(folders[0], to);
-    (void)copy_modules(is_checkpoint ? folders[0] / ".." / ".." : folders[0], to);
+    const fs::path beside = is_checkpoint ? folders[0] / ".." / ".." : folders[0];
+    if (!copy_modules(beside, to) && !models::is_cross_encoder(beside)) copy_settings(beside, to);
     const auto [encoder, dense] = parts_of_model(mean);
     write_dense_tensors(dense, to);
     io::write_file_atomically(to / "config.json", config);

@@ -7,6 +7,7 @@
 #include "base/files.h"
 #include "heed/error.h"
 #include "models/sentence_folder.h"
+#include "models/sentence_settings.h"
 #include "text/tokenizers.h"
 
 namespace heed::train {
@@ -16,20 +17,14 @@ namespace {
 namespace fs = std::filesystem;
 
 // What a training writes before its first checkpoint, beside the tokenizers: folders behind what is in them.
-constexpr const char* kOwn[] = {".lock",
-                                "config.json",
-                                "recipe.json",
-                                "log.jsonl",
-                                "heldout.tsv",
-                                "checkpoints",
-                                "modules.json",
-                                "sentence_bert_config.json",
-                                "config_sentence_transformers.json"};
+constexpr const char* kOwn[] = {".lock",       "config.json", "recipe.json",  "log.jsonl",
+                                "heldout.tsv", "checkpoints", "modules.json", "config_sentence_transformers.json"};
 constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
 
 std::vector<const char*> all_own() {
   std::vector<const char*> names(std::begin(kOwn), std::end(kOwn));
   names.insert(names.end(), tokenizer_files().begin(), tokenizer_files().end());
+  names.insert(names.end(), models::sentence_settings_files().begin(), models::sentence_settings_files().end());
   return names;
 }
 

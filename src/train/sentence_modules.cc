@@ -7,6 +7,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "models/sentence_folder.h"
+#include "models/sentence_settings.h"
 #include "train/sentence_files.h"
 #include "train/sentence_model.h"
 
@@ -17,12 +18,15 @@ namespace {
 namespace fs = std::filesystem;
 using io::Json;
 
-constexpr const char* kSettings = "sentence_bert_config.json";
-constexpr const char* kFilesBeside[] = {"modules.json", kSettings, "config_sentence_transformers.json"};
+constexpr const char* kFilesBeside[] = {"modules.json", "config_sentence_transformers.json"};
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;
   return fs::exists(file, ignored);
+}
+
+void copy_if_there(const fs::path& from, const fs::path& to, const char* name) {
+  if (is_there(from / name)) files::write_atomically(to / name, io::read_file(from / name), "train");
 }
 
 void write_json(const fs::path& file, const Json& json) {
@@ -68,11 +72,14 @@ void read_modules(const Recipe& recipe, const fs::path& folder, Start& start) {
   start.contrast = std::move(contrast);
 }
 
+void copy_settings(const fs::path& from, const fs::path& to) {
+  for (const char* const name : models::sentence_settings_files()) copy_if_there(from, to, name);
+}
+
 bool copy_modules(const fs::path& from, const fs::path& to) {
   if (!models::has_sentence_modules(from)) return false;
-  for (const char* const name : kFilesBeside) {
-    if (is_there(from / name)) files::write_atomically(to / name, io::read_file(from / name), "train");
-  }
+  for (const char* const name : kFilesBeside) copy_if_there(from, to, name);
+  copy_settings(from, to);
   for (const models::SentenceModule& module : models::read_sentence_modules(from)) {
     const fs::path below = module.folder.lexically_relative(from), config = below / "config.json";
     if (below.empty() || below == "." || !is_there(from / config)) continue;

@@ -7,10 +7,12 @@
 
 namespace heed::train {
 
-// How `start` pools its states, and how long its texts may be, as the files in `folder` say; the mean of all tokens
-// where there is no modules.json. Dense modules become a part of the model. Throws Error for modules that cannot be
-// trained.
+// How `start` pools its states, as the files in `folder` say; the mean of all tokens where there is no modules.json.
+// Dense modules become a part of the model. Throws Error for modules that cannot be trained.
 void read_modules(const Recipe& recipe, const std::filesystem::path& folder, Start& start);
+
+// Copies the settings of the encoder alone: how long a text may be.
+void copy_settings(const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Copies modules.json and the settings of what it names, where it is there.
 bool copy_modules(const std::filesystem::path& from, const std::filesystem::path& to);

@@ -328,6 +328,9 @@ void copy_beside_model(const Recipe& recipe, const models::Model& model, const f
   copy_tokenizer(from, to);
   set_first_token(model, from, to / "generation_config.json");
   if (recipe.task == "sentence_embedding") write_modules(model, from, to);
+  // What reads the trained model, and what goes on with the training, cuts texts as the training does.
+  const int64_t longest = longest_text(recipe, model, from);
+  if (longest != longest_text(recipe, model, to)) models::keep_longest(longest, to, "train");
 }
 
 void require_same_start(const Recipe& recipe, const std::string& recorded) {

@@ -229,6 +229,23 @@ TEST(Evaluate, CutsTextsAsClassifyDoes) {
                               "--valid-source", two, "--max-updates", "1", "--output", folder / "trained"});
   EXPECT_EQ(trained.status, 0) << trained.err;
   EXPECT_NE((trained.out + trained.err).find("cut to 4 tokens"), std::string::npos) << trained.out << trained.err;
+  // What was trained cuts as the training did, whatever file says so, and the training can go on.
+  for (const char* const file : {"tokenizer_config.json", "sentence_roberta_config.json"}) {
+    SCOPED_TRACE(file);
+    fs::remove(fs::path(model) / "tokenizer_config.json");
+    const char* const key = file[0] == 't' ? "model_max_length" : "max_seq_length";
+    (void)folder.write(std::string("bert-classify/") + file, "{\"" + std::string(key) + "\": 4}");
+    const std::string to = folder / ("of " + std::string(file)), mean = folder / ("mean of " + std::string(file));
+    ASSERT_EQ(run({"train", "--from", model, "--task", "sequence_classification", "--train-source", two,
+                   "--valid-source", two, "--max-updates", "1", "--output", to})
+                  .status,
+              0);
+    const Result more = run({"train", "--resume", "--max-updates", "2", "--output", to});
+    EXPECT_EQ(more.status, 0) << more.err;
+    ASSERT_EQ(run({"average", to, to, "--output", mean}).status, 0);
+    for (const std::string& made : {to, mean})
+      EXPECT_EQ(run({"evaluate", made, "--text", whole}).out, run({"evaluate", made, "--text", cut}).out) << made;
+  }
   const std::string pairs = folder.write("pairs.tsv", "paris\tfrance\nis\tthe\n"),
                     vectors = model_in(folder, "st-mean");
   (void)folder.write("st-mean/sentence_bert_config.json", R"({"tokenizer_args": {"truncation_side": "left"}})");

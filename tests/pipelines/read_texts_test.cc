@@ -18,7 +18,7 @@ namespace {
 
 constexpr int64_t kBegin = 7, kEnd = 3007;
 
-class ReadTexts : public testing::Test {
+class ReadTexts : public ::testing::Test {
  protected:
   void SetUp() override { set_num_threads(4); }
   void TearDown() override { set_num_threads(threads_before_); }
