@@ -26,9 +26,6 @@ from .tokenizers import Tokenizer
 __all__ = ["SentenceTransformer"]
 
 _SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
-_ENCODER_SETTINGS = ("sentence_bert_config.json", "sentence_roberta_config.json", "sentence_distilbert_config.json",
-                     "sentence_camembert_config.json", "sentence_albert_config.json",
-                     "sentence_xlm-roberta_config.json", "sentence_xlnet_config.json")
 _PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
 
 
@@ -239,8 +236,8 @@ class SentenceTransformer:
         _update(folder / "config_sentence_transformers.json", changed)
         if limit:
             encoder = folder / json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"]
-            there = [encoder / name for name in _ENCODER_SETTINGS if (encoder / name).exists()]
-            _update(there[0] if there else encoder / _ENCODER_SETTINGS[0], limit)
+            files = [encoder / name for name in _heed.sentence_settings_files()]
+            _update(next((file for file in files if file.exists()), files[0]), limit)
 
     save_pretrained = save
 

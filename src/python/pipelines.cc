@@ -12,6 +12,7 @@
 
 #include "heed/io.h"
 #include "heed/pipelines.h"
+#include "models/sentence_settings.h"
 #include "pipelines/save.h"
 #include "python/arrays.h"
 #include "python/characters.h"
@@ -307,6 +308,10 @@ void define_pipelines(py::module_& module) {
                                  const std::vector<std::string>& columns, const std::string& title) {
     Arguments arguments;
     return inspect::to_svg(arguments(weights, "weights"), rows, columns, title);
+  });
+  module.def("sentence_settings_files", [] {
+    const auto names = models::sentence_settings_files();
+    return std::vector<std::string>(names.begin(), names.end());
   });
   module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
   module.def("architecture_of",

@@ -257,7 +257,7 @@ TEST(TokenizerEdges, ExpressionsThatReadOtherwiseAreRefused) {
   for (const char* const escape : {"\\V", "\\Q", "\\E", "[\\V]"})
     test::expect_error([&] { (void)tokenizer_of(with_pattern(escape)); }, "which is the letter for Oniguruma");
   test::expect_error([] { (void)tokenizer_of(with_pattern("\\p{Alpha}")); }, "without \\p{Alpha}, which PCRE2 knows");
-  test::expect_error([] { (void)tokenizer_of(with_pattern("\\X")); }, "without \\X, of which PCRE2 and Oniguruma");
+  test::expect_error([] { (void)tokenizer_of(with_pattern("\\X")); }, "without \\X, which PCRE2 and Oniguruma read");
   test::expect_error([] { (void)tokenizer_of(with_pattern("[a")); }, "a class without its end");
   std::string borders;
   for (int i = 0; i < 32'000; ++i) borders += "\\b";

@@ -429,7 +429,8 @@ class Translator {
     require(at_ + 1 < from_.size(), "load_tokenizer", name_, ": a regular expression; found a \\ at its end");
     const char kind = from_[at_ + 1];
     require(kind != 'X', "load_tokenizer", name_,
-            ": a regular expression without \\X, of which PCRE2 and Oniguruma know other versions; found one");
+            ": a regular expression without \\X, which PCRE2 and Oniguruma read by different versions of Unicode; "
+            "found one");
     require(kind != 'V' && kind != 'Q' && kind != 'E', "load_tokenizer", name_, ": a regular expression without \\",
             kind, ", which is the letter for Oniguruma and not for PCRE2; found one");
     size_t size = 2;
