@@ -108,6 +108,7 @@ void add_tokenizer_config(Cases& cases) {
   bad("an unknown token that is not there", R"("unk_token":"[UNK]")", R"("unk_token":"[UNC]")", "[UNC]");
   bad("a token that is no text", R"("unk_token":"[UNK]")", R"("unk_token":[1])", "unk_token");
   bad("a token without content", R"("content":"[SEP]",)", "", "content");
+  bad("an empty token around a text", R"("content":"[SEP]")", R"("content":"")", R"(the token "")");
   bad("further tokens that are no list", R"(["[X]"])", R"("[X]")", "additional_special_tokens");
   bad("a further token that is a number", R"(["[X]"])", "[3]", "additional_special_tokens");
   bad("an id that is no number", R"("9":)", R"("nine":)", "nine");

@@ -63,7 +63,9 @@ struct Changed {
     if (const auto* const translator = dynamic_cast<const Transformer*>(&model))
       return translator->forward(ids, length, first_row(golden.at("decoder_input_ids"))).data();
     const Tensor types = golden.contains("token_type_ids") ? first_row(golden.at("token_type_ids")) : Tensor();
-    return dynamic_cast<const Bert&>(model).forward(ids, length, types).data();
+    const auto& encoder = dynamic_cast<const Bert&>(model);
+    const bool is_bare = model.config().head == Head::none;  // then its states are its result
+    return (is_bare ? encoder.encode(ids, length, types) : encoder.forward(ids, length, types)).data();
   }
   [[nodiscard]] Tensor golden_logits() const { return golden.at("logits").slice(0, 0, 1); }
 
@@ -135,6 +137,56 @@ TEST(FamilyFiles, MayBeThoseOfABareTranslator) {
     const std::string family = std::string(bare.kind).substr(0, std::string(bare.kind).size() - 5);
     EXPECT_CONTAINS(model.error(), "\"architectures\": " + family + " followed by one of ");
   }
+}
+
+// sentence-transformers' folders: all-mpnet-base-v2, for example.
+TEST(FamilyFiles, MayNameTheClassThatTheEncoderWasTrainedAs) {
+  struct Trained {
+    const char *name, *bare, *kind, *body;
+    std::vector<std::string> heads;
+  };
+  const std::vector<Trained> all = {
+      {"mpnet-masked", "MPNetModel", "MPNetForMaskedLM", "mpnet.", {"lm_head."}},
+      {"roberta-masked", "RobertaModel", "RobertaForMaskedLM", "roberta.", {"lm_head."}},
+      {"xlm-roberta-masked", "XLMRobertaModel", "XLMRobertaForMaskedLM", "roberta.", {"lm_head."}},
+      {"bert-masked", "BertModel", "BertForPreTraining", "bert.", {"cls."}},
+      {"distilbert-masked", "DistilBertModel", "DistilBertForMaskedLM", "distilbert.", {"vocab_"}},
+      {"modernbert-masked", "ModernBertModel", "ModernBertForMaskedLM", "model.", {"head.", "decoder."}}};
+  for (const Trained& trained : all) {
+    SCOPED_TRACE(trained.name);
+    Changed model(trained.name);
+    const io::Tensors named = model.weights;
+    for (const auto& [name, tensor] : named) {
+      for (const std::string& head : trained.heads)
+        if (name.starts_with(head)) model.weights.erase(name);
+    }
+    model.config["architectures"] = io::Json::array({trained.bare});
+    const Tensor states = model.logits();
+    model.config["architectures"] = io::Json::array({trained.kind});
+    EXPECT_EQ(model.read()->config().head, Head::none);
+    EXPECT_EQ(farthest(model.logits(), states), 0);
+    model.config["architectures"] = io::Json::array({"Contriever"});  // its author's own class
+    EXPECT_EQ(farthest(model.logits(), states), 0);
+    const io::Tensors bodies = model.weights;
+    for (const auto& [name, tensor] : bodies) {
+      if (name.starts_with(trained.body)) model.rename(name, name.substr(std::string(trained.body).size()));
+    }
+    model.config["architectures"] = io::Json::array({trained.kind});
+    EXPECT_EQ(farthest(model.logits(), states), 0) << "names without " << trained.body;
+    model.weights["more"] = Tensor::zeros({2});
+    EXPECT_CONTAINS(model.error(), "only tensors of this model; found");
+  }
+}
+
+TEST(FamilyFiles, MayBeTrainedToTellNextSentences) {
+  Changed model("bert-model");
+  const Tensor states = model.logits();
+  model.config["architectures"] = io::Json::array({"BertForNextSentencePrediction"});
+  model.weights["cls.seq_relationship.weight"] = Tensor::zeros({2, 16});
+  model.weights["cls.seq_relationship.bias"] = Tensor::zeros({2});
+  EXPECT_EQ(farthest(model.logits(), states), 0);
+  model.config["architectures"] = io::Json::array({"BertForMultipleChoice"});
+  EXPECT_CONTAINS(model.error(), "\"architectures\": Bert followed by one of ");
 }
 
 TEST(FamilyFiles, MayLeaveOutWhatTheirClassesHave) {

@@ -94,6 +94,15 @@ bool is_tied(const Config& config, const Weights& weights, const std::string& ou
   return config.tie_output && !differs(weights, output, table);
 }
 
+std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
+                          std::initializer_list<std::string_view> known, const Weights& weights,
+                          std::string_view masked_head) {
+  std::string name = keys.class_of(families, known, true);
+  const bool guesses = name == "ForMaskedLM" || name == "ForPreTraining";
+  if (name == "ForNextSentencePrediction" || (guesses && prefix_in(weights, masked_head).empty())) return "Model";
+  return name;
+}
+
 void set_head(Config& config, Keys& keys, std::string_view class_name) {
   if (class_name == "ForMaskedLM" || class_name == "ForPreTraining") return;
   config.head_hidden = false;
@@ -116,8 +125,10 @@ Design read_bert(Keys& keys, const Weights& weights) {
   Config& config = design.config;
   config.token_types = keys.whole("type_vocab_size", 2);
   const std::string kind =
-      keys.class_of({"Bert"}, {"Model", "ForMaskedLM", "ForPreTraining", "ForSequenceClassification",
-                               "ForTokenClassification", "ForQuestionAnswering"});
+      encoder_class(keys, {"Bert"},
+                    {"Model", "ForMaskedLM", "ForPreTraining", "ForNextSentencePrediction", "ForSequenceClassification",
+                     "ForTokenClassification", "ForQuestionAnswering"},
+                    weights, "cls.predictions.");
   const std::string_view prefix = prefix_in(weights, "bert.");
   config.tie_output = is_tied(config, weights, "cls.predictions.decoder.weight",
                               std::string(prefix) + "embeddings.word_embeddings.weight");

@@ -51,8 +51,10 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   (void)keys.flag("tie_weights_", true);  // of files from 2019; the weights say it again
   (void)keys.value("eos_token_id");
   if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
-  const std::string kind = keys.class_of({"DistilBert"}, {"Model", "ForMaskedLM", "ForSequenceClassification",
-                                                          "ForTokenClassification", "ForQuestionAnswering"});
+  const std::string kind = encoder_class(
+      keys, {"DistilBert"},
+      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
+      "vocab_");
   const std::string_view prefix = prefix_in(weights, "distilbert.");
   const bool tied =
       is_tied(config, weights, "vocab_projector.weight", std::string(prefix) + "embeddings.word_embeddings.weight");

@@ -180,7 +180,7 @@ Exported as_bert(const Config& c, io::Tensors own) {
   json["type_vocab_size"] = own.at("encoder.embedding.types").size(0);
   json["layer_norm_eps"] = static_cast<double>(c.norm_epsilon);
   Keys keys(json, kExporter);
-  const Weights names{{"bert.", Tensor::zeros({1})}};
+  const Weights names{{"bert.", Tensor::zeros({1})}, {"cls.predictions.", Tensor::zeros({1})}};  // what it begins with
   const Design design = read_bert(keys, names);
   return {.config = json, .generation = {}, .tensors = renamed(design, own)};
 }

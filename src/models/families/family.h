@@ -80,6 +80,12 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
 // and the file has no other values under `output`. (transformers 5 reads those, 4 reads the table.)
 [[nodiscard]] bool is_tied(const Config& config, const Weights& weights, const std::string& output,
                            const std::string& table);
+// Keys::class_of() of an encoder. "Model" where the class is its author's own (Contriever, for example), and where it
+// guesses tokens but no tensor begins with `masked_head`: sentence-transformers' folders name the class that the
+// encoder was first trained as (all-mpnet-base-v2). transformers' AutoModel does not look at the name either.
+[[nodiscard]] std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
+                                        std::initializer_list<std::string_view> known, const Weights& weights,
+                                        std::string_view masked_head);
 // Takes the head from the class's name: "ForMaskedLM" and so on.
 void set_head(Config& config, Keys& keys, std::string_view class_name);
 

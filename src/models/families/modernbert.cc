@@ -95,8 +95,10 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   config.padding_id = keys.whole("pad_token_id", -1);
   keys.expect("position_embedding_type", {"rope", "sans_pos", "absolute"});  // the code reads none of them
   (void)keys.value("layer_norm_eps");                                        // likewise: norm_eps counts
-  const std::string kind = keys.class_of({"ModernBert"}, {"Model", "ForMaskedLM", "ForSequenceClassification",
-                                                          "ForTokenClassification", "ForQuestionAnswering"});
+  const std::string kind = encoder_class(
+      keys, {"ModernBert"},
+      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
+      "head.");
   const std::string pooling = keys.word("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") keys.refuse("classifier_pooling", "cls or mean");
   const Activation activation = keys.activation("classifier_activation", "gelu");

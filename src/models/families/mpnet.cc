@@ -32,8 +32,10 @@ Design read_mpnet(Keys& keys, const Weights& weights) {
   config.relative_buckets = keys.whole("relative_attention_num_buckets", 32);
   if (config.relative_buckets != 32) keys.refuse("relative_attention_num_buckets", "32");
   config.relative_distance = 128;
-  const std::string kind = keys.class_of({"MPNet"}, {"Model", "ForMaskedLM", "ForSequenceClassification",
-                                                     "ForTokenClassification", "ForQuestionAnswering"});
+  const std::string kind = encoder_class(
+      keys, {"MPNet"},
+      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
+      "lm_head.");
   const std::string_view prefix = prefix_in(weights, "mpnet.");
   design.names = {{prefix, kMpnetBody}};
   set_roberta_head(design, keys, kind, prefix, weights);

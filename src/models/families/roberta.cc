@@ -64,9 +64,10 @@ Design read_roberta(Keys& keys, const Weights& weights) {
   config.padding_id = keys.whole("pad_token_id", 1);
   config.first_position = config.padding_id + 1;
   config.max_length -= config.first_position;
-  const std::string kind = keys.class_of(
-      {"Roberta", "XLMRoberta", "Camembert"},
-      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"});
+  const std::string kind = encoder_class(
+      keys, {"Roberta", "XLMRoberta", "Camembert"},
+      {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
+      "lm_head.");
   const std::string_view prefix = prefix_in(weights, "roberta.");
   design.names = {{prefix, bert_body()}};
   set_roberta_head(design, keys, kind, prefix, weights);

@@ -194,7 +194,7 @@ void use_language(TokenizerParts& parts, const TokenizerFiles& files, const Conf
   const std::string end_token = configuration.end.value_or("</s>");
   const int32_t end = token_id(parts, end_token);
   if (language < 0) return;
-  require(end >= 0, kRead, files.quoted("tokenizer.json"), ": the token ", end_token, "; found none");
+  require(end >= 0, kRead, files.quoted("tokenizer.json"), ": the token ", files::quoted(end_token), "; found none");
   put_language_of_mbart(parts.post_processor, language, end, name == "MBartTokenizer");
 }
 

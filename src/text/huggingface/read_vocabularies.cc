@@ -44,7 +44,8 @@ class SpecialPieces {
 
   [[nodiscard]] TemplatePiece make(std::string_view name, int32_t segment = 0) const {
     const int32_t id = id_for(parts_, tokens_, name);
-    require(id >= 0, "load_tokenizer", file_, ": the token ", name, "; found none");
+    require(id >= 0, "load_tokenizer", file_, ": the token ", files::quoted(name),
+            ", which tokenizer_config.json or its class puts around a text; found none");
     return {TemplatePiece::Kind::special, {id}, segment};
   }
 
