@@ -60,9 +60,9 @@ LinearArgmax::LinearArgmax(std::shared_ptr<const PackedWeight> weight, const Ten
     bias_ = dense(bias, "LinearArgmax", "bias");
     require_shape(bias_, {out}, "LinearArgmax", "bias");
   }
-  const Tensor rows = weight_->unpack();
-  kernels::PackedInt8 int8(rows.data<float>(), in, out);
-  kernels::Int8Loss loss(int8, rows.data<float>(), bias_.defined() ? bias_.data<float>() : nullptr);
+  const kernels::WeightRow row = [this](int64_t j, float* to) { weight_->row(j, to); };
+  kernels::PackedInt8 int8(row, in, out);
+  kernels::Int8Loss loss(int8, row, bias_.defined() ? bias_.data<float>() : nullptr);
   contents_ = std::make_unique<Contents>(Contents{std::move(int8), std::move(loss)});
 }
 

@@ -71,7 +71,8 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
   const int64_t out = weight.size(0), in = weight.size(1);
   if (format == WeightFormat::int8) {
     require_int8_depth(in);
-    contents_ = std::make_unique<Contents>(Contents{kernels::PackedInt8(weight.data<float>(), in, out)});
+    contents_ =
+        std::make_unique<Contents>(Contents{kernels::PackedInt8(kernels::rows_at(weight.data<float>(), in), in, out)});
   } else {
     const bool bf16 = format == WeightFormat::bf16;
     require(!bf16 || multiplies_bf16(), "PackedWeight",

@@ -148,7 +148,7 @@ TEST(Int8, EveryUnitHasTheSumsOfWholeNumbers) {
     for (const int64_t n : {1, 16, 50, 100}) {
       for (const int64_t k : {1, 64, 130, 384, 600}) {
         const Int8Case c(m, n, k);
-        const PackedInt8 b(c.weight.data(), k, n);
+        const PackedInt8 b(kernels::rows_at(c.weight.data(), k), k, n);
         const std::vector<float> expected = c.expected(b);
         for (const Isa isa : available_isas()) {
           set_isa(isa);
@@ -179,7 +179,7 @@ TEST(Int8, EndsWithTheActivation) {
     for (const int64_t n : {50, 96}) {
       for (const int64_t k : {64, 384}) {  // one group, and two
         const Int8Case c(11, n, k);
-        const PackedInt8 b(c.weight.data(), k, n);
+        const PackedInt8 b(kernels::rows_at(c.weight.data(), k), k, n);
         for (const Int8Unit unit : int8_units()) {
           const auto product = [&](const Gemm& g) { HWY_DYNAMIC_DISPATCH(UnitProduct)(g, unit); };
           const std::vector<float> sums = c.with(b, product, Activation::none);
@@ -209,7 +209,7 @@ TEST(Int8, LargestNumbersDoNotSaturate) {
     std::fill(c.weight.begin(), c.weight.end(), 1.0f);
     for (size_t i = 0; i < c.a.size(); i += 2) c.a[i] = -1;
     for (size_t i = 0; i < c.weight.size(); i += 2) c.weight[i] = -1;
-    const PackedInt8 b(c.weight.data(), c.k, c.n);
+    const PackedInt8 b(kernels::rows_at(c.weight.data(), c.k), c.k, c.n);
     EXPECT_EQ(c.with(b, [&](const Gemm& g) { gemm(g); }), c.expected(b));
   });
 }
@@ -223,7 +223,7 @@ TEST(Int8, IsNearTheExactProduct) {
       c.a[at] += offset;
       if (static_cast<int64_t>(at) % c.k < columns) c.a[at] *= 30;
     }
-    const PackedInt8 b(c.weight.data(), c.k, c.n);
+    const PackedInt8 b(kernels::rows_at(c.weight.data(), c.k), c.k, c.n);
     EXPECT_EQ(b.groups(), 3);
     const std::vector<float> found = c.with(b, [&](const Gemm& g) { gemm(g); });
     const std::vector<double> exact = c.exact();
@@ -242,7 +242,7 @@ TEST(Int8, BalanceSharesTheSteps) {
   Int8Case c(4, 32, 64);
   for (int64_t at = 0; at < c.m * c.k; ++at) c.a[static_cast<size_t>(at)] *= at % 2 == 0 ? 100.0f : 1.0f;
   for (int64_t at = 0; at < c.n * c.k; ++at) c.weight[static_cast<size_t>(at)] *= at % 2 == 0 ? 0.0001f : 1.0f;
-  const PackedInt8 b(c.weight.data(), c.k, c.n);
+  const PackedInt8 b(kernels::rows_at(c.weight.data(), c.k), c.k, c.n);
   EXPECT_NEAR(b.balance()[1] / b.balance()[0], 100, 30);
   const std::vector<float> found = c.with(b, [&](const Gemm& g) { gemm(g); });
   const std::vector<double> exact = c.exact();
@@ -252,7 +252,7 @@ TEST(Int8, BalanceSharesTheSteps) {
 TEST(Int8, RowsThatAreNoNumbersStayAlone) {
   testing::on_every_isa([] {
     Int8Case c(3, 20, 300);
-    const PackedInt8 b(c.weight.data(), c.k, c.n);
+    const PackedInt8 b(kernels::rows_at(c.weight.data(), c.k), c.k, c.n);
     const std::vector<float> before = c.with(b, [&](const Gemm& g) { gemm(g); });
     c.a[static_cast<size_t>(c.k + 290)] = std::numeric_limits<float>::infinity();
     const std::vector<float> found = c.with(b, [&](const Gemm& g) { gemm(g); });
@@ -284,7 +284,7 @@ TEST(Int8, RowsThatAreZeroOrNoNumbers) {
 
 TEST(Int8, NumbersAndScalesMakeTheSameWeight) {
   const Int8Case c(5, 33, 70);
-  const PackedInt8 b(c.weight.data(), c.k, c.n);
+  const PackedInt8 b(kernels::rows_at(c.weight.data(), c.k), c.k, c.n);
   std::vector<int8_t> numbers(c.weight.size());
   b.numbers(numbers.data());
   const PackedInt8 again(numbers.data(), b.scales(), b.balance(), c.k, c.n);

@@ -150,8 +150,9 @@ TEST(LinearArgmax, ThreadsAndNeighboursChangeNothing) {
 TEST(LinearArgmax, LeavesFewColumns) {
   const int64_t out = 4000, in = 256;
   const Tensor weight = random_tensor({out, in}, 13, 0.0625f), x = random_tensor({32, in}, 14);
-  const kernels::PackedInt8 int8(weight.data<float>(), in, out);
-  const kernels::Int8Loss loss(int8, weight.data<float>(), nullptr);
+  const kernels::WeightRow rows = kernels::rows_at(weight.data<float>(), in);
+  const kernels::PackedInt8 int8(rows, in, out);
+  const kernels::Int8Loss loss(int8, rows, nullptr);
   const Tensor approximate = ops::linear(x, ops::PackedWeight(weight, WeightFormat::int8), {}, {.save = false}).output;
   std::vector<int32_t> chosen(static_cast<size_t>(out));
   int64_t all = 0;
@@ -192,7 +193,7 @@ TEST(LinearArgmax, TheBoundHoldsWhereItIsTight) {
       for (size_t p = 0; p < kIn; ++p) weight[kIn + p] = static_cast<float>(numbers[kIn + p]);
       const std::vector<float> scales(kOut, 1.0f), balance(kIn, 1.0f);
       const kernels::PackedInt8 int8(numbers.data(), scales.data(), balance.data(), kIn, kOut);
-      const kernels::Int8Loss loss(int8, weight.data(), nullptr);
+      const kernels::Int8Loss loss(int8, kernels::rows_at(weight.data(), kIn), nullptr);
       std::vector<float> approximate(kOut);
       kernels::Gemm product{.m = 1, .n = kOut, .k = kIn, .a = x.data(), .a_row = kIn};
       product.int8 = &int8;

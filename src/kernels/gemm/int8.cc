@@ -54,14 +54,17 @@ int64_t depth_of_groups(int64_t width, int64_t most, int64_t unit) {
   return std::max(unit, (width / unit + groups - 1) / groups * unit);
 }
 
-// The root of each row's root mean square, 1 where that is no number above 0. weight[j * k + p] of row p.
-std::vector<float> balance_of(const float* weight, int64_t k, int64_t n) {
+// The root of each row's root mean square, 1 where that is no number above 0. Element p of each row of the weight is of
+// row p.
+std::vector<float> balance_of(const WeightRow& weight_row, int64_t k, int64_t n) {
   std::vector<float> balance(static_cast<size_t>(k), 1.0f);
   parallel_for(k, 64, [&](int64_t begin, int64_t end) {
     std::vector<double> squares(static_cast<size_t>(end - begin), 0.0);
+    const Buffer<float> weight(k);
     for (int64_t j = 0; j < n; ++j) {
+      weight_row(j, weight.data());
       for (int64_t p = begin; p < end; ++p) {
-        const double w = static_cast<double>(weight[j * k + p]);
+        const double w = static_cast<double>(weight[p]);
         squares[static_cast<size_t>(p - begin)] += w * w;
       }
     }
@@ -75,6 +78,10 @@ std::vector<float> balance_of(const float* weight, int64_t k, int64_t n) {
 }
 
 }  // namespace
+
+WeightRow rows_at(const float* weight, int64_t k) {
+  return [=](int64_t j, float* out) { std::copy_n(weight + j * k, k, out); };
+}
 
 std::vector<Int8Unit> int8_units() {
   std::vector<Int8Unit> units;
@@ -116,13 +123,14 @@ void PackedInt8::put(int64_t column, const int8_t* numbers, float scale) {
   scales_[static_cast<size_t>(column)] = scale;
 }
 
-PackedInt8::PackedInt8(const float* weight, int64_t k, int64_t n) : PackedInt8(k, n) {
-  balance_ = balance_of(weight, k, n);
+PackedInt8::PackedInt8(const WeightRow& weight_row, int64_t k, int64_t n) : PackedInt8(k, n) {
+  balance_ = balance_of(weight_row, k, n);
   parallel_for(n, 16, [&](int64_t begin, int64_t end) {
     const Buffer<float> balanced(k);
     const Buffer<int8_t> row(k);
     for (int64_t j = begin; j < end; ++j) {
-      for (int64_t p = 0; p < k; ++p) balanced[p] = weight[j * k + p] / balance_[static_cast<size_t>(p)];
+      weight_row(j, balanced.data());
+      for (int64_t p = 0; p < k; ++p) balanced[p] /= balance_[static_cast<size_t>(p)];
       const float scale = quantise(balanced.data(), k, row.data());
       put(j, row.data(), scale);
     }

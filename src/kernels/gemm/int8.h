@@ -9,11 +9,16 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 #include "base/memory.h"
 
 namespace heed::kernels {
+
+// Writes row j of a weight, k numbers. Called by several threads at once.
+using WeightRow = std::function<void(int64_t j, float* out)>;
+[[nodiscard]] WeightRow rows_at(const float* weight, int64_t k);  // row j is at weight + j * k
 
 // Packed once, in one order for all instruction sets: strips of 16 columns, in each four numbers of k side by side. k
 // is filled up to a multiple of 64 with zeros, so that a strip is a row of AMX tiles.
@@ -24,9 +29,9 @@ class PackedInt8 {
 
   static constexpr int64_t kMostOfGroup = 256;  // columns of A that are rounded together
 
-  // weight[j * k + p] of column j, divided by the balance and rounded to the nearest multiple of its column's scale:
-  // largest magnitude / 127.
-  PackedInt8(const float* weight, int64_t k, int64_t n);
+  // Row j of a weight is column j, divided by the balance and rounded to the nearest multiple of its column's scale:
+  // largest magnitude / 127. Each thread asks for a row twice, and holds one: a vocabulary's weight is not there whole.
+  PackedInt8(const WeightRow& row, int64_t k, int64_t n);
   // numbers[j * k + p] times scales[j] times balance[p]; null: 1.
   PackedInt8(const int8_t* numbers, const float* scales, const float* balance, int64_t k, int64_t n);
 

@@ -110,17 +110,18 @@ namespace heed::kernels {
 
 HWY_EXPORT(run_largest_columns);
 
-Int8Loss::Int8Loss(const PackedInt8& packed, const float* weight, const float* bias)
+Int8Loss::Int8Loss(const PackedInt8& packed, const WeightRow& weight_row, const float* bias)
     : lost(static_cast<size_t>(packed.strips() * PackedInt8::kColumns), 0.0f), norm(lost.size(), 0.0f) {
   const int64_t k = packed.k(), n = packed.n();
   parallel_for(n, 16, [&](int64_t begin, int64_t end) {
-    const Buffer<float> kept(k);
+    const Buffer<float> kept(k), weight(k);
     for (int64_t j = begin; j < end; ++j) {
       packed.column(j, kept.data());
+      weight_row(j, weight.data());
       double lost_squares = 0, squares = 0;
       for (int64_t p = 0; p < k; ++p) {
         const double balance = static_cast<double>(packed.balance()[p]);
-        const double w = static_cast<double>(weight[j * k + p]);
+        const double w = static_cast<double>(weight[p]);
         const double difference = (w - static_cast<double>(kept[p])) / balance;
         lost_squares += difference * difference;
         squares += w / balance * (w / balance);

@@ -16,8 +16,8 @@ namespace heed::kernels {
 
 // What int8 loses of a weight, column by column: strips * 16 numbers each, rounded up.
 struct Int8Loss {
-  // weight[j * k + p]: what `packed` was made from.
-  Int8Loss(const PackedInt8& packed, const float* weight, const float* bias);
+  // weight_row: what `packed` was made from.
+  Int8Loss(const PackedInt8& packed, const WeightRow& weight_row, const float* bias);
 
   std::vector<float> lost;  // |v - v'|
   std::vector<float> norm;  // |v|
