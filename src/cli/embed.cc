@@ -115,9 +115,11 @@ void check_options(const EmbedCommand& o, VectorFormat format) {
     if (!o.output.empty() && std::filesystem::equivalent(file, o.output, ignored))
       throw UsageError(fmt::format("--output names another file than the text's; found {}", in_quotes(o.output)));
   }
-  if (format != VectorFormat::npy) return;
-  if (!o.similar.empty()) throw UsageError("--similar writes lines, as text or --json; found --format npy");
-  if (o.output.empty() || o.output == "-") throw UsageError("--format npy goes with --output FILE");
+  if (format == VectorFormat::npy) {
+    if (!o.similar.empty()) throw UsageError("--similar writes lines, as text or --json; found --format npy");
+    if (o.output.empty() || o.output == "-") throw UsageError("--format npy goes with --output FILE");
+  }
+  require_writable({o.output});  // before hours of work
 }
 
 // All lines first: a file of results is written whole or not at all.

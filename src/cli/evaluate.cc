@@ -242,6 +242,7 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
   if (!o.hypotheses.empty() && !o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found both");
   if (!o.output.empty() && (!o.hypotheses.empty() || !o.text.empty() || o.no_bleu))
     throw UsageError("--output is for a model's translations; with --hypotheses, --text or --no-bleu there are none");
+  if (leads()) require_writable({o.output});
   if (!o.hypotheses.empty()) {
     if (leads()) evaluate_hypotheses(o, context);  // there is no work to share
   } else if (!o.text.empty()) {

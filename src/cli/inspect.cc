@@ -69,6 +69,20 @@ void check_options(const InspectCommand& o, const Context& context) {
   require_writable({o.wants_page(context.json) ? o.page() : "", o.svg, o.png, o.head_json});
 }
 
+constexpr const char* kInsteadOfPage = "use a shorter text, or one head (--part, --layer, --head with --png or --text)";
+
+// Of a record that is there: how many weights a page of words has is known after the words.
+void check_page_of(const inspect::Record& record) {
+  int64_t weights = 0, masked = 0;
+  for (const auto* const part : {&record.encoder, &record.decoder, &record.cross})
+    for (const inspect::Map& map : *part) weights += map.weights.numel();
+  for (const inspect::Map& map : record.decoder) {
+    const int64_t length = map.weights.size(1);
+    masked += map.weights.size(0) * (length * (length - 1) / 2);
+  }
+  check_page_size(weights, masked, kInsteadOfPage);
+}
+
 inspect::Record record_of(const InspectCommand& o, Context& context) {
   const char* const translating = o.target                     ? "--target is"
                                   : o.beam                     ? "--beam is"
@@ -85,15 +99,16 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
                         .source_language = o.source_language,
                         .target_language = o.target_language,
                         .text = warnings.options(o.too_long)};
-  if (o.wants_page(context.json) && !o.force) {
-    options.on_size = [](int64_t weights, int64_t masked) {
-      check_page_size(weights, masked,
-                      "use a shorter text, or one head (--part, --layer, --head with --png or --text)");
-    };
+  const bool checks_page = o.wants_page(context.json) && !o.force;
+  if (checks_page && !o.words) {
+    options.on_size = [](int64_t weights, int64_t masked) { check_page_size(weights, masked, kInsteadOfPage); };
   }
   inspect::Record record = record_attention(o.model, o.source ? *o.source : *o.text, options);
   record.output = one_line(std::move(record.output));
-  return o.words ? inspect::by_words(record) : record;
+  if (!o.words) return record;
+  inspect::Record words = inspect::by_words(record);
+  if (checks_page) check_page_of(words);
+  return words;
 }
 
 // The name of the folder and of the one it is in, "demo/en-zh", however the path is written.

@@ -107,6 +107,9 @@ TEST(Embed, RefusesLinesAndOptionsByName) {
   const std::string file = folder / "no.npy";
   EXPECT_EQ(run({"embed", model, "--output", file}, {.input = "paris\n\xff\n"}).status, 1);
   EXPECT_FALSE(fs::exists(file));
+  const Result early = run({"embed", model, "--output", file + "/in/no/folder.npy"}, {.input = "\xff\n"});
+  EXPECT_EQ(early.status, 1);
+  EXPECT_NE(early.err.find("cannot be written"), std::string::npos) << early.err;  // found before the text is read
 }
 
 TEST(Classify, TextsPairsAndTokens) {

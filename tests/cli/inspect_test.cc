@@ -340,6 +340,21 @@ TEST(Inspect, RefusesAPageThatIsTooLarge) {
   EXPECT_GT(fs::file_size(page), 8'000'000u);
 }
 
+TEST(Inspect, APageOfWordsHasTheSizeOfItsWords) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only, 1024), page = folder / "page.html";
+  const std::string letters(900, 'a');  // one word of 900 tokens
+  EXPECT_EQ(run({"inspect", model, letters, "--output", page}).status, 1);
+  const Result words = run({"inspect", model, letters, "--words", "--output", page});
+  EXPECT_EQ(words.status, 0) << words.err;
+  std::string many;  // words of one token each
+  for (int i = 0; i < 300; ++i) many += "车站在";
+  const Result refused = run({"inspect", model, many, "--words", "--output", page});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("the page would hold 4,860,000 weights and take about 24.3 MB"), std::string::npos)
+      << refused.err;
+}
+
 TEST(Generate, WarnsOfAPromptThatTheModelDoesNotKnow) {
   const Folder folder;
   const std::string model = make_model(folder, models::Architecture::decoder_only);
