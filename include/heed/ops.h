@@ -12,6 +12,7 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string_view>
@@ -113,6 +114,9 @@ struct Int8Numbers {
 class PackedWeight {
  public:
   explicit PackedWeight(const Tensor& weight, WeightFormat format = WeightFormat::f32);  // (Out, In) f32
+  // In int8, of a weight of shape (Out, In) that is nowhere whole in f32: `row` writes In numbers. Several threads call
+  // it, twice for each row, in order.
+  PackedWeight(const Shape& shape, const std::function<void(int64_t number, float* out)>& row);
   explicit PackedWeight(const Int8Numbers& given);
   ~PackedWeight();
   PackedWeight(const PackedWeight&) = delete;

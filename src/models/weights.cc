@@ -16,7 +16,7 @@
 namespace heed::models {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 20;      // numbers of a file that are copied before their pages are given back
+constexpr int64_t kPiece = int64_t{1} << 16;      // numbers of a file that are read before their pages are given back
 constexpr int64_t kLargeRows = int64_t{1} << 20;  // bytes that are given back at once when they are packed
 
 }  // namespace
@@ -50,6 +50,32 @@ Tensor own_copy(const Tensor& stored) {
 
 namespace {
 
+// Calls use(piece) with all numbers in f32, piece by piece.
+template <class F>
+void for_pieces(const Tensor& stored, const F& use) {
+  const Tensor from = stored.contiguous().reshape({stored.numel()});
+  for (int64_t at = 0; at < stored.numel(); at += kPiece) {
+    const Tensor piece = from.slice(0, at, std::min(at + kPiece, stored.numel()));
+    use(piece.to(DType::f32), at);
+    files::give_pages_back(piece.raw(), piece.nbytes());
+  }
+}
+
+// Each thread gives back what it has read through.
+std::shared_ptr<const ops::PackedWeight> rounded_to_int8(const Tensor& stored) {
+  const Tensor rows = stored.contiguous();
+  const int64_t width = rows.size(1), together = std::max<int64_t>(1, kPiece / std::max<int64_t>(1, width));
+  auto packed = std::make_shared<const ops::PackedWeight>(rows.shape(), [&](int64_t number, float* out) {
+    const Tensor row = rows.slice(0, number, number + 1).to(DType::f32);
+    std::copy_n(row.data<float>(), width, out);
+    if ((number + 1) % together != 0) return;
+    const Tensor done = rows.slice(0, number + 1 - together, number + 1);
+    files::give_pages_back(done.raw(), done.nbytes());
+  });
+  files::give_pages_back(rows.raw(), rows.nbytes());
+  return packed;
+}
+
 // As f16 where that changes no value.
 Tensor smallest(const Tensor& tensor) {
   const Tensor half = tensor.to(DType::f16), back = half.to(DType::f32);
@@ -78,7 +104,9 @@ std::shared_ptr<const ops::PackedWeight> find_int8(const io::Tensors& tensors, c
             found.balance.shape(), " for ", numbers.shape());
     check_finite(found.balance, where, balance->first);
   }
-  return std::make_shared<const ops::PackedWeight>(found);
+  auto packed = std::make_shared<const ops::PackedWeight>(found);
+  files::give_pages_back(numbers.raw(), numbers.nbytes());
+  return packed;
 }
 
 }  // namespace
@@ -131,11 +159,20 @@ Keep::Keep(const Model& model, const LoadOptions& options) : format_(options.wei
   if (options.packed) model.for_packed([this](const Value& weight) { packed_.push_back(weight); });
 }
 
-void Keep::operator()(const Value& parameter, Tensor rows) const {
+void Keep::operator()(const Value& parameter, const Tensor& stored, const std::string& where, const std::string& name,
+                      int64_t first) const {
+  const auto same = [&](const Value& weight) { return weight.same_leaf(parameter); };
+  const bool packs = std::any_of(packed_.begin(), packed_.end(), same);
+  if (packs && format_ == WeightFormat::int8) {
+    for_pieces(stored, [&](const Tensor& piece, int64_t at) { check_finite(piece, where, name, first + at); });
+    parameter.set_packed(rounded_to_int8(stored));
+    return release_cached_memory();  // the block of the initial weights, before a piece of another weight lies in it
+  }
+  Tensor rows = own_copy(stored);
+  check_finite(rows, where, name, first);
   const bool large = rows.nbytes() > kLargeRows;
   parameter.set_data(std::exchange(rows, {}));
-  const auto same = [&](const Value& weight) { return weight.same_leaf(parameter); };
-  if (std::none_of(packed_.begin(), packed_.end(), same)) return;
+  if (!packs) return;
   parameter.pack(format_);
   if (large) release_cached_memory();
 }
@@ -176,16 +213,19 @@ void take_weights(const Model& model, const io::SafetensorsFile& file, const std
       t.packed = find_int8(file.tensors, where, t.path);
       continue;
     }
+    if (keep.packs()) {
+      keep(t.parameter, std::exchange(t.tensor, {}), where, t.path);
+      continue;
+    }
     // Each set of weights owns its memory: `file` may be used again.
     t.tensor = own_copy(t.tensor);
     check_finite(t.tensor, where, t.path);
-    if (keep.packs()) keep(t.parameter, std::exchange(t.tensor, {}));
   }
   for (Taken& t : taken) {
     if (t.packed != nullptr) {
       t.parameter.set_packed(t.packed);
     } else if (t.tensor.defined()) {
-      keep(t.parameter, std::exchange(t.tensor, {}));
+      t.parameter.set_data(std::exchange(t.tensor, {}));
     }
   }
 }

@@ -16,12 +16,14 @@ void require_model_folder(const std::filesystem::path& folder, std::string_view 
 void require_file(const std::filesystem::path& folder, const char* file, std::string_view function);
 
 // How a model that is loaded keeps its weights. Those that pack() packs are packed one by one, as they are read, so
-// that one of them at a time is in memory twice.
+// that one of them at a time is in memory twice; in int8 none is in f32.
 class Keep {
  public:
   Keep() = default;  // as rows
   Keep(const Model& model, const LoadOptions& options);
-  void operator()(const Value& parameter, Tensor rows) const;
+  // `stored`: what a file has for `parameter`, in f32, f16 or bf16. It is checked as check_finite() does.
+  void operator()(const Value& parameter, const Tensor& stored, const std::string& where, const std::string& name,
+                  int64_t first = 0) const;
   [[nodiscard]] bool packs() const { return !packed_.empty(); }
 
  private:

@@ -71,8 +71,8 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
   const int64_t out = weight.size(0), in = weight.size(1);
   if (format == WeightFormat::int8) {
     require_int8_depth(in);
-    contents_ =
-        std::make_unique<Contents>(Contents{kernels::PackedInt8(kernels::rows_at(weight.data<float>(), in), in, out)});
+    const auto rows = kernels::rows_at(weight.data<float>(), in);
+    contents_ = std::make_unique<Contents>(Contents{kernels::PackedInt8(rows, in, out)});
   } else {
     const bool bf16 = format == WeightFormat::bf16;
     require(!bf16 || multiplies_bf16(), "PackedWeight",
@@ -80,6 +80,13 @@ PackedWeight::PackedWeight(const Tensor& weight_tensor, WeightFormat format) : s
             to_string(active_isa()), ", where f32 and int8 run");
     contents_ = std::make_unique<Contents>(Contents{kernels::PackedB(weight.data<float>(), 1, in, in, out, bf16)});
   }
+}
+
+PackedWeight::PackedWeight(const Shape& shape, const std::function<void(int64_t number, float* out)>& row)
+    : shape_(shape) {
+  require(shape.rank() == 2, "PackedWeight", "a shape (Out, In); found ", shape);
+  require_int8_depth(shape[1]);
+  contents_ = std::make_unique<Contents>(Contents{kernels::PackedInt8(row, shape[1], shape[0])});
 }
 
 PackedWeight::PackedWeight(const Int8Numbers& given) : shape_(given.numbers.shape()) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <numeric>
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -116,7 +117,11 @@ int64_t PackedInt8::place(int64_t p, int64_t j) const {
 
 void PackedInt8::put(int64_t column, const int8_t* numbers, float scale) {
   int8_t* const to = data_.data() + place(0, column);
-  for (int64_t p = 0; p < k_; ++p) sums_[static_cast<size_t>(p / depth_ * strips() * kColumns + column)] += numbers[p];
+  for (int64_t group = 0; group < groups(); ++group) {
+    const int64_t begin = group * depth_, end = std::min(begin + depth_, k_);
+    const int32_t sum = std::accumulate(numbers + begin, numbers + end, 0);
+    sums_[static_cast<size_t>(group * strips() * kColumns + column)] = sum;
+  }
   int64_t p = 0;
   for (; p + 4 <= k_; p += 4) std::memcpy(to + p * kColumns, numbers + p, 4);
   for (; p < k_; ++p) data_[place(p, column)] = numbers[p];

@@ -75,7 +75,7 @@ Place place_of(const Design& design, const std::string& path) {
 
 namespace {
 
-// Calls take(path, parameter, tensor) for every parameter of `model`.
+// Calls take(path, parameter, stored, place) for every parameter of `model`: what the file has for it, and where.
 template <class Take>
 void for_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where,
                  const Take& take) {
@@ -90,10 +90,9 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
     whole[0] *= parts[place.name];
     require(found.shape() == whole || (parts[place.name] == 1 && same_but_for_ones(found.shape(), ours)), kLoader,
             where, ": shape ", whole, " of tensor \"", place.name, "\"; found ", found.shape());
-    const Tensor own =
-        own_copy(found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found);
-    check_finite(own, where, place.name, place.part * own.numel());
-    take(path, value, own.reshape(ours));
+    const Tensor part =
+        found.shape() == whole ? found.slice(0, place.part * ours[0], (place.part + 1) * ours[0]) : found;
+    take(path, value, part.reshape(ours), place);
   }
   for (const auto& [name, tensor] : weights) {
     const auto is_unused = [&name = name](const std::string& pattern) { return matches(name, pattern); };
@@ -107,14 +106,19 @@ void for_weights(const Model& model, const Design& design, const Weights& weight
 void take_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where,
                   const Keep& keep) {
   for_weights(model, design, weights, where,
-              [&keep](const std::string& /*path*/, const Value& value, Tensor own) { keep(value, std::move(own)); });
+              [&](const std::string& /*path*/, const Value& value, const Tensor& stored, const Place& place) {
+                keep(value, stored, where, place.name, place.part * stored.numel());
+              });
 }
 
 io::Tensors own_weights(const Model& model, const Design& design, const Weights& weights, const std::string& where) {
   io::Tensors result;
-  for_weights(model, design, weights, where, [&](const std::string& path, const Value& /*value*/, Tensor own) {
-    result.emplace(path, std::move(own));
-  });
+  for_weights(model, design, weights, where,
+              [&](const std::string& path, const Value& /*value*/, const Tensor& stored, const Place& place) {
+                const Tensor own = own_copy(stored);
+                check_finite(own, where, place.name, place.part * own.numel());
+                result.emplace(path, own);
+              });
   return result;
 }
 
