@@ -7,7 +7,8 @@
 The model is a Marian of transformers with random weights: 6 + 6 layers, width 512, a vocabulary of 58,101 tokens that both
 sides share, 77 million weights. Such a model never ends a sentence, so each translation gets the same number of tokens
 (--tokens). The lines are the first distinct English sentences of demo/heldout.tsv. CTranslate2 gets the folder through its
-own converter, and batches of as many tokens as are fastest for it, of 512 and 2,048. Loading is not counted.
+own converter, and the fastest of its ways: batches of 512 or 2,048 tokens, which all threads share, or one for each thread.
+Loading is not counted.
 
 Prints medians of sentences a second and their ratio, and the largest memory of a process that loads the model and
 translates the lines. CTranslate2's process is Python with CTranslate2 and SentencePiece, heed's is the program.
@@ -22,6 +23,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # transformers.py is a neighbour of this file
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 DEMO = ROOT / "demo" / "en-zh"
@@ -69,7 +72,7 @@ class Heed:
 
 
 class CTranslate2:
-    def __init__(self, folder, weights, threads, batch):
+    def __init__(self, folder, weights, threads, batch, side_by_side):
         import ctranslate2
         import sentencepiece
 
@@ -77,7 +80,7 @@ class CTranslate2:
         self.pieces = sentencepiece.SentencePieceProcessor(model_file=str(folder / "source.spm"))
         self.model = ctranslate2.Translator(
             str(folder / "ctranslate2"), compute_type={"f32": "float32", "int8": "int8_float32"}[weights],
-            intra_threads=threads)
+            inter_threads=threads if side_by_side else 1, intra_threads=1 if side_by_side else threads)
 
     def translate(self, lines, beam, tokens):
         pieces = [line + ["</s>"] for line in self.pieces.encode(lines, out_type=str)]
@@ -100,13 +103,14 @@ def main():
     parser.add_argument("--weights", nargs="+", choices=["f32", "int8"], default=["f32", "int8"])
     parser.add_argument("--lines", type=int, default=200)
     parser.add_argument("--tokens", type=int, default=16, help="of each translation")
-    parser.add_argument("--peer-alone", nargs=5, help=argparse.SUPPRESS)  # FOLDER WEIGHTS BEAM THREADS BATCH
+    parser.add_argument("--peer-alone", nargs=6, help=argparse.SUPPRESS)  # FOLDER WEIGHTS BEAM THREADS BATCH SIDE_BY_SIDE
     options = parser.parse_args()
     rows = (line.split("\t")[0] for line in (ROOT / "demo" / "heldout.tsv").read_text().splitlines())
     lines = list(dict.fromkeys(rows))[: options.lines]
     if options.peer_alone:
-        folder, weights, beam, threads, batch = options.peer_alone
-        CTranslate2(pathlib.Path(folder), weights, int(threads), int(batch)).translate(lines, int(beam), options.tokens)
+        folder, weights, *numbers = options.peer_alone
+        beam, threads, batch, side_by_side = map(int, numbers)
+        CTranslate2(pathlib.Path(folder), weights, threads, batch, side_by_side).translate(lines, beam, options.tokens)
         return
     sys.path.insert(0, str(ROOT / "build" / "release" / "python"))
     os.environ["OMP_WAIT_POLICY"] = "passive"
@@ -122,7 +126,8 @@ def main():
         print("| --- | --- | --- | --- | --- | --- | --- | --- |")
         for weights in options.weights:
             for threads in options.threads:
-                sides = [Heed(folder, weights, threads), *(CTranslate2(folder, weights, threads, b) for b in BATCHES)]
+                ways = [(batch, side_by_side) for batch in BATCHES for side_by_side in ((0, 1) if threads > 1 else (0,))]
+                sides = [Heed(folder, weights, threads), *(CTranslate2(folder, weights, threads, *way) for way in ways)]
                 for beam in (5, 1):
                     seconds = [[] for _ in sides]
                     for _ in range(options.rounds):
@@ -135,7 +140,7 @@ def main():
                     ours = peak([PROGRAM, "translate", folder, "--weights", weights, "--beam", beam, "--threads", threads,
                                  "--max-length", options.tokens, "--input", text])
                     theirs = peak([sys.executable, __file__, "--lines", options.lines, "--tokens", options.tokens,
-                                   "--peer-alone", folder, weights, beam, threads, BATCHES[best - 1]])
+                                   "--peer-alone", folder, weights, beam, threads, *ways[best - 1]])
                     print(f"| {weights} | {'greedy' if beam == 1 else f'beam {beam}'} | {threads} | {speeds[0]:.1f} | "
                           f"{speeds[best]:.1f} | **{speeds[0] / speeds[best]:.2f}** | {ours / 1e6:.0f} | {theirs / 1e6:.0f} |",
                           flush=True)

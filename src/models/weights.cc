@@ -16,7 +16,8 @@
 namespace heed::models {
 namespace {
 
-constexpr int64_t kPiece = int64_t{1} << 16;      // numbers of a file that are read before their pages are given back
+constexpr int64_t kPiece = int64_t{1} << 20;      // numbers of a file that are read before their pages are given back
+constexpr int64_t kInSight = int64_t{1} << 16;    // numbers that are looked at in f32 at a time
 constexpr int64_t kLargeRows = int64_t{1} << 20;  // bytes that are given back at once when they are packed
 
 }  // namespace
@@ -54,11 +55,9 @@ namespace {
 template <class F>
 void for_pieces(const Tensor& stored, const F& use) {
   const Tensor from = stored.contiguous().reshape({stored.numel()});
-  for (int64_t at = 0; at < stored.numel(); at += kPiece) {
-    const Tensor piece = from.slice(0, at, std::min(at + kPiece, stored.numel()));
-    use(piece.to(DType::f32), at);
-    files::give_pages_back(piece.raw(), piece.nbytes());
-  }
+  for (int64_t at = 0; at < stored.numel(); at += kInSight)
+    use(from.slice(0, at, std::min(at + kInSight, stored.numel())).to(DType::f32), at);
+  files::give_pages_back(from.raw(), from.nbytes());
 }
 
 // Each thread gives back what it has read through.

@@ -165,6 +165,10 @@ TEST(FamilyFiles, MayNameTheClassThatTheEncoderWasTrainedAs) {
     model.config["architectures"] = io::Json::array({trained.kind});
     EXPECT_EQ(model.read()->config().head, Head::none);
     EXPECT_EQ(farthest(model.logits(), states), 0);
+    std::string classifier = trained.bare;
+    classifier.replace(classifier.size() - 5, 5, "ForTokenClassification");
+    model.config["architectures"] = io::Json::array({classifier});
+    EXPECT_EQ(farthest(model.logits(), states), 0);
     model.config["architectures"] = io::Json::array({"Contriever"});  // its author's own class
     EXPECT_EQ(farthest(model.logits(), states), 0);
     const io::Tensors bodies = model.weights;
@@ -175,6 +179,43 @@ TEST(FamilyFiles, MayNameTheClassThatTheEncoderWasTrainedAs) {
     EXPECT_EQ(farthest(model.logits(), states), 0) << "names without " << trained.body;
     model.weights["more"] = Tensor::zeros({2});
     EXPECT_CONTAINS(model.error(), "only tensors of this model; found");
+  }
+}
+
+TEST(FamilyFiles, MayLeaveOutTheNameOfTheirClass) {
+  for (const char* const name :
+       {"bert-masked", "bert-answer", "roberta-masked", "distilbert-answer", "mpnet-masked", "modernbert-masked"}) {
+    SCOPED_TRACE(name);
+    Changed model(name);
+    const Tensor named = model.logits();
+    model.config.erase("architectures");
+    EXPECT_EQ(farthest(model.logits(), named), 0);
+  }
+  Changed classes("bert-classify");
+  classes.config.erase("architectures");
+  EXPECT_CONTAINS(classes.error(), "\"architectures\": ForSequenceClassification or ForTokenClassification");
+}
+
+TEST(FamilyFiles, MayHaveHeadsOfOtherTrainings) {
+  struct Beside {
+    const char* name;
+    std::vector<const char*> heads;
+  };
+  const std::vector<Beside> all = {{"bert-classify", {"cls.predictions.bias", "qa_outputs.weight"}},
+                                   {"bert-tokens", {"cls.predictions.bias", "qa_outputs.weight"}},
+                                   {"bert-masked", {"classifier.weight", "qa_outputs.bias"}},
+                                   {"bert-answer", {"classifier.weight", "cls.predictions.decoder.bias"}},
+                                   {"roberta-classify", {"lm_head.bias", "qa_outputs.weight"}},
+                                   {"distilbert-masked", {"pre_classifier.bias", "classifier.bias"}},
+                                   {"distilbert-answer", {"vocab_transform.bias", "classifier.bias"}}};
+  for (const Beside& beside : all) {
+    SCOPED_TRACE(beside.name);
+    Changed model(beside.name);
+    const Tensor alone = model.logits();
+    for (const char* const head : beside.heads) model.weights[head] = Tensor::full({3}, 7.0f);
+    EXPECT_EQ(farthest(model.logits(), alone), 0);
+    model.weights["linear.weight"] = Tensor::zeros({3});
+    EXPECT_CONTAINS(model.error(), "only tensors of this model; found \"linear.weight\"");
   }
 }
 
@@ -367,8 +408,16 @@ TEST(FamilyFiles, OfT5sEncoderMayHaveADecoderThatNobodyAsksFor) {
   EXPECT_LT(farthest(states_of(), want), 1e-4);
   alone.weights["encoder.embed_tokens.weight"] = scaled(both.weights.at("shared.weight"), 2);
   EXPECT_CONTAINS(alone.error(), "\"shared.weight\" and \"encoder.embed_tokens.weight\" with the same values");
-  alone.config["architectures"] = {"T5Model"};
+  alone.config["architectures"] = {"T5ForTokenClassification"};
   EXPECT_CONTAINS(alone.error(), "EncoderModel");
+}
+
+TEST(FamilyFiles, OfT5MayNameOtherClasses) {
+  Changed alone("t5-encoder"), both("t5");
+  alone.config["architectures"] = io::Json::array({"T5ForConditionalGeneration"});  // as sentence-transformers saves it
+  EXPECT_EQ(alone.read()->config().architecture, Architecture::encoder_only);
+  both.config["architectures"] = io::Json::array({"T5Model"});
+  EXPECT_LT(farthest(both.logits(), both.golden_logits()), 1e-4);
 }
 
 }  // namespace

@@ -226,12 +226,23 @@ TEST_F(BpeFolder, RefusesOtherClasses) {
 
 // SentencePiece models
 
-TEST_F(TokenizerConfig, RefusesAddedWordsBesideASentencePieceModel) {
+// The ids are those that transformers 4.57's XLMRobertaTokenizer gives.
+TEST_F(TokenizerConfig, AddsWordsBesideASentencePieceModel) {
   (void)folder_.file("sentencepiece.bpe.model", test::contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  const Ids around = ids("a b");
+  EXPECT_EQ(around.size(), 4u);
   write("added_tokens.json", {{"newword", 1002}});
-  expect_error([&] { (void)load(); }, "added_tokens.json\": added tokens that are special");
+  EXPECT_EQ(ids("a newword b"), (Ids{0, around[1], 1002, around[2], 2}));
+  EXPECT_EQ(load()->decode(ids("a newword b")), "a newword b");
+  EXPECT_EQ(load()->vocabulary(), 1003);
   write("special_tokens_map.json", {{"additional_special_tokens", {"newword"}}});
-  EXPECT_EQ(load()->tokens("").ids, (Ids{0, 2}));
+  EXPECT_EQ(std::ranges::count(load()->tokens("a newword b").ids, 1002),
+            0);  // a special token is text unless it is asked for
+  const Tokens parsed = load()->tokens("a newword b", {.parse_special = true});
+  EXPECT_EQ(parsed.ids, (Ids{0, around[1], 1002, around[2], 2}));
+  EXPECT_EQ(load()->decode(parsed.ids), "a b");
+  write("added_tokens.json", {{"newword", 1004}});
+  expect_error([&] { (void)load(); }, "added_tokens.json\": the id 1002 for \"newword\"; found 1004");
   write("config.json", {{"model_type", "camembert"}});
   expect_error([&] { (void)load(); }, "found \"CamembertTokenizer\"");
 }

@@ -1,4 +1,6 @@
 // BERT: Devlin et al. 2019. MiniLM, E5, BGE, GTE and most cross-encoders are BERTs.
+#include <algorithm>
+
 #include "heed/error.h"
 #include "models/families/family.h"
 
@@ -29,6 +31,7 @@ constexpr Rename kBertBias[] = {{"head.output.bias", "cls.predictions.bias"}};
 constexpr Rename kBertDecoderBias[] = {{"head.output.bias", "cls.predictions.decoder.bias"}};
 constexpr Rename kBertClassifier[] = {{"head.output", "classifier"}};
 constexpr Rename kBertAnswer[] = {{"head.output", "qa_outputs"}};
+constexpr HeadNames kBertHeads{.masked = "cls.predictions."};
 
 }  // namespace
 
@@ -96,11 +99,31 @@ bool is_tied(const Config& config, const Weights& weights, const std::string& ou
 
 std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
                           std::initializer_list<std::string_view> known, const Weights& weights,
-                          std::string_view masked_head) {
+                          const HeadNames& heads) {
+  const auto has = [&weights](std::string_view head) { return !prefix_in(weights, head).empty(); };
   std::string name = keys.class_of(families, known, true);
-  const bool guesses = name == "ForMaskedLM" || name == "ForPreTraining";
-  if (name == "ForNextSentencePrediction" || (guesses && prefix_in(weights, masked_head).empty())) return "Model";
+  if (keys.value("architectures").is_null()) {
+    if (has(heads.masked)) return "ForMaskedLM";
+    if (has(kAnswerName)) return "ForQuestionAnswering";
+    if (has(kClassifierName))
+      keys.refuse("architectures",
+                  "ForSequenceClassification or ForTokenClassification of the family, because the "
+                  "weights have a head that tells classes");
+  }
+  const bool is_bare = !has(heads.masked) && std::ranges::none_of(heads.others, has);
+  if (name == "ForNextSentencePrediction" || is_bare) return "Model";
   return name;
+}
+
+void ignore_other_heads(Design& design, const HeadNames& heads, std::string_view kind) {
+  std::string_view used = kClassifierName;
+  if (kind == "Model") used = {};
+  if (kind == "ForMaskedLM" || kind == "ForPreTraining") used = heads.masked;
+  if (kind == "ForQuestionAnswering") used = kAnswerName;
+  if (heads.masked != used) design.unused.push_back(std::string(heads.masked) + '*');
+  for (const std::string_view head : heads.others) {
+    if (!head.empty() && head != used) design.unused.push_back(std::string(head) + '*');
+  }
 }
 
 void set_head(Config& config, Keys& keys, std::string_view class_name) {
@@ -128,7 +151,7 @@ Design read_bert(Keys& keys, const Weights& weights) {
       encoder_class(keys, {"Bert"},
                     {"Model", "ForMaskedLM", "ForPreTraining", "ForNextSentencePrediction", "ForSequenceClassification",
                      "ForTokenClassification", "ForQuestionAnswering"},
-                    weights, "cls.predictions.");
+                    weights, kBertHeads);
   const std::string_view prefix = prefix_in(weights, "bert.");
   config.tie_output = is_tied(config, weights, "cls.predictions.decoder.weight",
                               std::string(prefix) + "embeddings.word_embeddings.weight");
@@ -146,8 +169,10 @@ Design read_bert(Keys& keys, const Weights& weights) {
     design.names.push_back({"", kind == "ForQuestionAnswering" ? std::span<const Rename>(kBertAnswer)
                                                                : std::span<const Rename>(kBertClassifier)});
   }
+  ignore_other_heads(design, kBertHeads, kind);
   const std::string body(prefix);
-  design.unused = {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*"};
+  design.unused.insert(design.unused.end(), {body + "embeddings.position_ids", body + "embeddings.token_type_ids",
+                                             "cls.seq_relationship.*"});
   if (config.head == Head::masked_token) {
     const bool of_decoder = differs(weights, "cls.predictions.decoder.bias", "cls.predictions.bias");
     design.names.push_back(
@@ -156,7 +181,6 @@ Design read_bert(Keys& keys, const Weights& weights) {
     if (config.tie_output) design.unused.emplace_back("cls.predictions.decoder.weight");
   }
   if (!config.head_hidden || config.head == Head::masked_token) design.unused.push_back(body + "pooler.*");
-  if (config.head == Head::none) design.unused.emplace_back("cls.*");
   return design;
 }
 

@@ -134,7 +134,9 @@ std::unique_ptr<Model> family_with_head(const Model& read, const std::filesystem
   const Weights weights = with_prefix(read_current_weights(folder), family.body);
   auto origin = std::make_shared<Origin>();
   origin->config_json = io::json_text(config, 2) + "\n";
-  origin->design = read_design(config, (folder / "config.json").string(), weights);
+  Weights with_names = weights;  // the new head's too, so that config.json is not read as that of a bare encoder
+  for (const char* const name : {"head.", "classifier."}) with_names[name] = Tensor::zeros({1});
+  origin->design = read_design(config, (folder / "config.json").string(), with_names);
 
   std::unique_ptr<Model> model = make_without_weights(origin->design.config);
   HeadWeights initial(config, origin->design.config, seed);

@@ -24,6 +24,7 @@ constexpr Rename kDistilbertMasked[] = {
 };
 constexpr Rename kDistilbertClassifier[] = {{"head.dense", "pre_classifier"}, {"head.output", "classifier"}};
 constexpr Rename kDistilbertAnswer[] = {{"head.output", "qa_outputs"}};
+constexpr HeadNames kDistilbertHeads{.masked = "vocab_", .others = {kClassifierName, kAnswerName, "pre_classifier."}};
 
 }  // namespace
 
@@ -54,7 +55,7 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   const std::string kind = encoder_class(
       keys, {"DistilBert"},
       {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
-      "vocab_");
+      kDistilbertHeads);
   const std::string_view prefix = prefix_in(weights, "distilbert.");
   const bool tied =
       is_tied(config, weights, "vocab_projector.weight", std::string(prefix) + "embeddings.word_embeddings.weight");
@@ -71,8 +72,8 @@ Design read_distilbert(Keys& keys, const Weights& weights) {
   } else {
     design.names.push_back({"", kind == "ForQuestionAnswering" ? std::span<const Rename>(kDistilbertAnswer)
                                                                : std::span<const Rename>(kDistilbertClassifier)});
-    design.unused.emplace_back("vocab_*");  // what the body was trained with
   }
+  ignore_other_heads(design, kDistilbertHeads, kind);
   design.unused.push_back(std::string(prefix) + "embeddings.position_ids");
   return design;
 }

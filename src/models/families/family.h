@@ -2,6 +2,7 @@
 // are called.
 #pragma once
 
+#include <array>
 #include <filesystem>
 #include <span>
 #include <string>
@@ -80,12 +81,22 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
 // and the file has no other values under `output`. (transformers 5 reads those, 4 reads the table.)
 [[nodiscard]] bool is_tied(const Config& config, const Weights& weights, const std::string& output,
                            const std::string& table);
-// Keys::class_of() of an encoder. "Model" where the class is its author's own (Contriever, for example), and where it
-// guesses tokens but no tensor begins with `masked_head`: sentence-transformers' folders name the class that the
-// encoder was first trained as (all-mpnet-base-v2). transformers' AutoModel does not look at the name either.
+inline constexpr std::string_view kClassifierName = "classifier.", kAnswerName = "qa_outputs.";
+// What the names of a family's heads begin with: of the one that guesses tokens, and of the others.
+struct HeadNames {
+  std::string_view masked;
+  std::array<std::string_view, 3> others = {kClassifierName, kAnswerName};
+};
+inline constexpr HeadNames kRobertaHeads{.masked = "lm_head."};  // MPNet's, too
+// Keys::class_of() of an encoder. "Model" where the class is its author's own (Contriever, for example), and where no
+// tensor belongs to a head: sentence-transformers' folders name the class that the encoder was first trained as
+// (all-mpnet-base-v2). transformers' AutoModel does not look at the name either. Where the file names no class, its
+// head says which it is; one that tells classes could be of texts or of tokens, and is refused.
 [[nodiscard]] std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
                                         std::initializer_list<std::string_view> known, const Weights& weights,
-                                        std::string_view masked_head);
+                                        const HeadNames& heads);
+// Heads of other trainings may stand in a file beside that of its class.
+void ignore_other_heads(Design& design, const HeadNames& heads, std::string_view kind);
 // Takes the head from the class's name: "ForMaskedLM" and so on.
 void set_head(Config& config, Keys& keys, std::string_view class_name);
 

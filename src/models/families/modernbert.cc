@@ -98,7 +98,7 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   const std::string kind = encoder_class(
       keys, {"ModernBert"},
       {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
-      "head.");
+      HeadNames{.masked = "decoder.", .others = {"head."}});
   const std::string pooling = keys.word("classifier_pooling", "cls");
   if (pooling != "cls" && pooling != "mean") keys.refuse("classifier_pooling", "cls or mean");
   const Activation activation = keys.activation("classifier_activation", "gelu");

@@ -35,7 +35,7 @@ Design read_mpnet(Keys& keys, const Weights& weights) {
   const std::string kind = encoder_class(
       keys, {"MPNet"},
       {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
-      "lm_head.");
+      kRobertaHeads);
   const std::string_view prefix = prefix_in(weights, "mpnet.");
   design.names = {{prefix, kMpnetBody}};
   set_roberta_head(design, keys, kind, prefix, weights);

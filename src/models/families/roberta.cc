@@ -50,8 +50,8 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
     } else {
       design.names.push_back({"", classifier_names(kind)});
     }
-    design.unused.emplace_back("lm_head.*");
   }
+  ignore_other_heads(design, kRobertaHeads, kind);
   design.unused.push_back(body + "embeddings.position_ids");
   design.unused.push_back(body + "embeddings.token_type_ids");
   if (kind != "Model") design.unused.push_back(body + "pooler.*");
@@ -67,7 +67,7 @@ Design read_roberta(Keys& keys, const Weights& weights) {
   const std::string kind = encoder_class(
       keys, {"Roberta", "XLMRoberta", "Camembert"},
       {"Model", "ForMaskedLM", "ForSequenceClassification", "ForTokenClassification", "ForQuestionAnswering"}, weights,
-      "lm_head.");
+      kRobertaHeads);
   const std::string_view prefix = prefix_in(weights, "roberta.");
   design.names = {{prefix, bert_body()}};
   set_roberta_head(design, keys, kind, prefix, weights);

@@ -137,8 +137,11 @@ void leave_alone(Config& config, Keys& keys) {
 }  // namespace
 
 Design read_t5(Keys& keys, const Weights& weights) {
-  const std::string kind =
-      keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel", "EncoderModel"});
+  const std::string named =
+      keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel", "EncoderModel", "Model"});
+  // sentence-transformers saves the encoder alone, of whatever class the model was.
+  const bool has_decoder = !prefix_in(weights, "decoder.").empty();
+  const std::string kind = has_decoder ? named : "EncoderModel";
   Config config = read_encoder(keys);
   const std::string table = weights.contains("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
   check_copy(keys, weights, table, "encoder.embed_tokens.weight");

@@ -49,16 +49,6 @@ std::shared_ptr<const Tokenizer> read_vocab_and_merges(TokenizerFiles& files, co
   return read_byte_level_bpe(files, "vocab.json", "merges.txt", configuration, kind);
 }
 
-// A SentencePiece model cuts the words of its texts itself: only special tokens can stand beside it.
-void refuse_added_words(const Configuration& configuration) {
-  for (const AddedToken& token : configuration.added) {
-    require(
-        token.special, "load_tokenizer", configuration.added_file,
-        ": added tokens that are special, because the folder has a SentencePiece model and no tokenizer.json; found ",
-        files::quoted(token.content));
-  }
-}
-
 std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Configuration& configuration) {
   const std::string name = class_name(configuration);
   require(!name.empty() || files.in_config("model_type") != "mbart", "load_tokenizer",
@@ -80,18 +70,12 @@ std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder
   TokenizerFiles files(folder);
   if (files.has("tokenizer.json")) return read_tokenizer_json(files, "tokenizer.json");
   const Configuration configuration = read_configuration(files);
-  if (files.has("source.spm") && files.has("target.spm") && files.has("vocab.json")) {
-    refuse_added_words(configuration);
+  if (files.has("source.spm") && files.has("target.spm") && files.has("vocab.json"))
     return read_marian(files, side, configuration);
-  }
   if (files.has("vocab.txt")) return read_vocab_txt(files, configuration);
   if (files.has("vocab.json") && files.has("merges.txt")) return read_vocab_and_merges(files, configuration);
-  if (files.has(kFairseqModel)) {
-    refuse_added_words(configuration);
-    return read_fairseq(files, configuration);
-  }
+  if (files.has(kFairseqModel)) return read_fairseq(files, configuration);
   if (files.has("spiece.model")) {
-    refuse_added_words(configuration);
     if (const std::string name = class_name(configuration);
         !name.empty() && name != "T5Tokenizer" && name != "MT5Tokenizer")
       refuse_class(files, "T5Tokenizer", configuration);

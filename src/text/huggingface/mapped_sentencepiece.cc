@@ -13,20 +13,18 @@ namespace {
 
 class MappedSentencePiece : public Tokenizer {
  public:
-  explicit MappedSentencePiece(MappedParts parts) : p_(std::move(parts)) {
+  explicit MappedSentencePiece(MappedParts parts) : p_(std::move(parts)), added_(std::move(p_.added), nullptr) {
     for (size_t id = 0; id < p_.pieces.size(); ++id) {
       if (!p_.pieces[id].empty()) ids_.emplace(p_.pieces[id], static_cast<int32_t>(id));
     }
   }
 
-  std::vector<int32_t> encode(std::string_view text) const override { return encoded(text).ids; }
+  std::vector<int32_t> encode(std::string_view text) const override { return encoded(text, false).ids; }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
-    require(!options.parse_special, "tokens",
-            "special tokens in the text as text; found a request to parse them, which this tokenizer cannot do");
-    Encoded first = encoded(text);
+    Encoded first = encoded(text, options.parse_special);
     std::optional<Encoded> second;
-    if (options.pair) second = encoded(*options.pair);
+    if (options.pair) second = encoded(*options.pair, options.parse_special);
     Encoded* const pair = second ? &*second : nullptr;
     require(options.limit >= 0, "tokens", "a limit of 0 (none) or more tokens; found ", options.limit);
     int64_t left_out = 0;
@@ -48,15 +46,29 @@ class MappedSentencePiece : public Tokenizer {
   }
 
   std::string decode(std::span<const int32_t> ids) const override {
+    std::string all;
     std::vector<std::string> pieces;
+    const auto put = [&all](const std::string& text) { all += (all.empty() ? "" : " ") + text; };
+    const auto put_pieces = [&] {
+      if (pieces.empty()) return;
+      std::string text;
+      const auto status = p_.decoder->Decode(pieces, &text);
+      require(status.ok(), "decode", "ids that SentencePiece can join; ", status.ToString());
+      put(text);
+      pieces.clear();
+    };
     for (const int32_t id : ids) {
       require_id(id, vocabulary(), "decode");
-      if (!p_.special_pieces[static_cast<size_t>(id)]) pieces.push_back(p_.pieces[static_cast<size_t>(id)]);
+      if (p_.special_pieces[static_cast<size_t>(id)]) continue;
+      if (const AddedToken* const word = added_.find(id)) {  // between spaces, as transformers' slow tokenizers do
+        put_pieces();
+        put(word->content);
+      } else {
+        pieces.push_back(p_.pieces[static_cast<size_t>(id)]);
+      }
     }
-    std::string text;
-    const auto status = p_.decoder->Decode(pieces, &text);
-    require(status.ok(), "decode", "ids that SentencePiece can join; ", status.ToString());
-    return without_marks(std::move(text));
+    put_pieces();
+    return without_marks(std::move(all));
   }
 
   std::string piece(int32_t id) const override {
@@ -83,36 +95,56 @@ class MappedSentencePiece : public Tokenizer {
     return text;
   }
 
-  Encoded encoded(std::string_view text) const {
+  static int32_t next_word(const Encoded& made) { return made.words.empty() ? 0 : made.words.back() + 1; }
+
+  // The token that stands for text[begin, end).
+  static void put_token(Encoded& made, int32_t id, size_t begin, size_t end) {
+    made.words.push_back(next_word(made));
+    made.ids.push_back(id);
+    made.spans.push_back({static_cast<int64_t>(begin), static_cast<int64_t>(end)});
+  }
+
+  // The pieces of `part`, which begins at byte `begin` of the text.
+  void put_pieces(Encoded& made, std::string_view part, size_t begin) const {
+    sentencepiece::ImmutableSentencePieceText cut;
+    const auto status = p_.processor->Encode(part, cut.mutable_proto());
+    require(status.ok(), "encode", "text that SentencePiece can cut; ", status.ToString());
+    const auto offset = static_cast<int64_t>(begin);
+    for (size_t i = 0; i < cut.pieces_size(); ++i) {
+      const auto piece = cut.pieces(static_cast<int>(i));
+      const auto found = ids_.find(piece.piece());
+      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
+      made.words.push_back(begins ? next_word(made) : made.words.back());
+      made.ids.push_back(found == ids_.end() ? p_.special.unknown : found->second);
+      made.spans.push_back({offset + piece.begin(), offset + piece.end()});
+    }
+  }
+
+  Encoded encoded(std::string_view text, bool parse_special) const {
     require_utf8(text, "encode");
     Encoded made;
     size_t begin = 0;
     if (p_.language_codes && text.starts_with(">>")) {
-      const size_t end = text.find("<<");
-      const auto found = end == std::string_view::npos ? ids_.end() : ids_.find(std::string(text.substr(0, end + 2)));
-      if (found != ids_.end()) {
+      if (const size_t end = text.find("<<"); end != std::string_view::npos) {  // a token, even where nobody knows it
         begin = end + 2;
-        made.ids.push_back(found->second);
-        made.spans.push_back({0, static_cast<int64_t>(begin)});
-        made.words.push_back(0);
+        const auto found = ids_.find(std::string(text.substr(0, begin)));
+        put_token(made, found == ids_.end() ? p_.special.unknown : found->second, 0, begin);
       }
     }
-    sentencepiece::ImmutableSentencePieceText cut;
-    const auto status = p_.processor->Encode(text.substr(begin), cut.mutable_proto());
-    require(status.ok(), "encode", "text that SentencePiece can cut; ", status.ToString());
-    for (size_t i = 0; i < cut.pieces_size(); ++i) {
-      const auto piece = cut.pieces(static_cast<int>(i));
-      const auto found = ids_.find(piece.piece());
-      made.ids.push_back(found == ids_.end() ? p_.special.unknown : found->second);
-      const auto offset = static_cast<int64_t>(begin);
-      made.spans.push_back({offset + piece.begin(), offset + piece.end()});
-      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
-      made.words.push_back((made.words.empty() ? -1 : made.words.back()) + (begins ? 1 : 0));
-    }
+    const std::string_view rest = text.substr(begin);
+    added_.split(rest, AddedTokens::When::before_normalization, parse_special,
+                 [&](size_t from, size_t to, const AddedToken* token) {
+                   if (token != nullptr) {
+                     put_token(made, token->id, begin + from, begin + to);
+                   } else {
+                     put_pieces(made, rest.substr(from, to - from), begin + from);
+                   }
+                 });
     return made;
   }
 
   MappedParts p_;
+  AddedTokens added_;
   std::unordered_map<std::string, int32_t> ids_;
 };
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "heed/text.h"
+#include "text/huggingface/added_tokens.h"
 #include "text/huggingface/post_processor.h"
 #include "text/huggingface/tokenizer.h"
 
@@ -23,6 +24,8 @@ struct MappedParts {
   PostProcessor post_processor;
   Truncation truncation = {};
   SpecialIds special;
+  std::vector<AddedToken> added =
+      {};                       // found in a text before SentencePiece cuts it: special tokens, if asked, and others
   bool language_codes = false;  // ">>fra<<" before a text is a token
   std::vector<KeptFile> files;
 };

@@ -16,6 +16,7 @@ constexpr const char* kConfiguration = "tokenizer_config.json";
 constexpr const char* kSpecialTokens = "special_tokens_map.json";
 constexpr const char* kAddedTokens = "added_tokens.json";
 constexpr int32_t kMostIds = 1 << 24;
+constexpr int64_t kMostExtraIds = 1 << 16;
 
 constexpr std::string_view kKeys[kRoles] = {"bos_token", "eos_token", "unk_token", "sep_token",
                                             "pad_token", "cls_token", "mask_token"};
@@ -111,6 +112,7 @@ void read_flags(Configuration& made, const Fields& f) {
   made.source_language = read_text(f, "src_lang");
   made.language_codes = read_text(f, "language_codes");
   made.language_behind = f.flag_or("legacy_behaviour", false);
+  if (f.find("extra_ids") != nullptr) made.extra_ids = f.whole("extra_ids", 0, kMostExtraIds);
   if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
   if (f.find("model_input_names") != nullptr) {
     made.with_segments = std::ranges::any_of(f.get("model_input_names", Kind::array).items, [](const JsonValue& name) {

@@ -90,8 +90,43 @@ void add_languages(MappedParts& parts, const LanguageTokens& languages, Tokenize
   parts.post_processor.pair = around({{.kind = Piece::text}, {.kind = Piece::pair}});
 }
 
+// The tokens that the files add, behind the pieces. transformers' slow tokenizers find them in a text before it is cut,
+// and the special ones among the pieces as well.
+void add_tokens(MappedParts& parts, const Configuration& configuration) {
+  std::vector<AddedToken> tokens = configuration.added;
+  std::ranges::sort(tokens, {}, &AddedToken::id);
+  for (const AddedToken& token : tokens) {
+    const auto found = std::ranges::find(parts.pieces, token.content);
+    const auto expected = static_cast<int32_t>(found - parts.pieces.begin());
+    require(token.id == expected, "load_tokenizer", configuration.added_file, ": the id ", expected, " for ",
+            files::quoted(token.content), "; found ", token.id);
+    if (found == parts.pieces.end()) {
+      parts.pieces.push_back(token.content);
+      parts.special_pieces.push_back(false);
+    }
+    const auto place = static_cast<size_t>(token.id);
+    parts.special_pieces[place] = parts.special_pieces[place] || token.special;
+    if (token.special || token.content.empty()) continue;
+    parts.added.push_back(token);
+    parts.added.back().normalized = false;
+  }
+  const std::optional<AddedToken>& mask = configuration.roles[static_cast<size_t>(Role::mask)];
+  for (size_t id = 0; id < parts.pieces.size(); ++id) {
+    if (!parts.special_pieces[id] || parts.pieces[id].empty()) continue;
+    const auto own = std::ranges::find(tokens, parts.pieces[id], &AddedToken::content);
+    AddedToken token =
+        special_token(parts.pieces[id], parts.pieces[id] == "<mask>");  // which takes the space before it
+    if (mask && mask->content == token.content) token = *mask;
+    if (own != tokens.end() && configuration.added_have_flags) token = *own;
+    token.id = static_cast<int32_t>(id);
+    token.normalized = false;
+    parts.added.push_back(token);
+  }
+}
+
 std::shared_ptr<const Tokenizer> finish(MappedParts parts, const TokenizerFiles& files,
                                         const Configuration& configuration) {
+  add_tokens(parts, configuration);
   parts.truncation.from_left = configuration.cuts_left.value_or(false);
   parts.files = files.kept();
   return mapped_sentencepiece(std::move(parts));
@@ -179,6 +214,11 @@ std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files,
                    .end = id_of(configuration.end, parts.processor->eos_id()),
                    .unknown = id_of(configuration.unknown, parts.processor->unk_id())};
   mark_special(parts);
+  // T5's "sentinels": the last one has the first id.
+  for (int64_t i = configuration.extra_ids - 1; i >= 0; --i) {
+    parts.pieces.push_back("<extra_id_" + std::to_string(i) + ">");
+    parts.special_pieces.push_back(true);
+  }
   using Piece = TemplatePiece::Kind;
   parts.post_processor.single = {{.kind = Piece::text}};
   parts.post_processor.pair = {{.kind = Piece::text}, {.kind = Piece::pair}};

@@ -61,6 +61,7 @@ struct Configuration {
   // Of translators that know several languages.
   std::optional<std::string> source_language = {}, language_codes = {};
   bool language_behind = false;  // NLLB's "legacy_behaviour"
+  int64_t extra_ids = 0;         // T5's special tokens behind the pieces
 };
 // The class that transformers names, without the "Fast" of its older versions.
 [[nodiscard]] std::string class_name(const Configuration& configuration);
