@@ -10,6 +10,7 @@
 #include "formats/json.h"
 #include "heed/io.h"
 #include "heed/models.h"
+#include "models/families/classifier.h"
 
 namespace heed::models::test {
 namespace {
@@ -188,8 +189,10 @@ TEST(FamilyFiles, MayLeaveOutTheNameOfTheirClass) {
     SCOPED_TRACE(name);
     Changed model(name);
     const Tensor named = model.logits();
+    const bool answers = finds_answers(*model.read());
     model.config.erase("architectures");
     EXPECT_EQ(farthest(model.logits(), named), 0);
+    EXPECT_EQ(finds_answers(*model.read()), answers);
   }
   Changed classes("bert-classify");
   classes.config.erase("architectures");

@@ -270,6 +270,9 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   EXPECT_EQ(marian->tokens("I saw a girl").ids, expected);
   expected.insert(expected.begin(), 2);
   EXPECT_EQ(marian->tokens(">>fra<<I saw a girl").ids, expected);
+  expected.front() = 1;  // a code that nobody knows is the unknown token
+  EXPECT_EQ(marian->tokens(">>xyz<<I saw a girl").ids, expected);
+  expected.front() = 2;
   EXPECT_EQ(marian->decode(expected), plain->decode(plain->encode("I saw a girl")).insert(0, ">>fra<< "));
   const auto zut = static_cast<int32_t>(plain->vocabulary()) + 1;
   expected.insert(expected.end() - 1, {zut, zut});
@@ -288,6 +291,26 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   EXPECT_EQ(roberta->tokens("I saw a girl").ids, moved);
   EXPECT_EQ(roberta->decode(moved), "I saw a girl");
   EXPECT_EQ(roberta->id_of("<mask>"), plain->vocabulary() + 1);
+}
+
+TEST(HuggingFace, T5HasTokensBehindItsPieces) {
+  const Scratch folder;
+  (void)folder.file("spiece.model", contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  (void)folder.file("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 3})");
+  (void)folder.file("added_tokens.json", R"({"<hl>": 1004, "<sep>": 1003})");
+  const auto t5 = Tokenizer::load(folder.path(), Side::source);
+  EXPECT_EQ(t5->vocabulary(), 1005);
+  EXPECT_EQ(t5->id_of("<extra_id_0>"), 1002);  // the last one, as in transformers
+  EXPECT_EQ(t5->id_of("<extra_id_2>"), 1000);
+  const Ids girl = t5->encode("girl");
+  Ids expected = girl;
+  expected.push_back(1004);
+  expected.insert(expected.end(), girl.begin(), girl.end());
+  EXPECT_EQ(t5->encode("girl <hl> girl"), expected);
+  EXPECT_EQ(t5->decode(expected), "girl <hl> girl");
+  expected[girl.size()] = 1002;
+  EXPECT_NE(t5->encode("girl<extra_id_0>girl"), expected);
+  EXPECT_EQ(t5->tokens("girl<extra_id_0>girl", {.add_special = false, .parse_special = true}).ids, expected);
 }
 
 // A folder that holds a SentencePiece model alone, and what transformers 5.23 makes of it.

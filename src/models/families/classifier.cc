@@ -215,8 +215,10 @@ bool tells_one_class(const Model& model) {
 bool finds_answers(const Model& model) {
   const Config& config = model.config();
   if (config.head != Head::token_class) return false;
-  if (model.origin() == nullptr) return config.labels == std::vector<std::string>{"start", "end"};
+  const bool has_its_labels = config.labels == std::vector<std::string>{"start", "end"};
+  if (model.origin() == nullptr) return has_its_labels;
   const Json names = io::parse_json(model.origin()->config_json).value.value("architectures", Json());
+  if (names.is_null()) return has_its_labels;  // the head said what it is
   return names.is_array() && !names.empty() && names[0].is_string() &&
          names[0].get<std::string>().ends_with("ForQuestionAnswering");
 }

@@ -4,6 +4,7 @@
 #include <sentencepiece_processor.h>
 
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -24,9 +25,9 @@ struct MappedParts {
   PostProcessor post_processor;
   Truncation truncation = {};
   SpecialIds special;
-  std::vector<AddedToken> added =
-      {};                       // found in a text before SentencePiece cuts it: special tokens, if asked, and others
-  bool language_codes = false;  // ">>fra<<" before a text is a token
+  std::set<std::string> not_in_text = {};  // special pieces that no text names, whatever is asked
+  std::vector<AddedToken> added = {};      // found in a text before it is cut; special ones only where that is asked
+  bool language_codes = false;             // ">>fra<<" before a text is a token
   std::vector<KeptFile> files;
 };
 

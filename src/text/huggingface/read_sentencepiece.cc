@@ -68,7 +68,10 @@ void add_languages(MappedParts& parts, const LanguageTokens& languages, Tokenize
                    const Configuration& configuration) {
   const size_t first = parts.pieces.size();
   const std::string mark(languages.mark);
-  for (const std::string_view name : languages.names) parts.pieces.push_back(mark + std::string(name) + mark);
+  for (const std::string_view name : languages.names) {
+    parts.pieces.push_back(mark + std::string(name) + mark);
+    if (!mark.empty()) parts.not_in_text.insert(parts.pieces.back());  // M2M100's class does not look for them
+  }
   if (!languages.last_token.empty()) parts.pieces.emplace_back(languages.last_token);
   mark_special(parts);
   std::fill(parts.special_pieces.begin() + static_cast<std::ptrdiff_t>(first), parts.special_pieces.end(), true);
@@ -112,7 +115,7 @@ void add_tokens(MappedParts& parts, const Configuration& configuration) {
   }
   const std::optional<AddedToken>& mask = configuration.roles[static_cast<size_t>(Role::mask)];
   for (size_t id = 0; id < parts.pieces.size(); ++id) {
-    if (!parts.special_pieces[id] || parts.pieces[id].empty()) continue;
+    if (!parts.special_pieces[id] || parts.pieces[id].empty() || parts.not_in_text.contains(parts.pieces[id])) continue;
     const auto own = std::ranges::find(tokens, parts.pieces[id], &AddedToken::content);
     AddedToken token =
         special_token(parts.pieces[id], parts.pieces[id] == "<mask>");  // which takes the space before it
