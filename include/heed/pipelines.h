@@ -89,6 +89,9 @@ struct TranslatorOptions {
   // Of models that know several languages: their tokens, as the vocabulary spells them ("fra_Latn", "fr_XX", "fr").
   // Empty: what the folder says.
   std::string source_language = {}, target_language = {};
+  // Special tokens in a text are tokens ("<extra_id_0>" of T5), not text. Tokenizers of heed's own models cannot find
+  // them.
+  bool parse_special = false;
   TextOptions text = {};
   std::function<void(int64_t done)> progress = {};  // texts translated so far, some of them not yet delivered
 };
@@ -148,9 +151,10 @@ class Translator {
   [[nodiscard]] const text::Tokenizer& target_tokenizer() const { return *target_; }
 
  private:
-  // The special tokens around a source text.
+  // The special tokens around a source text, and whether there may be some inside.
   struct Around {
     text::Ids before, after;
+    bool parse_special = false;
   };
 
   Translator() = default;

@@ -78,7 +78,7 @@ class Translator:
     def translate(
         self, texts: Sequence[str], beam: int, n_best: int, length_penalty: Optional[float], length_reward: float,
         max_length: int, min_length: int, batch_tokens: int, cache: str, too_long: str, source_language: str, target_language: str,
-        scores: bool,
+        scores: bool, parse_special: bool,
     ) -> List[List[Tuple[str, float, bool, List[str], List[float]]]]: ...
 
 class Generator:

@@ -203,13 +203,13 @@ class Translator(_Pipeline):
     def translate(  # type: ignore[misc]  # a str is a sequence of str as well
         self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ..., scores: bool = ...,
+        source_language: str = ..., target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
     ) -> List[Translation]: ...
     @overload
     def translate(
         self, text: Iterable[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
         length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ..., scores: bool = ...,
+        source_language: str = ..., target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
     ) -> List[List[Translation]]: ...
 
     def translate(
@@ -228,6 +228,7 @@ class Translator(_Pipeline):
         source_language: str = "",
         target_language: str = "",
         scores: bool = True,
+        parse_special: bool = False,
     ) -> Union[List[Translation], List[List[Translation]]]:
         """The n_best translations of a text, the best first; of several texts, such a list for each.
 
@@ -247,12 +248,13 @@ class Translator(_Pipeline):
             "fr_XX" or "fr".
         scores: False where scores and log probabilities are not needed. They are NaN and empty then, and greedy search
             finds the same text in less time.
+        parse_special: special tokens in a text ("<extra_id_0>" of T5) are read as tokens, not as plain text.
         """
         one = isinstance(text, str)
         texts = [_checks.text("translate", text)] if one else _checks.texts("translate", text)
         _checks.integers("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
                       batch_tokens=batch_tokens)
-        _checks.booleans("translate", scores=scores)
+        _checks.booleans("translate", scores=scores, parse_special=parse_special)
         _checks.floats("translate", length_reward=length_reward)
         if length_penalty is not None:
             _checks.floats("translate", length_penalty=length_penalty)
@@ -262,7 +264,7 @@ class Translator(_Pipeline):
             raise ValueError(f"[translate] min_length of at most max_length, {max_length}; found {min_length}")
         found = self._model.translate(
             texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
-            source_language, target_language, scores,
+            source_language, target_language, scores, parse_special,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
         return all_translations[0] if one else all_translations

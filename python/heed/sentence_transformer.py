@@ -153,9 +153,12 @@ class SentenceTransformer:
                         "default_prompt_name": settings.get("default_prompt_name"),
                         "similarity_fn_name": settings.get("similarity_fn_name") or "cosine",
                         "truncate_dim": self._own_truncate_dim}
-        # "[SEP]" in a text is the special token there. The tokenizers of heed's own models, and SentencePiece alone, know
-        # no such thing.
-        self._parses_special = self.tokenizer.kind in ("wordpiece", "wordlevel", "bpe", "unigram")
+        # "[SEP]" in a text is the special token there. The tokenizers of heed's own models know no such thing.
+        try:
+            self.encoder.encode("", parse_special=True)
+            self._parses_special = True
+        except ValueError:
+            self._parses_special = False
 
     def _check_truncate_dim(self, function: str, value: Optional[int]) -> None:
         _check_dimension(function, value)

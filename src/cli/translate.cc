@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "cli/command.h"
+#include "cli/encoder_job.h"
 #include "cli/float_types.h"
 #include "cli/json.h"
 #include "cli/ranks.h"
@@ -114,6 +115,7 @@ void add_translate_command(Options& options) {
            "The language of the text, for models of several languages, as the vocabulary spells it")
       .takes("CODE");
   options.add("--target-language", o->translate.target_language, "The language of the translation").takes("CODE");
+  options.flag("--parse-special", o->translate.parse_special, kParseSpecialHelp);
   options
       .add("--batch-tokens", o->translate.batch_tokens,
            "Tokens in a batch at most, padding and beam included; 0 is 2048, or 1024 if the model is wide (512 or "

@@ -96,9 +96,10 @@ text::Tokens encode_around(const text::Tokenizer& tokenizer, std::string_view te
 }
 
 Ids encode_all(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, const TextOptions& options,
-               const char* function) {
+               const char* function, bool parse_special) {
   require_utf8(text, index, options, function);
-  return tokenizer.encode(text);
+  return parse_special ? tokenizer.tokens(text, {.add_special = false, .parse_special = true}).ids
+                       : tokenizer.encode(text);
 }
 
 Ids encode_text(const text::Tokenizer& tokenizer, std::string_view text, int64_t index, int64_t longest,

@@ -18,7 +18,7 @@ using Ids = std::vector<int32_t>;
 
 // The same in two steps: all of its ids, and those cut or refused.
 [[nodiscard]] Ids encode_all(const text::Tokenizer& tokenizer, std::string_view text, int64_t index,
-                             const TextOptions& options, const char* function);
+                             const TextOptions& options, const char* function, bool parse_special = false);
 [[nodiscard]] Ids cut_or_refuse(Ids ids, const text::Tokenizer& tokenizer, std::string_view text, int64_t index,
                                 int64_t longest, const TextOptions& options, const char* function);
 

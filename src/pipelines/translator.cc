@@ -89,6 +89,7 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
 
 Translator::Around Translator::around(const TranslatorOptions& options) const {
   Around result = around_;
+  result.parse_special = options.parse_special;
   if (!options.source_language.empty()) {
     const int32_t language = text::known_language(*source_, options.source_language, "translate");
     if (language_is_behind(result.before, result.after)) {
@@ -126,8 +127,9 @@ Ids put_around(Ids ids, const Ids& before, const Ids& after) {
 
 Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                      const char* function) const {
-  return put_around(pipelines::encode_text(*source_, text, place, longest(around), options, function), around.before,
-                    around.after);
+  Ids ids = pipelines::encode_all(*source_, text, place, options, function, around.parse_special);
+  ids = pipelines::cut_or_refuse(std::move(ids), *source_, text, place, longest(around), options, function);
+  return put_around(std::move(ids), around.before, around.after);
 }
 
 // What the encoder reads of a text: all of it, or each part.
@@ -139,7 +141,7 @@ struct Translator::Source {
 Translator::Source Translator::read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
                                              const Around& around) const {
   constexpr const char* kName = "translate";
-  Ids all = pipelines::encode_all(*source_, text, place, options, kName);
+  Ids all = pipelines::encode_all(*source_, text, place, options, kName, around.parse_special);
   const int64_t most = longest(around), count = std::ssize(all);
   if (count <= most || options.too_long != TooLong::split) {
     all = pipelines::cut_or_refuse(std::move(all), *source_, text, place, most, options, kName);
@@ -149,7 +151,8 @@ Translator::Source Translator::read_in_parts(std::string_view text, int64_t plac
   for (const pipelines::Part& part : source.parts) {
     const std::string_view bytes =
         text.substr(static_cast<size_t>(part.span.begin), static_cast<size_t>(part.span.end - part.span.begin));
-    source.ids.push_back(put_around(source_->encode(bytes), around.before, around.after));
+    Ids ids = pipelines::encode_all(*source_, bytes, place, options, kName, around.parse_special);
+    source.ids.push_back(put_around(std::move(ids), around.before, around.after));
   }
   if (source.parts.empty()) return {.ids = {Ids()}};  // white space only
   if (options.on_warning) {

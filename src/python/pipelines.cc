@@ -65,7 +65,8 @@ py::list as_list(const std::vector<Translation>& translations) {
 py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
                    std::optional<double> length_penalty, double length_reward, int64_t max_length, int64_t min_length,
                    int64_t batch_tokens, const std::string& cache, const std::string& too_long,
-                   const std::string& source_language, const std::string& target_language, bool scores) {
+                   const std::string& source_language, const std::string& target_language, bool scores,
+                   bool parse_special) {
   const TranslatorOptions options{.search = interruptible({.beam = beam,
                                                            .n_best = n_best,
                                                            .scores = scores,
@@ -77,6 +78,7 @@ py::list translate(const Translator& translator, const std::vector<std::string>&
                                   .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
                                   .source_language = source_language,
                                   .target_language = target_language,
+                                  .parse_special = parse_special,
                                   .text = text_options(too_long)};
   std::vector<std::vector<Translation>> all;
   {

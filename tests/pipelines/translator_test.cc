@@ -1,6 +1,7 @@
 // Translation from text to text: beside the search itself on ids, and its promises about order, errors and neighbours.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <fstream>
@@ -157,6 +158,27 @@ TEST(Translator, EndsAsTheFolderSaysWithoutItsBeam) {
     EXPECT_EQ(translated({}), translated(stop_when)) << value;
   }
   EXPECT_GT(different.size(), 1u);
+}
+
+TEST(Translator, SpecialTokensAreTextUnlessAsked) {
+  const test::Scratch scratch;
+  const Translator translator = Translator::load(test::with_words(scratch, "marian"));
+  const int32_t mask = translator.source_tokenizer().id_of("[MASK]").value();
+  const auto masks_of = [&](bool parse_special) {
+    return std::ranges::count(translator.encode("paris [MASK] is", {.parse_special = parse_special}), mask);
+  };
+  EXPECT_EQ(masks_of(false), 0);
+  EXPECT_EQ(masks_of(true), 1);
+  const std::vector<std::string> texts = {"paris [MASK] is", "[MASK]"};  // by themselves and together
+  const TranslatorOptions parsed{.search = {.beam = 2, .max_length = 6}, .parse_special = true};
+  const auto together = translator.translate(texts, parsed);
+  const auto as_text = translator.translate(texts, {.search = parsed.search});
+  for (size_t i = 0; i < texts.size(); ++i) {
+    EXPECT_EQ(together[i].at(0).score, translator.translate(texts[i], parsed).at(0).score);
+    EXPECT_NE(together[i].at(0).score, as_text[i].at(0).score);
+  }
+  const Translator own = Translator::load(kDemo);
+  EXPECT_NE(message_of([&] { (void)own.translate("a", parsed); }).find("cannot do"), std::string::npos);
 }
 
 TEST(Translator, ThreadsShareOne) {

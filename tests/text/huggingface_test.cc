@@ -335,9 +335,9 @@ TEST(HuggingFace, ReadsM2M100WithoutATokenizerJson) {
   EXPECT_EQ(tokenizer->tokens("I saw a girl").ids, (Ids{1025, 10, 460, 12, 940, 2}));
   EXPECT_EQ(tokenizer->tokens("").ids, (Ids{1025, 2}));
   EXPECT_EQ(tokenizer->tokens("你好 girl").ids, (Ids{1025, 5, 3, 940, 2}));
-  // A language that stands in the text is text.
-  EXPECT_EQ(tokenizer->tokens("  two   spaces __de__ x").ids,
-            (Ids{1025, 214, 274, 20, 136, 9, 5, 3, 18, 17, 3, 5, 298, 2}));
+  for (const bool parse_special : {false, true})  // a language that stands in the text is text
+    EXPECT_EQ(tokenizer->tokens("  two   spaces __de__ x", {.parse_special = parse_special}).ids,
+              (Ids{1025, 214, 274, 20, 136, 9, 5, 3, 18, 17, 3, 5, 298, 2}));
   EXPECT_EQ(tokenizer->id_of("__af__"), 1001);
   EXPECT_EQ(tokenizer->id_of("__zu__"), 1100);
   EXPECT_EQ(tokenizer->vocabulary(), 1101);
