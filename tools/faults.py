@@ -479,6 +479,19 @@ FAULTS = [
     ("pipelines/read_texts.h", "i < before && !good", "before != i && !good", "a later bad text is the error"),
     ("pipelines/read_texts.h", "warnings[static_cast<size_t>(i)].push_back(told);", "options.on_warning(told);",
      "warnings out of order"),
+    # Folders of others.
+    ("models/families/bert.cc", "const bool is_bare = !has(heads.masked) && std::ranges::none_of(heads.others, has);",
+     "const bool is_bare = false;", "a class whose head the weights do not have"),
+    ("models/families/bert.cc", "if (!head.empty() && head != used) design", "if (false) design",
+     "heads of other trainings refused"),
+    ("models/families/classifier.cc", "if (names.is_null()) return has_its_labels;", "",
+     "a model without a class finds no answers"),
+    ("text/huggingface/mapped_sentencepiece.cc", "found == ids_.end() ? p_.special.unknown : found->second, 0, begin);",
+     "found == ids_.end() ? 3 : found->second, 0, begin);", "an unknown language is another token"),
+    ("text/huggingface/read_sentencepiece.cc", "for (int64_t i = configuration.extra_ids - 1; i >= 0; --i) {",
+     "for (int64_t i = 0; i < configuration.extra_ids; ++i) {", "T5's tokens behind the pieces in the wrong order"),
+    ("kernels/gemm/int8.cc", "const int64_t begin = group * depth_, end = std::min(begin + depth_, k_);",
+     "const int64_t begin = group * depth_, end = std::min(begin + depth_, k_ - 1);", "the last number of a column not summed"),
 ]
 TRAINING = [["tests/train_test", "--gtest_fail_fast", "--gtest_brief=1",
              "--gtest_filter=Parallel.*:*Adam.*:SumTrees.*:Rows.*:PartsOfRanks.*:LeafGradients.*:ContextParallel.*:PartsOfSequences.*"
@@ -491,6 +504,7 @@ SERVE = [["tests/serve_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_f
          ["tests/models_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Probe*"]]
 SUITES = [
     ("models/add_norm.h", SERVE),
+    ("models/families/", [["tests/models_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=FamilyFiles.*"]]),
     ("models/transformer.cc", [["tests/models_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Transformer.*"]]),
     ("kernels/gemm/", [["tests/kernels_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=*Gemm*:Int8*"]]),
     ("kernels/simd/math-inl.h", [["tests/kernels_test", "--gtest_fail_fast", "--gtest_brief=1", "--gtest_filter=Math*"]]),
