@@ -488,8 +488,8 @@ FAULTS = [
      "a model without a class finds no answers"),
     ("text/huggingface/mapped_sentencepiece.cc", "found == ids_.end() ? p_.special.unknown : found->second, 0, begin);",
      "found == ids_.end() ? 3 : found->second, 0, begin);", "an unknown language is another token"),
-    ("text/huggingface/read_sentencepiece.cc", "for (int64_t i = configuration.extra_ids - 1; i >= 0; --i) {",
-     "for (int64_t i = 0; i < configuration.extra_ids; ++i) {", "T5's tokens behind the pieces in the wrong order"),
+    ("text/huggingface/read_sentencepiece.cc", "for (int64_t i = extra_ids(parts, files, configuration) - 1; i >= 0; --i) {",
+     "for (int64_t i = 0; i < extra_ids(parts, files, configuration); ++i) {", "T5's tokens behind the pieces in the wrong order"),
     ("kernels/gemm/int8.cc", "const int64_t begin = group * depth_, end = std::min(begin + depth_, k_);",
      "const int64_t begin = group * depth_, end = std::min(begin + depth_, k_ - 1);", "the last number of a column not summed"),
 ]

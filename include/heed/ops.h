@@ -115,7 +115,7 @@ class PackedWeight {
  public:
   explicit PackedWeight(const Tensor& weight, WeightFormat format = WeightFormat::f32);  // (Out, In) f32
   // In int8, of a weight of shape (Out, In) that is nowhere whole in f32: `row` writes In numbers. Several threads call
-  // it, twice for each row, in order.
+  // it, twice for each row in all.
   PackedWeight(const Shape& shape, const std::function<void(int64_t number, float* out)>& row);
   explicit PackedWeight(const Int8Numbers& given);
   ~PackedWeight();

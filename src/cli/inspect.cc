@@ -100,8 +100,11 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
                         .target_language = o.target_language,
                         .text = warnings.options(o.too_long)};
   const bool checks_page = o.wants_page(context.json) && !o.force;
-  if (checks_page && !o.words) {
-    options.on_size = [](int64_t weights, int64_t masked) { check_page_size(weights, masked, kInsteadOfPage); };
+  if (checks_page) {
+    options.on_size = [words = o.words](int64_t weights, int64_t masked) {
+      // How many words there are is known later; but the weights between all tokens must fit into memory.
+      if (!words || weights > inspect::kMostWeights) check_page_size(weights, masked, kInsteadOfPage);
+    };
   }
   inspect::Record record = record_attention(o.model, o.source ? *o.source : *o.text, options);
   record.output = one_line(std::move(record.output));

@@ -55,9 +55,15 @@ namespace {
 template <class F>
 void for_pieces(const Tensor& stored, const F& use) {
   const Tensor from = stored.contiguous().reshape({stored.numel()});
-  for (int64_t at = 0; at < stored.numel(); at += kInSight)
-    use(from.slice(0, at, std::min(at + kInSight, stored.numel())).to(DType::f32), at);
-  files::give_pages_back(from.raw(), from.nbytes());
+  int64_t kept = 0;  // from here on
+  for (int64_t at = 0; at < stored.numel(); at += kInSight) {
+    const int64_t end = std::min(at + kInSight, stored.numel());
+    use(from.slice(0, at, end).to(DType::f32), at);
+    if (end - kept < kPiece && end < stored.numel()) continue;
+    const Tensor seen = from.slice(0, kept, end);
+    files::give_pages_back(seen.raw(), seen.nbytes());
+    kept = end;
+  }
 }
 
 // Each thread gives back what it has read through.

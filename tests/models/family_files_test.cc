@@ -178,6 +178,13 @@ TEST(FamilyFiles, MayNameTheClassThatTheEncoderWasTrainedAs) {
     }
     model.config["architectures"] = io::Json::array({trained.kind});
     EXPECT_EQ(farthest(model.logits(), states), 0) << "names without " << trained.body;
+    model.weights["classifier.weight"] = Tensor::zeros({2});  // what such a class computes with it nobody knows
+    model.config["architectures"] = io::Json::array({"Contriever"});
+    if (std::string(trained.name) != "modernbert-masked") {
+      EXPECT_CONTAINS(model.error(), "\"architectures\": a class of this family, because the weights have a head");
+    }
+    model.config["architectures"] = io::Json::array({trained.kind});
+    model.weights.erase("classifier.weight");
     model.weights["more"] = Tensor::zeros({2});
     EXPECT_CONTAINS(model.error(), "only tensors of this model; found");
   }
@@ -421,6 +428,10 @@ TEST(FamilyFiles, OfT5MayNameOtherClasses) {
   EXPECT_EQ(alone.read()->config().architecture, Architecture::encoder_only);
   both.config["architectures"] = io::Json::array({"T5Model"});
   EXPECT_LT(farthest(both.logits(), both.golden_logits()), 1e-4);
+  Changed untied("t5-v1.1");
+  untied.config["architectures"] = io::Json::array({"T5Model"});
+  untied.weights.erase("lm_head.weight");
+  EXPECT_CONTAINS(untied.error(), "\"tie_word_embeddings\": true, because there is no \"lm_head.weight\"");
 }
 
 }  // namespace

@@ -310,7 +310,41 @@ TEST(HuggingFace, T5HasTokensBehindItsPieces) {
   EXPECT_EQ(t5->decode(expected), "girl <hl> girl");
   expected[girl.size()] = 1002;
   EXPECT_NE(t5->encode("girl<extra_id_0>girl"), expected);
-  EXPECT_EQ(t5->tokens("girl<extra_id_0>girl", {.add_special = false, .parse_special = true}).ids, expected);
+  const TokensOptions parsed{.add_special = false, .parse_special = true};
+  EXPECT_EQ(t5->tokens("girl<extra_id_0>girl", parsed).ids, expected);
+
+  const auto load = [&](const char* configuration) {
+    (void)folder.file("tokenizer_config.json", configuration);
+    return Tokenizer::load(folder.path(), Side::source);
+  };
+  std::filesystem::remove(folder / "added_tokens.json");
+  EXPECT_EQ(load("{}")->id_of("<extra_id_0>"), 1099);  // 100 of them, where nothing says otherwise
+  EXPECT_EQ(load(R"({"extra_ids": 0})")->vocabulary(), 1000);
+  EXPECT_EQ(load(R"({"additional_special_tokens": ["<extra_id_0>", "<extra_id_1>"]})")->vocabulary(), 1002);
+  (void)folder.file("config.json", R"({"model_type": "t5", "vocab_size": 1050})");
+  EXPECT_EQ(load("{}")->vocabulary(), 1000);  // the model has no rows for them
+  const auto newer = load(R"({"extra_ids": 3, "legacy": false})");
+  EXPECT_EQ(newer->encode("girl"), girl);
+  expect_error([&] { (void)newer->tokens("girl", parsed); }, "because \"legacy\" is false");
+  (void)folder.file("added_tokens.json", R"({"<hl>": 1003})");
+  expect_error([&] { (void)load(R"({"extra_ids": 3, "legacy": false})"); }, "\"legacy\": true where tokens are added");
+}
+
+// transformers puts special tokens that the files only name behind the vocabulary.
+TEST(HuggingFace, NamesSpecialTokensBesideASentencePieceModel) {
+  const Scratch folder;
+  (void)folder.file("sentencepiece.bpe.model", contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  (void)folder.file("tokenizer_config.json", R"({"tokenizer_class": "XLMRobertaTokenizer", "mask_token": "[M]"})");
+  (void)folder.file("special_tokens_map.json", R"({"additional_special_tokens": ["<hl>"]})");
+  auto roberta = Tokenizer::load(folder.path(), Side::source);
+  EXPECT_EQ(roberta->id_of("[M]"), 1002);
+  EXPECT_EQ(roberta->id_of("<hl>"), 1003);
+  const Tokens tokens = roberta->tokens("girl [M] <hl>", {.parse_special = true});
+  EXPECT_EQ(tokens.ids, (Ids{0, 940, 1002, 1003, 2}));
+  EXPECT_EQ(tokens.spans[2].begin, 4);  // a mask takes the space before it
+  (void)folder.file("config.json", R"({"model_type": "xlm-roberta", "vocab_size": 1002})");
+  roberta = Tokenizer::load(folder.path(), Side::source);
+  EXPECT_EQ(roberta->id_of("[M]"), std::nullopt);  // the model has no row for it
 }
 
 // A folder that holds a SentencePiece model alone, and what transformers 5.23 makes of it.

@@ -56,25 +56,30 @@ int64_t depth_of_groups(int64_t width, int64_t most, int64_t unit) {
 }
 
 // The root of each row's root mean square, 1 where that is no number above 0. Element p of each row of the weight is of
-// row p.
+// row p. Sums are in the order of the weight's rows, whatever the number of threads; so many rows are there at a time.
 std::vector<float> balance_of(const WeightRow& weight_row, int64_t k, int64_t n) {
-  std::vector<float> balance(static_cast<size_t>(k), 1.0f);
-  parallel_for(k, 64, [&](int64_t begin, int64_t end) {
-    std::vector<double> squares(static_cast<size_t>(end - begin), 0.0);
-    const Buffer<float> weight(k);
-    for (int64_t j = 0; j < n; ++j) {
-      weight_row(j, weight.data());
-      for (int64_t p = begin; p < end; ++p) {
-        const double w = static_cast<double>(weight[p]);
-        squares[static_cast<size_t>(p - begin)] += w * w;
+  constexpr int64_t kRowsTogether = 128;
+  std::vector<double> squares(static_cast<size_t>(k), 0.0);
+  const Buffer<float> rows(std::min(n, kRowsTogether) * k);
+  for (int64_t first = 0; first < n; first += kRowsTogether) {
+    const int64_t count = std::min(kRowsTogether, n - first);
+    parallel_for(count, 16, [&](int64_t begin, int64_t end) {
+      for (int64_t j = begin; j < end; ++j) weight_row(first + j, rows.data() + j * k);
+    });
+    parallel_for(k, 64, [&](int64_t begin, int64_t end) {
+      for (int64_t j = 0; j < count; ++j) {
+        for (int64_t p = begin; p < end; ++p) {
+          const double w = static_cast<double>(rows[j * k + p]);
+          squares[static_cast<size_t>(p)] += w * w;
+        }
       }
-    }
-    for (int64_t p = begin; p < end; ++p) {
-      const double mean = squares[static_cast<size_t>(p - begin)] / static_cast<double>(n);
-      const auto root = static_cast<float>(std::sqrt(std::sqrt(mean)));
-      if (std::isnormal(root)) balance[static_cast<size_t>(p)] = root;
-    }
-  });
+    });
+  }
+  std::vector<float> balance(static_cast<size_t>(k), 1.0f);
+  for (size_t p = 0; p < balance.size(); ++p) {
+    const auto root = static_cast<float>(std::sqrt(std::sqrt(squares[p] / static_cast<double>(n))));
+    if (std::isnormal(root)) balance[p] = root;
+  }
   return balance;
 }
 

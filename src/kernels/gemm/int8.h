@@ -30,7 +30,7 @@ class PackedInt8 {
   static constexpr int64_t kMostOfGroup = 256;  // columns of A that are rounded together
 
   // Row j of a weight is column j, divided by the balance and rounded to the nearest multiple of its column's scale:
-  // largest magnitude / 127. Each thread asks for a row twice, and holds one: a vocabulary's weight is not there whole.
+  // largest magnitude / 127. Each row is asked for twice: a vocabulary's weight is never there whole.
   PackedInt8(const WeightRow& row, int64_t k, int64_t n);
   // numbers[j * k + p] times scales[j] times balance[p]; null: 1.
   PackedInt8(const int8_t* numbers, const float* scales, const float* balance, int64_t k, int64_t n);

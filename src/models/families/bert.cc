@@ -102,6 +102,7 @@ std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> fa
                           const HeadNames& heads) {
   const auto has = [&weights](std::string_view head) { return !prefix_in(weights, head).empty(); };
   std::string name = keys.class_of(families, known, true);
+  const bool is_bare = !has(heads.masked) && std::ranges::none_of(heads.others, has);
   if (keys.value("architectures").is_null()) {
     if (has(heads.masked)) return "ForMaskedLM";
     if (has(kAnswerName)) return "ForQuestionAnswering";
@@ -110,7 +111,10 @@ std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> fa
                   "ForSequenceClassification or ForTokenClassification of the family, because the "
                   "weights have a head that tells classes");
   }
-  const bool is_bare = !has(heads.masked) && std::ranges::none_of(heads.others, has);
+  if (name.empty()) {  // its author's own class
+    if (!is_bare) keys.refuse("architectures", "a class of this family, because the weights have a head");
+    return "Model";
+  }
   if (name == "ForNextSentencePrediction" || is_bare) return "Model";
   return name;
 }

@@ -88,10 +88,11 @@ struct HeadNames {
   std::array<std::string_view, 3> others = {kClassifierName, kAnswerName};
 };
 inline constexpr HeadNames kRobertaHeads{.masked = "lm_head."};  // MPNet's, too
-// Keys::class_of() of an encoder. "Model" where the class is its author's own (Contriever, for example), and where no
-// tensor belongs to a head: sentence-transformers' folders name the class that the encoder was first trained as
-// (all-mpnet-base-v2). transformers' AutoModel does not look at the name either. Where the file names no class, its
-// head says which it is; one that tells classes could be of texts or of tokens, and is refused.
+// Keys::class_of() of an encoder. "Model" where no tensor belongs to a head: sentence-transformers' folders name the
+// class that the encoder was first trained as (all-mpnet-base-v2), and transformers' AutoModel does not look at the
+// name either. So a class may be its author's own (Contriever, for example); with a head such a class is refused. Where
+// the file names no class, its head says which it is; one that tells classes could be of texts or of tokens, and is
+// refused.
 [[nodiscard]] std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
                                         std::initializer_list<std::string_view> known, const Weights& weights,
                                         const HeadNames& heads);

@@ -265,7 +265,7 @@ std::string Keys::class_of(std::initializer_list<std::string_view> families,
     const std::string rest = name.substr(family.size());
     if (std::find(known.begin(), known.end(), rest) != known.end()) return rest;
   }
-  if (own && !of_family) return "Model";
+  if (own && !of_family) return "";
   refuse("architectures", std::string(*families.begin()) + " followed by one of " + list_of(known));
 }
 

@@ -38,7 +38,7 @@ class Keys {
   void expect(std::string_view key, bool value);
   void expect(std::string_view key, std::initializer_list<std::string_view> words);
   // What comes after the name of the family in the first of "architectures", "ForMaskedLM" for example; one of `known`,
-  // or the Error lists them. "Model" where the file does not say, and, with `own`, where the name is of no family.
+  // or the Error lists them. "Model" where the file does not say, and, with `own`, "" where the name is of no family.
   [[nodiscard]] std::string class_of(std::initializer_list<std::string_view> families,
                                      std::initializer_list<std::string_view> known, bool own = false);
   void finish() const;

@@ -110,7 +110,7 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   set_head(config, keys, kind);
   Design design{.config = config, .names = {{prefix, kModernbertBody}}, .unused = {}};
   if (config.head == Head::none) {
-    design.unused = {"head.*", "decoder.*"};
+    design.unused = {"head.*", "decoder.*", "classifier.*"};
   } else {
     if (head_bias != config.bias) keys.refuse("classifier_bias", "as attention_bias");
     design.config.head_hidden = design.config.head_norm = true;
@@ -121,6 +121,7 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
         {"", masked ? std::span<const Rename>(kModernbertMasked) : std::span<const Rename>(kModernbertClassifier)});
     if (masked && tied) design.unused.emplace_back("decoder.weight");
     if (!masked || !output_bias) design.unused.emplace_back("decoder.*");
+    if (masked) design.unused.emplace_back("classifier.*");
   }
   return design;
 }

@@ -120,6 +120,8 @@ void add_decoder(Config& config, Keys& keys, const Weights& weights, const std::
   const bool scaled = keys.flag("scale_decoder_outputs", tied_in_file);
   if (scaled && !is_mt5(keys)) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
   config.tie_output = !differs(weights, "lm_head.weight", table);
+  if (!tied_in_file && !weights.contains("lm_head.weight"))
+    keys.refuse("tie_word_embeddings", "true, because there is no \"lm_head.weight\"");
 }
 
 // The states of the encoder are the result: whatever the file says about a decoder does not count.

@@ -22,6 +22,10 @@ class MappedSentencePiece : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override { return encoded(text, false).ids; }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    require(
+        !options.parse_special || p_.parses_special, "tokens",
+        "special tokens in the text as text, because \"legacy\" is false in tokenizer_config.json; found a request to "
+        "parse them");
     Encoded first = encoded(text, options.parse_special);
     std::optional<Encoded> second;
     if (options.pair) second = encoded(*options.pair, options.parse_special);

@@ -27,7 +27,8 @@ struct MappedParts {
   SpecialIds special;
   std::set<std::string> not_in_text = {};  // special pieces that no text names, whatever is asked
   std::vector<AddedToken> added = {};      // found in a text before it is cut; special ones only where that is asked
-  bool language_codes = false;             // ">>fra<<" before a text is a token
+  bool parses_special = true;
+  bool language_codes = false;  // ">>fra<<" before a text is a token
   std::vector<KeptFile> files;
 };
 

@@ -112,6 +112,7 @@ void read_flags(Configuration& made, const Fields& f) {
   made.source_language = read_text(f, "src_lang");
   made.language_codes = read_text(f, "language_codes");
   made.language_behind = f.flag_or("legacy_behaviour", false);
+  made.legacy = f.flag_or("legacy", true);
   if (f.find("extra_ids") != nullptr) made.extra_ids = f.whole("extra_ids", 0, kMostExtraIds);
   if (f.find("truncation_side") != nullptr) made.cuts_left = f.one_of("truncation_side", {"right", "left"}) == 1;
   if (f.find("model_input_names") != nullptr) {

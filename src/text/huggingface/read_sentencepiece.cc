@@ -1,6 +1,8 @@
 // SentencePiece models in folders without a tokenizer.json: Marian's, XLM-RoBERTa's, those of M2M100 and mBART, which
 // have a token for each language; and T5's, whose ids are the model's.
 #include <algorithm>
+#include <map>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "text/huggingface/languages.h"
@@ -93,43 +95,87 @@ void add_languages(MappedParts& parts, const LanguageTokens& languages, Tokenize
   parts.post_processor.pair = around({{.kind = Piece::text}, {.kind = Piece::pair}});
 }
 
-// The tokens that the files add, behind the pieces. transformers' slow tokenizers find them in a text before it is cut,
-// and the special ones among the pieces as well.
-void add_tokens(MappedParts& parts, const Configuration& configuration) {
-  std::vector<AddedToken> tokens = configuration.added;
-  std::ranges::sort(tokens, {}, &AddedToken::id);
-  for (const AddedToken& token : tokens) {
-    const auto found = std::ranges::find(parts.pieces, token.content);
-    const auto expected = static_cast<int32_t>(found - parts.pieces.begin());
-    require(token.id == expected, "load_tokenizer", configuration.added_file, ": the id ", expected, " for ",
-            files::quoted(token.content), "; found ", token.id);
-    if (found == parts.pieces.end()) {
-      parts.pieces.push_back(token.content);
-      parts.special_pieces.push_back(false);
+// Puts the tokens that the files add behind the pieces. transformers' slow tokenizers find them in a text before it is
+// cut, and the special ones among the pieces as well.
+class TokenAdder {
+ public:
+  TokenAdder(MappedParts& parts, const TokenizerFiles& files, const Configuration& configuration)
+      : parts_(parts), configuration_(configuration), rows_(files.vocabulary_in_config()) {
+    for (size_t id = 0; id < parts.pieces.size(); ++id) ids_.emplace(parts.pieces[id], static_cast<int32_t>(id));
+  }
+
+  void add_all() {
+    std::vector<AddedToken> tokens = configuration_.added;
+    std::ranges::sort(tokens, {}, &AddedToken::id);
+    for (const AddedToken& token : tokens) add_with_id(token);
+    for (const std::optional<AddedToken>& role : configuration_.roles) {
+      if (role) add_special(*role);
     }
+    for (const AddedToken& token : configuration_.further) add_special(token);
+    for (size_t id = 0; id < parts_.pieces.size(); ++id) find_in_texts(static_cast<int32_t>(id));
+  }
+
+ private:
+  int32_t append(const std::string& content) {
+    const auto id = static_cast<int32_t>(parts_.pieces.size());
+    ids_.emplace(content, id);
+    parts_.pieces.push_back(content);
+    parts_.special_pieces.push_back(false);
+    return id;
+  }
+
+  void add_with_id(const AddedToken& token) {
+    const auto found = ids_.find(token.content);
+    const auto expected = found == ids_.end() ? static_cast<int32_t>(parts_.pieces.size()) : found->second;
+    require(token.id == expected, "load_tokenizer", configuration_.added_file, ": the id ", expected, " for ",
+            files::quoted(token.content), "; found ", token.id);
+    if (found == ids_.end()) append(token.content);
     const auto place = static_cast<size_t>(token.id);
-    parts.special_pieces[place] = parts.special_pieces[place] || token.special;
-    if (token.special || token.content.empty()) continue;
-    parts.added.push_back(token);
-    parts.added.back().normalized = false;
+    parts_.special_pieces[place] = parts_.special_pieces[place] || token.special;
+    named_[token.id] = token;
   }
-  const std::optional<AddedToken>& mask = configuration.roles[static_cast<size_t>(Role::mask)];
-  for (size_t id = 0; id < parts.pieces.size(); ++id) {
-    if (!parts.special_pieces[id] || parts.pieces[id].empty() || parts.not_in_text.contains(parts.pieces[id])) continue;
-    const auto own = std::ranges::find(tokens, parts.pieces[id], &AddedToken::content);
-    AddedToken token =
-        special_token(parts.pieces[id], parts.pieces[id] == "<mask>");  // which takes the space before it
-    if (mask && mask->content == token.content) token = *mask;
-    if (own != tokens.end() && configuration.added_have_flags) token = *own;
-    token.id = static_cast<int32_t>(id);
+
+  // One without an id: behind the others, if the model has a row for it.
+  void add_special(const AddedToken& token) {
+    if (token.content.empty()) return;
+    const auto found = ids_.find(token.content);
+    if (found == ids_.end() && rows_ >= 0 && std::ssize(parts_.pieces) >= rows_) return;
+    const int32_t id = found == ids_.end() ? append(token.content) : found->second;
+    parts_.special_pieces[static_cast<size_t>(id)] = true;
+    if (!configuration_.added_have_flags || !named_.contains(id)) named_[id] = token;
+  }
+
+  void find_in_texts(int32_t id) {
+    const std::string& content = parts_.pieces[static_cast<size_t>(id)];
+    const auto named = named_.find(id);
+    const bool special = parts_.special_pieces[static_cast<size_t>(id)];
+    if (content.empty() || (!special && named == named_.end()) || parts_.not_in_text.contains(content)) return;
+    const std::optional<AddedToken>& mask = configuration_.roles[static_cast<size_t>(Role::mask)];
+    AddedToken token = named == named_.end() ? special_token(content) : named->second;
+    token.lstrip = token.lstrip || content == (mask ? mask->content : "<mask>");  // takes the space before it
+    token.id = id;
+    token.special = special;
     token.normalized = false;
-    parts.added.push_back(token);
+    parts_.added.push_back(token);
   }
-}
+
+  MappedParts& parts_;
+  const Configuration& configuration_;
+  int64_t rows_;
+  std::unordered_map<std::string, int32_t> ids_;
+  std::map<int32_t, AddedToken> named_;
+};
 
 std::shared_ptr<const Tokenizer> finish(MappedParts parts, const TokenizerFiles& files,
                                         const Configuration& configuration) {
-  add_tokens(parts, configuration);
+  TokenAdder(parts, files, configuration).add_all();
+  if (!configuration.legacy) {
+    const auto is_word = [](const AddedToken& token) { return !token.special; };
+    require(std::ranges::none_of(parts.added, is_word), "load_tokenizer", configuration.class_file,
+            ": \"legacy\": true where tokens are added that are not special; found false");
+    parts.added.clear();
+    parts.parses_special = false;
+  }
   parts.truncation.from_left = configuration.cuts_left.value_or(false);
   parts.files = files.kept();
   return mapped_sentencepiece(std::move(parts));
@@ -202,6 +248,21 @@ std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::st
   return finish(std::move(parts), files, configuration);
 }
 
+namespace {
+
+// 100 in T5's class, unless the files say otherwise or the model has no rows for them.
+int64_t extra_ids(const MappedParts& parts, const TokenizerFiles& files, const Configuration& configuration) {
+  if (configuration.extra_ids) return *configuration.extra_ids;
+  const auto is_extra = [](const AddedToken& token) { return token.content.starts_with("<extra_id_"); };
+  if (const auto listed = std::ranges::count_if(configuration.further, is_extra); listed > 0) return listed;
+  if (std::ranges::any_of(configuration.added, is_extra)) return 0;  // they have their ids there
+  constexpr int64_t kUsual = 100;
+  const int64_t rows = files.vocabulary_in_config();
+  return rows < 0 || std::ssize(parts.pieces) + kUsual <= rows ? kUsual : 0;
+}
+
+}  // namespace
+
 std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files, std::string_view name,
                                                           const Configuration& configuration) {
   MappedParts parts;
@@ -218,7 +279,7 @@ std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files,
                    .unknown = id_of(configuration.unknown, parts.processor->unk_id())};
   mark_special(parts);
   // T5's "sentinels": the last one has the first id.
-  for (int64_t i = configuration.extra_ids - 1; i >= 0; --i) {
+  for (int64_t i = extra_ids(parts, files, configuration) - 1; i >= 0; --i) {
     parts.pieces.push_back("<extra_id_" + std::to_string(i) + ">");
     parts.special_pieces.push_back(true);
   }

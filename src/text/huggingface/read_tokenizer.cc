@@ -83,6 +83,13 @@ std::string TokenizerFiles::in_config(std::string_view key) const {
   return Fields(document, name, "").text_or(key, "");
 }
 
+int64_t TokenizerFiles::vocabulary_in_config() const {
+  if (!has("config.json")) return -1;
+  const std::string name = quoted("config.json");
+  const io::JsonValue document = io::parse_json_document(io::read_file(folder_ / "config.json"), name, kRead);
+  return Fields(document, name, "").whole_or("vocab_size", 0, INT32_MAX, -1);
+}
+
 std::string TokenizerFiles::quoted(std::string_view name) const { return files::quoted(folder_ / name); }
 
 const std::string& TokenizerFiles::read(std::string_view name) {

@@ -27,6 +27,8 @@ class TokenizerFiles {
   [[nodiscard]] std::vector<KeptFile> kept() const;
   // A text of the model's config.json, or nothing. The file is not among those that the tokenizer writes.
   [[nodiscard]] std::string in_config(std::string_view key) const;
+  // Its "vocab_size"; -1 where there is none.
+  [[nodiscard]] int64_t vocabulary_in_config() const;
   // Writes the class into the tokenizer_config.json that the tokenizer writes, which has none.
   void keep_class(std::string_view name);
 
@@ -60,8 +62,9 @@ struct Configuration {
   std::optional<bool> cuts_left = {};       // a text that is too long loses its beginning
   // Of translators that know several languages.
   std::optional<std::string> source_language = {}, language_codes = {};
-  bool language_behind = false;  // NLLB's "legacy_behaviour"
-  int64_t extra_ids = 0;         // T5's special tokens behind the pieces
+  bool language_behind = false;           // NLLB's "legacy_behaviour"
+  std::optional<int64_t> extra_ids = {};  // T5's special tokens behind the pieces
+  bool legacy = true;                     // false: text behind a special token is cut in another way
 };
 // The class that transformers names, without the "Fast" of its older versions.
 [[nodiscard]] std::string class_name(const Configuration& configuration);
