@@ -64,6 +64,14 @@ def processes_of(name):
     return found
 
 
+def expect_none_left(name, seconds=10):
+    """No process of this run is left. On a busy machine the system takes a moment to end those that were told to."""
+    until = time.monotonic() + seconds
+    while processes_of(name) and time.monotonic() < until:
+        time.sleep(0.05)
+    expect(not processes_of(name), "no process left")
+
+
 def why_not(heed):
     """Why no test can run here; nothing where they can."""
     if shutil.which("mpirun") is None:

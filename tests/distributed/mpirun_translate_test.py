@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 
-from mpi_runs import SKIPPED, Runs, expect, letters, processes_of, run_tests, why_not
+from mpi_runs import SKIPPED, Runs, expect, expect_none_left, letters, processes_of, run_tests, why_not
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 MODEL = ROOT / "demo" / "en-zh"
@@ -326,7 +326,7 @@ def asked_to_stop(runs):
             text, _ = process.communicate(timeout=20)
         expect(process.returncode != 0, "a status that is not 0")
         expect(text.count("interrupted; go on with: mpirun -n 3 heed translate") == 1, text)
-        expect(not processes_of(name), "no process left")
+        expect_none_left(name)
         expect(output.read_bytes().endswith(b"\n"), "whole lines")
     runs.environment["HEED_TEST_RUN"] = name = f"{os.getpid()}-pipe"
     with open(file, "rb") as opened, subprocess.Popen(
@@ -336,7 +336,7 @@ def asked_to_stop(runs):
         process.stdout.close()  # as `| head -1` does
         expect(process.wait(20) != 0, "a status that is not 0")
         expect(b"heed translate:" not in process.stderr.read(), "no message")
-    expect(not processes_of(name), "no process left")
+    expect_none_left(name)
 
 
 def asked_to_stop_while_one_hangs(runs):
@@ -356,7 +356,7 @@ def asked_to_stop_while_one_hangs(runs):
         text, _ = process.communicate(timeout=60)
     expect(process.returncode == 128 + signal.SIGTERM, f"status 143; found {process.returncode}: {text}")
     expect(text.count("interrupted; go on with: mpirun -n 2 heed translate") == 1, text)
-    expect(not processes_of(name), "no process left")
+    expect_none_left(name)
 
 
 TESTS = {"same_bytes": same_bytes, "few_lines": few_lines, "evaluation": evaluation, "prompts": prompts,
