@@ -34,8 +34,25 @@ void write_safetensors(const std::filesystem::path& file, const Tensors& tensors
 
 // The weights of a folder as Hugging Face's tools write it: model.safetensors, or else the shards that
 // model.safetensors.index.json names. Index and shards must name the same tensors. `metadata` is what all shards agree
-// on. Quantised and sparse weights are refused by name, and so is pytorch_model.bin, with the way to convert it.
+// on. Quantised and sparse weights are refused by name. Where a folder has pytorch_model.bin instead, or its shards,
+// they are read only where that is allowed; else the Error says how to convert them.
 [[nodiscard]] SafetensorsFile read_weights(const std::filesystem::path& folder);
+// As long as one lives, read_weights() of this thread reads PyTorch's files too.
+class PytorchAllowed {
+ public:
+  PytorchAllowed();
+  ~PytorchAllowed();
+  PytorchAllowed(const PytorchAllowed&) = delete;
+  PytorchAllowed& operator=(const PytorchAllowed&) = delete;
+
+ private:
+  bool before_;
+};
+
+// A table of names and tensors that torch.save() wrote (pytorch_model.bin), in its zip format or the one before PyTorch
+// 1.6. Such a file is a pickle, which can name any function of Python for its reader to call. Nothing is called here:
+// other names than those of tensors are refused. The tensors may keep the file mapped, as those of read_safetensors().
+[[nodiscard]] Tensors read_pytorch(const std::filesystem::path& file);
 
 // CTranslate2's model.bin, of the versions 2 to 6. 8-bit weights become f32, by their scales; 16-bit ones are refused.
 // Settings, which are numbers of rank 0, are tensors like the others. `metadata` has "spec" and "revision".

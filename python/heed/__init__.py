@@ -33,7 +33,7 @@ __all__ = [
     "Generation", "Generator", "KeyValueCache", "KeyValues", "Picture", "Progress", "SentenceTransformer", "Tapped", "Taps",
     "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa", "attention",
     "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
-    "attention_varlen_backward", "available_isas", "explain", "load", "num_threads", "ops", "peak_gflops",
+    "attention_varlen_backward", "available_isas", "convert", "explain", "load", "num_threads", "ops", "peak_gflops",
     "recipe_keys", "reference", "set_isa", "set_num_threads", "train",
 ]
 
@@ -479,6 +479,7 @@ from .pipelines import (  # noqa: E402
     TokenClass,
     Translation,
     Translator,
+    convert,
     load,
 )
 from .sentence_transformer import SentenceTransformer  # noqa: E402

@@ -509,3 +509,15 @@ def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator
     if kind == "encoder_decoder":
         return Translator(folder, weights=weights)
     return Generator(folder, weights=weights) if kind == "decoder_only" else Encoder(folder, weights=weights)
+
+
+def convert(
+    name: Path, folder: Path, *, weights: str = "float32", layout: str = "same", overwrite: bool = False
+) -> None:
+    """Writes a model anew: load(name, weights=weights).save(folder, layout=layout, overwrite=overwrite).
+
+    This alone reads the older weights of PyTorch, too (pytorch_model.bin), and writes model.safetensors. Nothing in such
+    a file is run, as torch.load() may do.
+    """
+    with _heed.PytorchAllowed():
+        load(name, weights=weights).save(folder, layout=layout, overwrite=overwrite)

@@ -34,7 +34,7 @@ double megabytes(const fs::path& folder) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
     const fs::path& file = entry.path();
-    const bool weights = file.extension() == ".safetensors" || file.filename() == "model.bin";
+    const bool weights = file.extension() == ".safetensors" || file.extension() == ".bin";
     if (weights && entry.is_regular_file(ignored)) bytes += static_cast<double>(entry.file_size(ignored));
   }
   return bytes / 1e6;
@@ -90,6 +90,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
     return kSuccess;
   }
   if (!o.tokenizers.empty()) throw UsageError("--tokenizers is for folders of CTranslate2; found another model");
+  const io::PytorchAllowed here_alone;
   convert_pipeline(from, o);
   report_sizes(from, o.output, context);
   return kSuccess;
@@ -116,10 +117,13 @@ void add_convert_command(Options& options) {
       "A model in int8 gives the bits that --weights int8 gives with the model it was made from.\n"
       "In the layout of Hugging Face a translator is a Marian, an encoder a BERT, and a\n"
       "decoder-only model a GPT-2: transformers loads the folder.\n"
+      "The older weights of PyTorch (pytorch_model.bin) become model.safetensors. Nothing in\n"
+      "them is run, as Python may do when it reads them.\n"
       "A translator of CTranslate2 (model.bin with its vocabularies) becomes one of heed's.\n"
       "Examples:\n"
       "  heed convert demo/en-zh en-zh-int8 --weights int8\n"
       "  heed convert demo/en-zh en-zh-marian --layout huggingface\n"
+      "  heed convert Helsinki-NLP/opus-mt-en-de opus-mt-en-de\n"
       "  heed convert opus-mt-ctranslate2 opus-mt --layout huggingface\n");
   options.on_run([o](Context& c) { return run_convert(*o, c); });
 }

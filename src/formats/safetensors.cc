@@ -14,6 +14,7 @@
 #include "base/mapped_file.h"
 #include "formats/extents.h"
 #include "formats/json.h"
+#include "formats/names.h"
 #include "formats/safetensors_header.h"
 #include "heed/error.h"
 #include "heed/io.h"
@@ -63,10 +64,6 @@ Tensor tensor_at(const std::shared_ptr<files::MappedFile>& file, int64_t begin, 
   const Tensor copy = Tensor::empty(Shape(entry.shape), dtype);
   if (entry.end > entry.begin) std::memcpy(copy.raw(), data, static_cast<size_t>(entry.end - entry.begin));
   return copy;
-}
-
-std::string shown(const std::string& name) {  // names are data: cut, without control characters
-  return files::quoted(name.size() > 100 ? name.substr(0, 100) + "..." : name);
 }
 
 }  // namespace

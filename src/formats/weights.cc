@@ -1,10 +1,10 @@
-// The weights of a folder in Hugging Face's layout: one safetensors file, or shards and an index that says which tensor
-// is in which. Everything that the index says is compared with what the shards have.
+// The weights of a folder in Hugging Face's layout: one file, or shards and an index that says which tensor is in
+// which. Everything that the index says is compared with what the shards have.
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <optional>
 #include <set>
+#include <utility>
 
 #include "base/files.h"
 #include "formats/json.h"
@@ -17,7 +17,17 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* kReadWeights = "read_weights";
-constexpr const char* kIndexName = "model.safetensors.index.json";
+
+// The two formats in which they come.
+struct Format {
+  const char* file;
+  const char* index;
+  const char* ending;  // of a shard
+};
+constexpr Format kSafetensors = {"model.safetensors", "model.safetensors.index.json", ".safetensors"};
+constexpr Format kPytorch = {"pytorch_model.bin", "pytorch_model.bin.index.json", ".bin"};
+thread_local bool pytorch_is_allowed = false;
+
 constexpr int64_t kMaxIndex = 100'000'000;
 constexpr size_t kMaxShards = 10'000;
 
@@ -54,18 +64,18 @@ void refuse_packed(const Tensors& tensors, const fs::path& file) {
 }
 
 // A name that cannot lead out of the folder.
-bool is_shard_name(std::string_view name) {
+bool is_shard_name(std::string_view name, const Format& format) {
   const auto allowed = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '.' || c == '_' ||
            c == '-';
   };
   return std::ranges::all_of(name, allowed) && !name.starts_with('.') && name.find("..") == std::string_view::npos &&
-         name.ends_with(".safetensors") && name.size() <= 255;
+         name.ends_with(format.ending) && name.size() <= 255;
 }
 
 using Shards = std::map<std::string, std::set<std::string>>;  // shard, tensors
 
-Shards read_index(const fs::path& file) {
+Shards read_index(const fs::path& file, const Format& format) {
   const auto check = [&](bool ok, const auto&... what) {
     heed::require(ok, kReadWeights, files::quoted(file), ": ", what...);
   };
@@ -86,9 +96,8 @@ Shards read_index(const fs::path& file) {
   for (const auto& [name, shard] : index["weight_map"].items()) {
     check(shard.is_string(), "for tensor ", files::quoted(name), " the name of a file; found ", shard.type_name());
     const auto& text = shard.get_ref<const std::string&>();
-    check(is_shard_name(text), "for tensor ", files::quoted(name),
-          " the name of a .safetensors file of this folder (letters, digits, \".\", \"_\", \"-\"); found ",
-          files::quoted(text.substr(0, 100)));
+    check(is_shard_name(text, format), "for tensor ", files::quoted(name), " the name of a ", format.ending,
+          " file of this folder (letters, digits, \".\", \"_\", \"-\"); found ", files::quoted(text.substr(0, 100)));
     shards[text].insert(name);
     check(shards.size() <= kMaxShards, "at most ", kMaxShards, " files; found more");
   }
@@ -96,25 +105,31 @@ Shards read_index(const fs::path& file) {
   return shards;
 }
 
-SafetensorsFile read_shards(const fs::path& folder) {
-  const fs::path index = folder / kIndexName;
+SafetensorsFile read_one(const fs::path& file, const Format& format) {
+  SafetensorsFile result =
+      &format == &kPytorch ? SafetensorsFile{.tensors = read_pytorch(file), .metadata = {}} : read_safetensors(file);
+  refuse_packed(result.tensors, file);
+  return result;
+}
+
+SafetensorsFile read_shards(const fs::path& folder, const Format& format) {
+  const fs::path index = folder / format.index;
   SafetensorsFile all;
   bool first = true;
-  for (const auto& [shard, names] : read_index(index)) {
+  for (const auto& [shard, names] : read_index(index, format)) {
     const fs::path file = folder / shard;
     std::error_code ignored;
     require(fs::exists(file, ignored), kReadWeights, files::quoted(index), ": the file ", files::quoted(shard),
             " beside it; found none (is the download complete?)");
-    SafetensorsFile found = read_safetensors(file);
+    SafetensorsFile found = read_one(file, format);
     for (const auto& [name, tensor] : found.tensors) {
-      require(names.contains(name), kReadWeights, files::quoted(file), ": only tensors that ", kIndexName,
+      require(names.contains(name), kReadWeights, files::quoted(file), ": only tensors that ", format.index,
               " says are in it; found ", files::quoted(name));
     }
     for (const std::string& name : names) {
       require(found.tensors.contains(name), kReadWeights, files::quoted(file), ": tensor ", files::quoted(name),
-              ", which ", kIndexName, " says is in it; found none of that name");
+              ", which ", format.index, " says is in it; found none of that name");
     }
-    refuse_packed(found.tensors, file);
     all.tensors.merge(found.tensors);
     if (first) all.metadata = found.metadata;
     std::erase_if(all.metadata, [&](const auto& entry) {
@@ -126,56 +141,35 @@ SafetensorsFile read_shards(const fs::path& folder) {
   return all;
 }
 
-// The class of transformers that a folder's weights are of. Another one might leave some of them out.
-std::string class_of(const fs::path& folder) {
+bool exists(const fs::path& folder, const char* name) {
   std::error_code ignored;
-  if (!fs::exists(folder / "config.json", ignored)) return "AutoModel";
-  const Json config = parse_json(read_file(folder / "config.json", 1 << 20)).value;
-  const auto architectures = config.is_object() ? config.find("architectures") : config.end();
-  if (architectures == config.end() || !architectures->is_array() || architectures->empty()) return "AutoModel";
-  const Json& name = architectures->front();
-  const std::string text = name.is_string() ? name.get<std::string>() : "";
-  const bool is_name = !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0; });
-  return is_name ? text : "AutoModel";
-}
-
-// How to write the weights again, in Python.
-std::string rewriting(const fs::path& folder) {
-  std::error_code ignored;
-  for (const fs::path& place : {folder, folder.parent_path()}) {  // a module of sentence-transformers lies in its model
-    if (fs::exists(place / "modules.json", ignored))
-      return "sentence-transformers: SentenceTransformer(" + files::quoted(place) + ").save(new_folder)";
-  }
-  return "transformers: " + class_of(folder) +
-         ".from_pretrained(folder).save_pretrained(new_folder), and "
-         "AutoTokenizer.from_pretrained(folder).save_pretrained(new_folder)";
+  return fs::exists(folder / name, ignored);
 }
 
 [[noreturn]] void refuse_folder(const fs::path& folder) {
   std::error_code ignored;
   require(fs::is_directory(folder, ignored), kReadWeights, files::quoted(folder), ": a folder with weights; found ",
           fs::exists(folder, ignored) ? "a file" : "nothing");
-  for (const char* const name : {"pytorch_model.bin", "pytorch_model.bin.index.json"}) {
-    require(!fs::exists(folder / name, ignored), kReadWeights, files::quoted(folder),
-            ": weights in model.safetensors; found ", name,
-            ", a file that can run code when it is read. In Python, write the model again with ", rewriting(folder));
-  }
-  fail(kReadWeights, files::quoted(folder), ": weights in model.safetensors, or in shards with ", kIndexName,
-       "; found neither");
+  fail(kReadWeights, files::quoted(folder), ": weights in ", kSafetensors.file, ", or in shards with ",
+       kSafetensors.index, "; found neither");
 }
 
 }  // namespace
 
+PytorchAllowed::PytorchAllowed() : before_(std::exchange(pytorch_is_allowed, true)) {}
+PytorchAllowed::~PytorchAllowed() { pytorch_is_allowed = before_; }
+
 SafetensorsFile read_weights(const fs::path& folder) {
-  std::error_code ignored;
-  const fs::path single = folder / "model.safetensors";
-  if (fs::exists(single, ignored)) {
-    SafetensorsFile file = read_safetensors(single);
-    refuse_packed(file.tensors, single);
-    return file;
+  for (const Format* format : {&kSafetensors, &kPytorch}) {
+    const bool one = exists(folder, format->file), shards = !one && exists(folder, format->index);
+    if (!one && !shards) continue;
+    require(format != &kPytorch || pytorch_is_allowed, kReadWeights, files::quoted(folder), ": weights in ",
+            kSafetensors.file, "; found ", one ? kPytorch.file : kPytorch.index,
+            ", PyTorch's older format. This writes them anew: heed convert MODEL NEW_FOLDER (in Python: "
+            "heed.convert(MODEL, NEW_FOLDER))");
+    return one ? read_one(folder / format->file, *format) : read_shards(folder, *format);
   }
-  if (!fs::exists(folder / kIndexName, ignored)) refuse_folder(folder);
-  return read_shards(folder);
+  refuse_folder(folder);
 }
 
 }  // namespace heed::io

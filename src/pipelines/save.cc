@@ -125,6 +125,15 @@ void copy_files(const fs::path& from, const fs::path& to, const Names& names) {
   }
 }
 
+// A module of sentence-transformers. Those of a Dense module are its only weights.
+void copy_module(const fs::path& from, const fs::path& to) {
+  constexpr const char* kFiles[] = {"config.json", "model.safetensors"};
+  copy_files(from, to, kFiles);
+  std::error_code ignored;
+  if (fs::exists(from / "pytorch_model.bin", ignored) && !fs::exists(from / "model.safetensors", ignored))
+    io::write_safetensors(to / "model.safetensors", io::read_weights(from).tensors, {{"format", "pt"}});
+}
+
 // Into `folder`, which becomes a part of `to`. What stands there already stays.
 void copy_licences(const fs::path& from, const fs::path& folder, const fs::path& to) {
   std::error_code ignored;
@@ -210,11 +219,10 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const bool is_limited = encoder.longest() < model.config().max_length;
     if (is_limited && model.origin() != nullptr && becomes_own(model, layout))
       models::keep_longest(encoder.longest(), folder, kSaver);
-    constexpr const char* kModuleFiles[] = {"config.json", "model.safetensors"};
     for (size_t i = 1; i < folders.size(); ++i) {
       if (place(folders[i]) == folder) continue;  // a module without files of its own
       make_folder(place(folders[i]));
-      copy_files(folders[i], place(folders[i]), kModuleFiles);
+      copy_module(folders[i], place(folders[i]));
     }
   });
 }

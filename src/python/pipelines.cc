@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <memory>
 #include <utility>
 
 #include "heed/io.h"
@@ -303,6 +304,11 @@ inspect::Record record_text(const Pipeline& pipeline, const std::string& text, b
       [&] { return pipeline.record(text, {.text = text_options("refuse"), .on_size = size_check(for_page)}); });
 }
 
+// What a `with` holds, in one thread.
+struct PytorchAllowed {
+  std::unique_ptr<io::PytorchAllowed> scope;
+};
+
 }  // namespace
 
 void define_pipelines(py::module_& module) {
@@ -318,6 +324,10 @@ void define_pipelines(py::module_& module) {
   module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
   module.def("architecture_of",
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
+  py::class_<PytorchAllowed>(module, "PytorchAllowed")
+      .def(py::init<>())
+      .def("__enter__", [](PytorchAllowed& allowed) { allowed.scope = std::make_unique<io::PytorchAllowed>(); })
+      .def("__exit__", [](PytorchAllowed& allowed, const py::args&) { allowed.scope.reset(); });
   module.attr("most_weights") = inspect::kMostWeights;  // of a page
   py::class_<inspect::Record>(module, "Record")
       .def("page",

@@ -4,6 +4,8 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/program.h"
+#include "heed/io.h"
+#include "malformed/pytorch_bytes.h"
 #include "pipelines/hugging_face.h"
 
 namespace heed::cli::test {
@@ -46,6 +48,41 @@ TEST(Convert, SentenceModelsKeepTheirModules) {
     ASSERT_EQ(expected.status, 0) << expected.err;
     EXPECT_EQ(run({"embed", to, "Paris is a city", "--json"}).out, expected.out) << name;
   }
+}
+
+// model.safetensors of a folder as PyTorch's older format.
+void make_older(const fs::path& folder) {
+  namespace bytes = heed::malformed::pytorch;
+  std::vector<std::pair<std::string, std::string>> entries, storages;
+  for (const auto& [name, tensor] : io::read_safetensors(folder / "model.safetensors").tensors) {
+    const bool longs = tensor.dtype() == DType::i64;
+    const bytes::Storage storage{
+        .type = longs ? "LongStorage" : "FloatStorage", .key = name, .numbers = tensor.numel()};
+    const std::vector<int64_t> extents(tensor.shape().begin(), tensor.shape().end());
+    const std::vector<int64_t> strides(tensor.strides().begin(), tensor.strides().end());
+    entries.emplace_back(name, bytes::tensor(bytes::reference(storage), extents, strides));
+    storages.emplace_back(name,
+                          std::string(static_cast<const char*>(tensor.raw()), static_cast<size_t>(tensor.nbytes())));
+  }
+  std::ofstream(folder / "pytorch_model.bin", std::ios::binary)
+      << bytes::zip_file(bytes::table(entries), storages).bytes;
+  fs::remove(folder / "model.safetensors");
+}
+
+TEST(Convert, ReadsTheOlderWeightsOfPytorch) {
+  const heed::test::Scratch scratch;
+  const fs::path from = heed::test::with_words(scratch, "st-cls-dense"), to = scratch / "converted";
+  const Result expected = run({"embed", from.string(), "Paris is a city", "--json"});
+  ASSERT_EQ(expected.status, 0) << expected.err;
+  make_older(from);
+  make_older(from / "2_Dense");
+  const Result refused = run({"embed", from.string(), "Paris is a city"});
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_NE(refused.err.find("heed convert MODEL NEW_FOLDER"), std::string::npos) << refused.err;
+  const Result r = run({"convert", from.string(), to.string()});
+  ASSERT_EQ(r.status, 0) << r.err;
+  EXPECT_EQ(run({"embed", to.string(), "Paris is a city", "--json"}).out, expected.out);
+  EXPECT_FALSE(fs::exists(to / "pytorch_model.bin"));
 }
 
 TEST(Convert, Int8IsWrittenInHeedsLayout) {

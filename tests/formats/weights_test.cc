@@ -48,21 +48,10 @@ TEST(Weights, OfOneFileAndOfShardsAreTheSame) {
   EXPECT_TRUE(fs::exists(index));
 }
 
-TEST(Weights, OfOtherFormatsAreRefusedWithTheWayOut) {
+TEST(Weights, ThatAreNotThereAreRefused) {
   const Scratch scratch;
   expect_error([&] { (void)read_weights(scratch.path()); }, "found neither");
   expect_error([&] { (void)read_weights(scratch / "none"); }, "found nothing");
-  scratch.file("pytorch_model.bin", "PK");
-  expect_error([&] { (void)read_weights(scratch.path()); }, "transformers: AutoModel.from_pretrained(folder)");
-  scratch.file("config.json", R"({"architectures": ["BertForSequenceClassification"]})");
-  expect_error([&] { (void)read_weights(scratch.path()); }, "BertForSequenceClassification.from_pretrained(folder)");
-  // transformers writes no modules of sentence-transformers.
-  scratch.file("modules.json", "[]");
-  expect_error([&] { (void)read_weights(scratch.path()); }, "again with sentence-transformers: SentenceTransformer(");
-  fs::create_directory(scratch / "2_Dense");
-  scratch.file("2_Dense/pytorch_model.bin", "PK");
-  expect_error([&] { (void)read_weights(scratch / "2_Dense"); },
-               "SentenceTransformer(\"" + scratch.path().string() + "\").save(new_folder)");
 }
 
 TEST(Weights, OutliveTheNameOfTheirFile) {

@@ -1,7 +1,5 @@
 // npy and npz.
-#include <zlib.h>
-
-#include "malformed/cases.h"
+#include "malformed/zip.h"
 
 namespace heed::malformed {
 namespace {
@@ -69,45 +67,14 @@ void add_npy(Cases& cases) {
   bad("NUL in the dictionary", npy(std::string("{\0}", 3), kOne), "a string at byte");
 }
 
-uint32_t crc(std::string_view bytes) {
-  return static_cast<uint32_t>(
-      ::crc32(0, reinterpret_cast<const Bytef*>(bytes.data()), static_cast<uInt>(bytes.size())));
-}
-
-// Where the parts of a zip archive of one stored member are.
-struct Zip {
-  std::string bytes;
-  size_t data = 0, central = 0, end = 0;
-  [[nodiscard]] std::string with(size_t at, std::string_view part) const { return patched(bytes, at, part); }
-};
-
-Zip zip(std::string_view name, std::string_view data) {
-  const std::string method = bytes_of(uint16_t{0});
-  const std::string sizes =
-      bytes_of(crc(data)) + bytes_of(static_cast<uint32_t>(data.size())) + bytes_of(static_cast<uint32_t>(data.size()));
-  const std::string length = bytes_of(static_cast<uint16_t>(name.size())), none = bytes_of(uint16_t{0});
-  const std::string head =
-      bytes_of(uint16_t{20}) + none + method + bytes_of(uint32_t{0x210000}) + sizes + length + none;
-  Zip made;
-  made.bytes = "PK\3\4" + head + std::string(name);
-  made.data = made.bytes.size();
-  made.bytes += data;
-  made.central = made.bytes.size();
-  made.bytes += "PK\1\2" + bytes_of(uint16_t{20}) + head + none + none + none + bytes_of(uint32_t{0}) +
-                bytes_of(uint32_t{0}) + std::string(name);
-  made.end = made.bytes.size();
-  made.bytes += "PK\5\6" + none + none + bytes_of(uint16_t{1}) + bytes_of(uint16_t{1}) +
-                bytes_of(static_cast<uint32_t>(made.end - made.central)) +
-                bytes_of(static_cast<uint32_t>(made.central)) + none;
-  return made;
-}
+Zip zip_of(std::string_view name, std::string_view data) { return zip({{std::string(name), std::string(data)}}); }
 
 void add_npz(Cases& cases) {
   const auto bad = [&](std::string_view kind, std::string contents, std::string_view reason) {
     cases.bad("npz", kind, std::move(contents), reason);
   };
   const std::string array = npy(dictionary("'<f4'", "(1,)"), kOne);
-  const Zip good = zip("a.npy", array);
+  const Zip good = zip_of("a.npy", array);
   cases.good("npz", "one array", good.bytes);
   bad("empty", "", "found 0 bytes");
   bad("an .npy file", array, "no end of a zip directory");
@@ -129,11 +96,11 @@ void add_npz(Cases& cases) {
   bad("a terabyte in a kilobyte", good.with(good.central + 24, "\xff\xff\xff\x7f"), "byte");
   bad("packed size beyond the file", good.with(good.central + 20, "\xff\xff\xff\x7f"), "byte");
   bad("name beyond the directory", good.with(good.central + 28, "\xff\x7f"), "more bytes");
-  bad("a member that is no array", zip("a.txt", array).bytes, "members named *.npy");
-  bad("a folder", zip("a/", "").bytes, "members named *.npy");
-  bad("a member without header", zip("a.npy", "not an array").bytes, "which begins with");
-  bad("a member with objects", zip("a.npy", npy(dictionary("'|O'", "(1,)"), kOne)).bytes, "not Python objects");
-  bad("a member cut off", zip("a.npy", array.substr(0, array.size() - 1)).bytes, "byte");
+  bad("a member that is no array", zip_of("a.txt", array).bytes, "members named *.npy");
+  bad("a folder", zip_of("a/", "").bytes, "members named *.npy");
+  bad("a member without header", zip_of("a.npy", "not an array").bytes, "which begins with");
+  bad("a member with objects", zip_of("a.npy", npy(dictionary("'|O'", "(1,)"), kOne)).bytes, "not Python objects");
+  bad("a member cut off", zip_of("a.npy", array.substr(0, array.size() - 1)).bytes, "byte");
 }
 
 }  // namespace

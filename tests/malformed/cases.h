@@ -36,6 +36,7 @@ class Cases {
 void add_arrays(Cases& cases);       // npy, npz
 void add_weights(Cases& cases);      // safetensors, shard_index
 void add_ctranslate2(Cases& cases);  // ctranslate2
+void add_pytorch(Cases& cases);      // pytorch
 void add_text(Cases& cases);         // sentencepiece, vocabulary, lines
 void add_tokenizers(Cases& cases);   // tokenizer_json, tokenizer_config, encode
 void add_json(Cases& cases);         // config, recipe_toml, recipe_json
@@ -46,6 +47,7 @@ void add_training(Cases& cases);     // checkpoint, cache_plan, token_file
   add_arrays(cases);
   add_weights(cases);
   add_ctranslate2(cases);
+  add_pytorch(cases);
   add_text(cases);
   add_tokenizers(cases);
   add_json(cases);

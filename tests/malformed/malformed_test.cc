@@ -16,7 +16,7 @@ namespace {
 
 constexpr int kFewestKinds = 150;
 // Where a message must say the place. SentencePiece's own reader, which is asked last, gives the piece at best.
-const std::set<std::string> kBinary = {"ctranslate2", "npy", "npz", "safetensors", "token_file"};
+const std::set<std::string> kBinary = {"ctranslate2", "npy", "npz", "pytorch", "safetensors", "token_file"};
 
 const fuzz::Target& target_of(const Case& c) {
   for (const fuzz::Target& target : fuzz::targets()) {

@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import io
 import json
 import os
 import pathlib
@@ -11,8 +12,11 @@ import string
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import unittest.mock
 import warnings
+import zipfile
 
 import numpy as np
 
@@ -392,6 +396,100 @@ class Loads(unittest.TestCase):
     def test_places_are_characters(self):
         found = heed.load(bert_folder(self.folder / "t", "bert-tokens")).classify_tokens("é ab")
         self.assertEqual([(t.begin, t.end) for t in found][-2:], [(2, 3), (3, 4)])
+
+
+class OlderWeights(pickle.Pickler):
+    """Writes a file as torch.save() does, by Python's own pickle and zipfile, and without PyTorch."""
+
+    class FloatStorage:
+        pass
+
+    def __init__(self, file):
+        self._archive = zipfile.ZipFile(file, "w", zipfile.ZIP_STORED)
+        self._table = io.BytesIO()
+        super().__init__(self._table, protocol=2)
+
+    def persistent_id(self, value):
+        if not isinstance(value, np.ndarray):
+            return None
+        key = str(id(value))
+        self._archive.writestr(f"archive/data/{key}", value.tobytes())
+        return ("storage", self.FloatStorage, key, "cpu", value.size)
+
+    def reducer_override(self, value):
+        if isinstance(value, memoryview):  # stands for a tensor
+            array = np.asarray(value)
+            strides = tuple(step // array.itemsize for step in array.strides)
+            return (_rebuild_tensor_v2, (array, 0, array.shape, strides, False, collections.OrderedDict()))
+        return NotImplemented
+
+    def write(self, tensors):
+        self.dump(collections.OrderedDict((name, memoryview(value)) for name, value in tensors.items()))
+        self._archive.writestr("archive/data.pkl", self._table.getvalue())
+        self._archive.close()
+
+
+def _rebuild_tensor_v2():
+    pass
+
+
+def read_safetensors(file):
+    data = file.read_bytes()
+    length = int.from_bytes(data[:8], "little")
+    header = json.loads(data[8 : 8 + length])
+    for name, entry in header.items():
+        if name != "__metadata__":
+            begin, end = (8 + length + at for at in entry["data_offsets"])
+            yield name, np.frombuffer(data[begin:end], np.float32).reshape(entry["shape"]).copy()
+
+
+class MakesFolder:
+    """An object that makes a folder when it is unpickled."""
+
+    def __init__(self, folder):
+        self._folder = str(folder)
+
+    def __reduce__(self):
+        return (os.mkdir, (self._folder,))
+
+
+class Converts(unittest.TestCase):
+    def setUp(self):
+        self._folder = tempfile.TemporaryDirectory()
+        self.addCleanup(self._folder.cleanup)
+        self.folder = pathlib.Path(self._folder.name)
+        # pickle writes the name of a class, and looks whether it is there.
+        modules = {name: types.ModuleType(name) for name in ("torch", "torch._utils")}
+        for value, module in ((OlderWeights.FloatStorage, "torch"), (_rebuild_tensor_v2, "torch._utils")):
+            modules[module].__dict__[value.__name__] = value
+            value.__module__, value.__qualname__ = module, value.__name__
+        patch = unittest.mock.patch.dict(sys.modules, modules)
+        patch.start()
+        self.addCleanup(patch.stop)
+
+    def test_the_older_weights_of_pytorch(self):
+        folder = bert_folder(self.folder / "bert", "bert-model")
+        vectors = heed.load(folder).embed(["ab c", "d"])
+        OlderWeights(folder / "pytorch_model.bin").write(dict(read_safetensors(folder / "model.safetensors")))
+        (folder / "model.safetensors").unlink()
+        with self.assertRaisesRegex(ValueError, r"heed.convert\(MODEL, NEW_FOLDER\)"):
+            heed.load(folder)
+        heed.convert(folder, self.folder / "new")
+        np.testing.assert_array_equal(heed.load(self.folder / "new").embed(["ab c", "d"]), vectors)
+        with self.assertRaises(FileExistsError):
+            heed.convert(folder, self.folder / "new")
+        with self.assertRaisesRegex(ValueError, "heed.convert"):
+            heed.load(folder)  # still
+        heed.convert(folder, self.folder / "new", weights="int8", overwrite=True)
+
+    def test_an_object_is_refused_and_not_made(self):
+        folder = bert_folder(self.folder / "bert", "bert-model")
+        (folder / "model.safetensors").unlink()
+        with zipfile.ZipFile(folder / "pytorch_model.bin", "w") as archive:
+            archive.writestr("archive/data.pkl", pickle.dumps({"a": MakesFolder(self.folder / "made")}, protocol=2))
+        with self.assertRaisesRegex(ValueError, 'an object of "posix.mkdir"'):
+            heed.convert(folder, self.folder / "new")
+        self.assertFalse((self.folder / "made").exists())
 
 
 class Saves(unittest.TestCase):
