@@ -1,6 +1,7 @@
 // The cache of freed blocks behind every tensor and buffer.
 #include "base/memory.h"
 
+#include <malloc.h>
 #include <sys/mman.h>
 
 #include <algorithm>
@@ -202,6 +203,12 @@ void release_memory(void* block) noexcept {
   p.stats.bytes_in_use -= bytes;
   p.stats.bytes_cached += bytes;
   p.free_blocks[bytes].push_back({block, ++p.releases});
+}
+
+void give_heap_back() {
+#if defined(__GLIBC__)
+  malloc_trim(0);
+#endif
 }
 
 MemoryStats memory_stats() {

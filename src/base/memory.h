@@ -16,6 +16,10 @@ inline constexpr size_t kAlignment = 64;  // a cache line, and an AVX-512 vector
 [[nodiscard]] void* acquire_memory(int64_t bytes);
 void release_memory(void* block) noexcept;
 
+// Gives the free pages of the heap, which the standard library's containers use, back to the system. After a vocabulary
+// of 250,000 tokens was read, that was 90 MB. It takes a few milliseconds.
+void give_heap_back();
+
 // Scratch of `count` elements, contents arbitrary.
 template <class T>
 class Buffer {

@@ -38,9 +38,11 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   const std::filesystem::path folder = io::find_model_folder(name.string());
   const std::filesystem::path inner = pipelines::SentenceModules::encoder_folder(folder);
   Encoder result;
-  result.model_ = pipelines::load_model<models::Bert>(inner, kName, models::Architecture::encoder_only, weights);
+  auto [model, tokenizers] =
+      pipelines::load_model<models::Bert>(inner, kName, models::Architecture::encoder_only, weights);
+  result.model_ = std::move(model);
+  result.tokenizer_ = std::move(tokenizers.source);
   const models::Config& config = result.model_->config();
-  result.tokenizer_ = pipelines::load_tokenizer(inner, text::Side::source, kName, *result.model_);
   models::SentenceSettings settings = models::read_sentence_settings(folder, inner);
   pipelines::EncoderReader reader =
       pipelines::EncoderReader::of(result.model_, result.tokenizer_, inner, settings, kName);

@@ -1,8 +1,10 @@
 #include "pipelines/folder.h"
 
+#include "base/memory.h"
 #include "generate/tokenizer_kind.h"
 
 namespace heed::pipelines {
+
 std::string_view words_for(models::Architecture architecture) {
   switch (architecture) {
     case models::Architecture::encoder_decoder: return "an encoder-decoder";
@@ -12,11 +14,15 @@ std::string_view words_for(models::Architecture architecture) {
   return "";
 }
 
-std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder, text::Side side,
-                                                      const char* function, const models::Model& model) {
+void require_architecture(models::Architecture found, models::Architecture wanted, const std::filesystem::path& folder,
+                          const char* function) {
+  require(found == wanted, function, folder.string(), ": ", words_for(wanted), "; found ", words_for(found));
+}
+
+void require_fit(const text::Tokenizer& tokenizer, text::Side side, const models::Model& model,
+                 const std::filesystem::path& folder, const char* function) {
   const models::Config& config = model.config();
-  auto tokenizer = text::Tokenizer::load(folder, side);
-  const int64_t found = tokenizer->vocabulary();
+  const int64_t found = tokenizer.vocabulary();
   const int64_t vocabulary = side == text::Side::source ? config.source_vocabulary : config.target_vocabulary;
   // Training adds the mask behind the tokenizer's own tokens.
   const bool adds_mask = config.mask_id == found && found + 1 == vocabulary;
@@ -24,8 +30,31 @@ std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::pat
   const bool fits = found == vocabulary || adds_mask || (found < vocabulary && by_others);
   require(fits, function, folder.string(), ": a ", side == text::Side::source ? "source" : "target", " tokenizer of ",
           vocabulary, " tokens, as many as the model has; found ", found);
-  generate::require_kind_of_tokenizer(*tokenizer, model, folder.string(), function);
+  generate::require_kind_of_tokenizer(tokenizer, model, folder.string(), function);
+}
+
+std::shared_ptr<const text::Tokenizer> load_tokenizer(const std::filesystem::path& folder, text::Side side,
+                                                      const char* function, const models::Model& model) {
+  auto tokenizer = text::Tokenizer::load(folder, side);
+  require_fit(*tokenizer, side, model, folder, function);
   return tokenizer;
+}
+
+text::TokenizerPair load_tokenizers(const std::filesystem::path& folder, const char* function,
+                                    models::Architecture architecture) {
+  text::TokenizerPair loaded;
+  try {
+    switch (architecture) {
+      case models::Architecture::encoder_decoder: loaded = text::load_tokenizers(folder); break;
+      case models::Architecture::decoder_only: loaded.target = text::Tokenizer::load(folder, text::Side::target); break;
+      case models::Architecture::encoder_only: loaded.source = text::Tokenizer::load(folder, text::Side::source); break;
+    }
+  } catch (const Error&) {  // of a folder of another kind, that is what is wrong
+    require_architecture(models::read_config(folder).architecture, architecture, folder, function);
+    throw;
+  }
+  give_heap_back();
+  return loaded;
 }
 
 }  // namespace heed::pipelines

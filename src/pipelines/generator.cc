@@ -78,8 +78,10 @@ Ids likeliest(const Tensor& logits) {
 Generator Generator::load(const std::filesystem::path& folder, WeightFormat weights) {
   constexpr const char* kName = "Generator::load";
   Generator result;
-  result.model_ = pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only, weights);
-  result.tokenizer_ = pipelines::load_tokenizer(folder, text::Side::target, kName, *result.model_);
+  auto [model, tokenizers] =
+      pipelines::load_model<models::Gpt>(folder, kName, models::Architecture::decoder_only, weights);
+  result.model_ = std::move(model);
+  result.tokenizer_ = std::move(tokenizers.target);
   return result;
 }
 

@@ -58,11 +58,12 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   constexpr const char* kName = "Translator::load";
   const std::filesystem::path folder = io::find_model_folder(name.string());
   Translator result;
-  result.model_ =
+  auto [model, tokenizers] =
       pipelines::load_model<models::Transformer>(folder, kName, models::Architecture::encoder_decoder, weights);
+  result.model_ = std::move(model);
+  result.source_ = std::move(tokenizers.source);
+  result.target_ = std::move(tokenizers.target);
   const models::Config& config = result.model_->config();
-  result.source_ = pipelines::load_tokenizer(folder, text::Side::source, kName, *result.model_);
-  result.target_ = pipelines::load_tokenizer(folder, text::Side::target, kName, *result.model_);
   result.longest_ = models::longest_text(folder, config.max_length, kName);
   const bool by_others = result.model_->origin() != nullptr;
   std::error_code ignored;  // what was converted to heed's own layout has kept its settings

@@ -79,6 +79,18 @@ std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& fo
   return has_model ? load_sentencepiece_with(model, around) : load_vocabulary(vocabulary, around);
 }
 
+TokenizerPair load_tokenizers(const std::filesystem::path& folder) {
+  std::error_code ignored;
+  for (const Side side : {Side::source, Side::target}) {
+    for (const std::string_view ending : {kSentencePieceEnding, kVocabularyEnding}) {
+      if (std::filesystem::exists(tokenizer_file(folder, side, ending), ignored))
+        return {Tokenizer::load(folder, Side::source), Tokenizer::load(folder, Side::target)};
+    }
+  }
+  TokenizerPair pair = huggingface::load_folder(folder);
+  return pair.source != nullptr ? pair : TokenizerPair{Tokenizer::load(folder, Side::source), nullptr};
+}
+
 std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const {
   fail("sampler", "a unigram model of SentencePiece, whose pieces have probabilities; found a tokenizer of kind \"",
        kind(), "\"");

@@ -23,6 +23,12 @@ inline constexpr std::string_view kVocabularyEnding = ".vocab";
 void save_tokenizer_file(const std::filesystem::path& folder, Side side, std::string_view ending,
                          std::string_view contents);
 
+// What Tokenizer::load() gives for the two sides: one tokenizer where a folder has only one.
+struct TokenizerPair {
+  std::shared_ptr<const Tokenizer> source, target;
+};
+[[nodiscard]] TokenizerPair load_tokenizers(const std::filesystem::path& folder);
+
 // The names of all files in which a folder may have its tokenizers: heed's own, then those of Hugging Face.
 [[nodiscard]] std::span<const char* const> tokenizer_files();
 

@@ -15,9 +15,10 @@ run_one() {
   log="$build/logs/$name.log"
   status=0
   # No allocation may be larger than 1 GiB and some: what an .npz of a few bytes may unpack to. Reports do not say where
-  # memory was allocated, which saves a tenth of the time; BUILD/TARGET FINDING says it.
+  # memory was allocated, which saves a tenth of the time; BUILD/TARGET FINDING says it. Choosing inputs by how rare their
+  # features are (entropic) takes a quarter of the time.
   ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1:malloc_context_size=0 UBSAN_OPTIONS=print_stacktrace=1 \
-    "$build/$name" -max_total_time="$seconds" -timeout=20 -rss_limit_mb=3072 -malloc_limit_mb=1536 -max_len=4096 \
+    "$build/$name" -max_total_time="$seconds" -timeout=20 -entropic=0 -rss_limit_mb=3072 -malloc_limit_mb=1536 -max_len=4096 \
     -print_final_stats=1 -verbosity=1 -artifact_prefix="$build/findings/$name-" "$build/corpus/$name" >"$log" 2>&1 || status=$?
   runs=$(sed -n 's/^stat::number_of_executed_units: *//p' "$log")
   spent=$(sed -n 's/^Done [0-9]* runs in \([0-9]*\) second.*/\1/p' "$log")

@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "heed/pipelines.h"
 #include "pipelines/hugging_face.h"
+#include "pipelines/save.h"
 #include "pipelines/small_models.h"
 
 namespace heed {
@@ -160,6 +161,26 @@ TEST(Translator, EndsAsTheFolderSaysWithoutItsBeam) {
   EXPECT_GT(different.size(), 1u);
 }
 
+// A vocabulary of others takes seconds and hundreds of megabytes when it is large.
+TEST(Translator, HasOneTokenizerWhereTheFolderHasOne) {
+  const test::Scratch scratch;
+  const Translator words = Translator::load(test::with_words(scratch, "marian"));
+  EXPECT_EQ(&words.source_tokenizer(), &words.target_tokenizer());
+  const Translator shipped = Translator::load(kDemo);
+  EXPECT_NE(&shipped.source_tokenizer(), &shipped.target_tokenizer());
+  // Marian has two, and one vocabulary.
+  pipelines::save(shipped, kDemo, scratch / "two", pipelines::Layout::huggingface);
+  const Translator marian = Translator::load(scratch / "two");
+  EXPECT_NE(&marian.source_tokenizer(), &marian.target_tokenizer());
+  EXPECT_EQ(marian.source_tokenizer().encode("the station"), shipped.source_tokenizer().encode("the station"));
+  EXPECT_NE(marian.target_tokenizer().encode("the station"), shipped.source_tokenizer().encode("the station"));
+  // One of them alone is written with the files of both, without which nobody would know a Marian.
+  std::filesystem::create_directory(scratch / "source");
+  text::Tokenizer::load(scratch / "two", text::Side::source)->save(scratch / "source", text::Side::source);
+  const auto again = text::Tokenizer::load(scratch / "source", text::Side::source);
+  EXPECT_EQ(again->encode("the station"), shipped.source_tokenizer().encode("the station"));
+}
+
 TEST(Translator, SpecialTokensAreTextUnlessAsked) {
   const test::Scratch scratch;
   const Translator translator = Translator::load(test::with_words(scratch, "marian"));
@@ -271,6 +292,11 @@ TEST(Translator, RefusesWhatDoesNotFit) {
   const auto path = make_model(folder.path() / "model", Architecture::encoder_decoder);
   text::train_characters(test::kTarget)->save(path, text::Side::source);
   EXPECT_NE(message_of([&] { (void)Translator::load(path); }).find("a source tokenizer of "), std::string::npos);
+  const auto other = make_model(folder.path() / "other", Architecture::encoder_decoder);
+  text::train_characters(test::kSource)->save(other, text::Side::target);
+  EXPECT_NE(message_of([&] { (void)Translator::load(other); }).find("a target tokenizer of "), std::string::npos);
+  EXPECT_EQ(message_of([&] { (void)Encoder::load(kDemo); }),
+            "[Encoder::load] " + kDemo.string() + ": an encoder-only model; found an encoder-decoder");
   EXPECT_NE(message_of([&] { (void)Translator::load(folder.path() / "none"); }), "");
   const Translator translator = Translator::load(kDemo);
   const auto refused = [&](const generate::BeamOptions& search) {

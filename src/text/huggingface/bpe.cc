@@ -143,13 +143,15 @@ class Bpe : public Model {
       const auto& [left, right] = merges[rank];
       const auto known = [&](const std::string& token) {
         const int32_t id = tokens().find(token);
-        require(id >= 0, "load_tokenizer", name, ", merge ", rank, ": tokens of the vocabulary; found ",
-                files::quoted(token));
+        if (id < 0)
+          fail("load_tokenizer", name, ", merge ", rank, ": tokens of the vocabulary; found ", files::quoted(token));
         return id;
       };
       const int32_t first = known(left), second = known(right);
-      require(right.size() >= o_.prefix.size(), "load_tokenizer", name, ", merge ", rank,
-              ": a second token with the prefix of continuing ones; found ", files::quoted(right));
+      if (right.size() < o_.prefix.size()) {
+        fail("load_tokenizer", name, ", merge ", rank, ": a second token with the prefix of continuing ones; found ",
+             files::quoted(right));
+      }
       whole.assign(left).append(right, o_.prefix.size());
       merges_.put(first, second, {static_cast<int32_t>(rank), known(whole)});
       for (size_t at = whole.find(kMetaSpace, 1); at != std::string::npos; at = whole.find(kMetaSpace, at + 1)) {

@@ -64,14 +64,14 @@ std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Confi
   return read_xlm_roberta(files, kFairseqModel, configuration);
 }
 
-}  // namespace
+bool is_marian(const TokenizerFiles& files) {
+  return !files.has("tokenizer.json") && files.has("source.spm") && files.has("target.spm") && files.has("vocab.json");
+}
 
-std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder, Side side) {
-  TokenizerFiles files(folder);
+std::shared_ptr<const Tokenizer> read_folder(TokenizerFiles& files, Side side) {
   if (files.has("tokenizer.json")) return read_tokenizer_json(files, "tokenizer.json");
   const Configuration configuration = read_configuration(files);
-  if (files.has("source.spm") && files.has("target.spm") && files.has("vocab.json"))
-    return read_marian(files, side, configuration);
+  if (is_marian(files)) return read_marian(files, side, configuration);
   if (files.has("vocab.txt")) return read_vocab_txt(files, configuration);
   if (files.has("vocab.json") && files.has("merges.txt")) return read_vocab_and_merges(files, configuration);
   if (files.has(kFairseqModel)) return read_fairseq(files, configuration);
@@ -82,6 +82,19 @@ std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder
     return read_plain_sentencepiece(files, "spiece.model", configuration);
   }
   return nullptr;
+}
+
+}  // namespace
+
+std::shared_ptr<const Tokenizer> load_folder(const std::filesystem::path& folder, Side side) {
+  TokenizerFiles files(folder);
+  return read_folder(files, side);
+}
+
+TokenizerPair load_folder(const std::filesystem::path& folder) {
+  TokenizerFiles files(folder);  // each file is parsed once
+  const auto source = read_folder(files, Side::source);
+  return {source, is_marian(files) ? read_folder(files, Side::target) : source};
 }
 
 }  // namespace huggingface

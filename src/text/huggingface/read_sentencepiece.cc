@@ -185,10 +185,10 @@ std::shared_ptr<const Tokenizer> finish(MappedParts parts, const TokenizerFiles&
 
 std::shared_ptr<const Tokenizer> read_marian(TokenizerFiles& files, Side side, const Configuration& configuration) {
   MappedParts parts;
-  const auto source = processor_of(files.read("source.spm"), files.quoted("source.spm"));
-  const auto target = processor_of(files.read("target.spm"), files.quoted("target.spm"));
-  parts.processor = side == Side::source ? source : target;
-  parts.decoder = parts.processor;
+  const char* const own = side == Side::source ? "source.spm" : "target.spm";
+  const char* const other = side == Side::source ? "target.spm" : "source.spm";
+  parts.processor = parts.decoder = processor_of(files.read(own), files.quoted(own));
+  (void)check_sentencepiece(files.read(other), files.quoted(other));  // kept, to be written back
   // Two languages with a vocabulary each ("separate_vocabs"), or one for both.
   const bool apart = files.has("target_vocab.json");
   if (apart) (void)files.read("target_vocab.json");  // kept, to be written back

@@ -166,8 +166,8 @@ TokenTable read_vocabulary(TokenizerFiles& files, std::string_view vocabulary) {
           name_of(document.kind));
   std::vector<std::pair<std::string, int32_t>> tokens;
   for (const auto& [text, id] : document.members) {
-    require(id.is(io::JsonValue::Kind::integer) && id.integer >= 0 && id.integer <= INT32_MAX, "load_tokenizer", name,
-            ": an id for each token; found another value for ", files::quoted(text));
+    if (!id.is(io::JsonValue::Kind::integer) || id.integer < 0 || id.integer > INT32_MAX)
+      fail("load_tokenizer", name, ": an id for each token; found another value for ", files::quoted(text));
     tokens.emplace_back(text, static_cast<int32_t>(id.integer));
   }
   require(!tokens.empty(), "load_tokenizer", name, ": tokens; found none");

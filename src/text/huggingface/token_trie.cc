@@ -111,16 +111,18 @@ TokenTable::TokenTable(std::vector<std::pair<std::string, int32_t>> tokens, cons
   count_ = static_cast<int32_t>(tokens.size());
   int32_t largest = -1;
   for (const auto& [text, id] : tokens) {
-    require(id >= 0 && id < kMost, "load_tokenizer", name, ": ids from 0 to ", kMost - 1, "; ", files::quoted(text),
-            " has ", id);
+    if (id < 0 || id >= kMost)
+      fail("load_tokenizer", name, ": ids from 0 to ", kMost - 1, "; ", files::quoted(text), " has ", id);
     largest = std::max(largest, id);
   }
   texts_.resize(static_cast<size_t>(largest) + 1);
   present_.resize(texts_.size());
   for (auto& token : tokens) {
     const auto place = static_cast<size_t>(token.second);
-    require(!present_[place], "load_tokenizer", name, ": each id once; ", files::quoted(token.first), " and ",
-            files::quoted(texts_[place]), " both have ", token.second);
+    if (present_[place]) {
+      fail("load_tokenizer", name, ": each id once; ", files::quoted(token.first), " and ",
+           files::quoted(texts_[place]), " both have ", token.second);
+    }
     present_[place] = true;
     texts_[place] = std::move(token.first);
   }

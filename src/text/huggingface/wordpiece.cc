@@ -70,8 +70,10 @@ class WordLevel : public Model {
   void cut(std::string_view word, std::vector<Cut>& cuts, Workspace& /*workspace*/) const override {
     const int32_t found = tokens().find(word);
     const int32_t id = found >= 0 ? found : unknown_;
-    require(id >= 0, "encode", "words of the vocabulary, which has no unknown one (", name_, "); found ",
-            files::quoted(std::string(word.substr(0, 100))));
+    if (id < 0) {
+      fail("encode", "words of the vocabulary, which has no unknown one (", name_, "); found ",
+           files::quoted(std::string(word.substr(0, 100))));
+    }
     cuts.push_back({id, 0, static_cast<uint32_t>(word.size())});
   }
 
