@@ -246,8 +246,28 @@ TEST_F(TokenizerConfig, AddsWordsBesideASentencePieceModel) {
   EXPECT_EQ(load()->decode(parsed.ids), "a b");
   write("added_tokens.json", {{"newword", 1004}});
   expect_error([&] { (void)load(); }, "added_tokens.json\": the id 1002 for \"newword\"; found 1004");
-  write("config.json", {{"model_type", "camembert"}});
-  expect_error([&] { (void)load(); }, "found \"CamembertTokenizer\"");
+  std::filesystem::remove(folder_ / "added_tokens.json");
+  configure({{"tokenizer_class", "BarthezTokenizer"}});
+  expect_error([&] { (void)load(); }, "found \"BarthezTokenizer\"");
+}
+
+// The ids are those that transformers 4.57's CamembertTokenizer gives.
+TEST_F(TokenizerConfig, ReadsTheIdsOfCamembert) {
+  (void)folder_.file("sentencepiece.bpe.model", test::contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  EXPECT_EQ(ids("a b").front(), 0);  // without a class it is XLM-RoBERTa's
+  for (const bool named : {true, false}) {
+    if (named) configure({{"tokenizer_class", "CamembertTokenizer"}});
+    if (!named) std::filesystem::remove(folder_ / "tokenizer_config.json");
+    write("config.json", {{"model_type", "camembert"}});
+    EXPECT_EQ(load()->vocabulary(), 1005) << named;
+    EXPECT_EQ(ids("This is a test"), (Ids{5, 288, 51, 15, 8, 19, 404, 6}));
+    const auto parsed = [&](std::string_view text) { return load()->tokens(text, {.parse_special = true}).ids; };
+    EXPECT_EQ(parsed("a <mask>b"), (Ids{5, 15, 1004, 84, 6}));
+    EXPECT_EQ(parsed("<s>NOTUSED a"), (Ids{5, 0, 15, 6}));
+    EXPECT_EQ(parsed("é <unk>"), (Ids{5, 8, 3, 3, 6}));
+    EXPECT_EQ(load()->tokens("a", {.pair = "b"}).ids, (Ids{5, 15, 6, 6, 84, 6}));
+    EXPECT_EQ(load()->decode(parsed("<s>NOTUSED a")), "a");
+  }
 }
 
 // tokenizer.json of BERT

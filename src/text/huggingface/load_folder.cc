@@ -58,9 +58,12 @@ std::shared_ptr<const Tokenizer> read_fairseq(TokenizerFiles& files, const Confi
     return read_m2m100(files, kFairseqModel, configuration);
   if (name == "MBartTokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_25_languages, configuration);
   if (name == "MBart50Tokenizer") return read_mbart(files, kFairseqModel, MBartKind::of_50_languages, configuration);
-  const bool is_camembert = name.empty() && usual_class(files, configuration) == "CamembertTokenizer";
-  if (is_camembert || (!name.empty() && name != "XLMRobertaTokenizer"))
-    refuse_class(files, "M2M100Tokenizer, MBartTokenizer, MBart50Tokenizer, XLMRobertaTokenizer", configuration);
+  const bool is_camembert = (name.empty() ? usual_class(files, configuration) : name) == "CamembertTokenizer";
+  if (is_camembert) return read_camembert(files, kFairseqModel, configuration);
+  if (!name.empty() && name != "XLMRobertaTokenizer") {
+    refuse_class(files, "CamembertTokenizer, M2M100Tokenizer, MBartTokenizer, MBart50Tokenizer, XLMRobertaTokenizer",
+                 configuration);
+  }
   return read_xlm_roberta(files, kFairseqModel, configuration);
 }
 

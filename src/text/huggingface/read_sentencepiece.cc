@@ -233,19 +233,50 @@ std::shared_ptr<const Tokenizer> read_mbart(TokenizerFiles& files, std::string_v
   return finish(std::move(parts), files, configuration);
 }
 
+namespace {
+
+// What XLM-RoBERTa's and CamemBERT's have in common: the mask behind the pieces, and the tokens around a text.
+// `unused`: ids that are special, too.
+std::shared_ptr<const Tokenizer> finish_encoder(MappedParts parts, const TokenizerFiles& files,
+                                                const Configuration& configuration,
+                                                std::initializer_list<size_t> unused = {}) {
+  parts.pieces.emplace_back("<mask>");
+  mark_special(parts);
+  parts.special_pieces.back() = true;
+  for (const size_t id : unused) parts.special_pieces[id] = true;
+  using Piece = TemplatePiece::Kind;
+  const TemplatePiece begin = end_piece(parts.special.begin), end = end_piece(parts.special.end);
+  parts.post_processor.single = {begin, {.kind = Piece::text}, end};
+  parts.post_processor.pair = {begin, {.kind = Piece::text}, end, end, {.kind = Piece::pair}, end};
+  return finish(std::move(parts), files, configuration);
+}
+
+}  // namespace
+
 std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name,
                                                   const Configuration& configuration) {
   MappedParts parts;
   parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
   use_moved_ids(parts);
-  parts.pieces.emplace_back("<mask>");
-  mark_special(parts);
-  parts.special_pieces.back() = true;
-  using Piece = TemplatePiece::Kind;
-  const TemplatePiece begin = end_piece(0), end = end_piece(2);
-  parts.post_processor.single = {begin, {.kind = Piece::text}, end};
-  parts.post_processor.pair = {begin, {.kind = Piece::text}, end, end, {.kind = Piece::pair}, end};
-  return finish(std::move(parts), files, configuration);
+  return finish_encoder(std::move(parts), files, configuration);
+}
+
+std::shared_ptr<const Tokenizer> read_camembert(TokenizerFiles& files, std::string_view name,
+                                                const Configuration& configuration) {
+  MappedParts parts;
+  parts.processor = parts.decoder = processor_of(files.read(name), files.quoted(name));
+  // Four tokens stand before the model's, whose own <unk> is the fifth. The class names three of them so.
+  parts.pieces = {"<s>NOTUSED", "<pad>", "</s>NOTUSED", "<unk>", "<unk>NOTUSED"};
+  for (int id = 1; id < parts.processor->GetPieceSize(); ++id) parts.pieces.push_back(parts.processor->IdToPiece(id));
+  constexpr int32_t kMoved = 4;
+  parts.special = {.padding = 1,
+                   .begin = parts.processor->PieceToId("<s>") + kMoved,
+                   .end = parts.processor->PieceToId("</s>") + kMoved,
+                   .unknown = 3};
+  require(parts.special.begin > kMoved && parts.special.end > kMoved && parts.processor->unk_id() == 0,
+          "load_tokenizer", files.quoted(name),
+          ": a model of CamemBERT, with the pieces <s> and </s>, and with <unk> as the first; found another");
+  return finish_encoder(std::move(parts), files, configuration, {0, 2, 4});
 }
 
 namespace {

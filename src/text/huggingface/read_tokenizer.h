@@ -125,6 +125,9 @@ enum class MBartKind { of_25_languages, of_50_languages };
 // XLM-RoBERTa's ids: its model's, moved behind <s>, <pad>, </s> and <unk>.
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_xlm_roberta(TokenizerFiles& files, std::string_view name,
                                                                 const Configuration& configuration);
+// Four tokens before the model's: <s>NOTUSED, <pad>, </s>NOTUSED and <unk>.
+[[nodiscard]] std::shared_ptr<const Tokenizer> read_camembert(TokenizerFiles& files, std::string_view name,
+                                                              const Configuration& configuration);
 // The model's own ids, and </s> behind the text (T5).
 [[nodiscard]] std::shared_ptr<const Tokenizer> read_plain_sentencepiece(TokenizerFiles& files, std::string_view name,
                                                                         const Configuration& configuration);

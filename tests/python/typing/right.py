@@ -23,6 +23,10 @@ def vectors_of(name: str, texts: List[str]) -> npt.NDArray[np.float32]:
     return model.embed(texts, too_long="cut")
 
 
+def converted(name: str, folder: str) -> None:
+    heed.convert(name, folder, weights="int8", overwrite=True)
+
+
 def best(translator: heed.Translator, text: str) -> str:
     return translator.translate(text, beam=2)[0].text
 
