@@ -364,6 +364,24 @@ struct Int8Rows {
   }
 };
 
+// Where B comes from memory, each group of k of a tile prefetches its share of the tile's part of C, and of the strips
+// of B that come next: the first rows would wait for them, and the last groups for C. The output layer of a model with
+// 58,101 tokens takes a fifth less time so (Zen 5); products whose B is in the caches would take longer.
+constexpr int64_t kLeastBytesOfB = 1 << 20;
+
+HWY_INLINE void prefetch_c(const Gemm& g, const Int8Place& t, int64_t groups) {
+  for (int64_t i = t.rows * t.group / groups; i < t.rows * (t.group + 1) / groups; ++i) {
+    float* const row = g.c + (t.i0 + i) * g.c_row + t.strip0 * 16;
+    for (int64_t v = 0; v < t.strips; ++v) __builtin_prefetch(row + v * 16, 1);
+  }
+}
+
+HWY_INLINE void prefetch_b(const int8_t* strips, int64_t bytes, int64_t part, int64_t parts) {
+  const int64_t lines = bytes / 64;
+  for (int64_t line = lines * part / parts; line < lines * (part + 1) / parts; ++line)
+    __builtin_prefetch(strips + line * 64, 0, 2);
+}
+
 template <class Unit, class Last>
 void int8_product_with(const Gemm& g) {
   constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
@@ -373,6 +391,7 @@ void int8_product_with(const Gemm& g) {
   const Int8Rows a(g, (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows, Unit::kFlip);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
   const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
+  const bool from_memory = width * g.n > kLeastBytesOfB;
   const int threads = num_threads();
   const int64_t parts_of_block = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
   const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts_of_block + 1;
@@ -385,10 +404,17 @@ void int8_product_with(const Gemm& g) {
       const int64_t part = task % parts_of_block;
       for (int64_t group = groups * part / parts_of_block; group < groups * (part + 1) / parts_of_block; ++group) {
         const int64_t first = strips * group / groups, count = strips * (group + 1) / groups - first;
+        const int64_t parts_of_b = (i_end - i_begin + Unit::kRows - 1) / Unit::kRows * k_groups;
+        const int64_t next = first + count < strips ? first + count : 0;  // what comes next
+        int64_t part_of_b = 0;
         for (int64_t i = i_begin; i < i_end; i += Unit::kRows) {
           Int8Place place{i, std::min(Unit::kRows, i_end - i), first, count, 0, a.steps.data() + i * k_groups, parts};
           const auto multiply = Unit::tile(place.rows, count);
           for (; place.group < k_groups; ++place.group) {
+            if (from_memory) {
+              prefetch_c(g, place, k_groups);
+              prefetch_b(b.strip(next), count * width * 16, part_of_b++, parts_of_b);
+            }
             const int64_t p = place.group * b.depth(), depth = std::min(b.depth(), width - p);
             multiply({depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
             const auto end_group = place.group + 1 < k_groups ? end_int8_group<ToParts> : end_int8_group<Last>;

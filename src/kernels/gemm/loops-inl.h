@@ -119,9 +119,16 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
   const bool by_tile = ends && Step::kEnds && g.saved == nullptr &&
                        (g.activation == Activation::none || g.activation == Activation::relu);
   const int64_t group = std::max<int64_t>(1, kGroupFloats / (s.depth * Step::kVectors * kLanes + 1));
-  const int64_t origin = panels.first(begin);
+  const int64_t origin = panels.first(begin), row_tiles = (rows + Step::kRows - 1) / Step::kRows;
+  // The next group's panels are prefetched into L2, some lines with each tile: from memory, the first rows of a group
+  // would wait for them. That saves 3 to 9 % of a product of 40 to 256 rows with 119 MB of weights (Zen 5). With fewer
+  // tiles of rows there are too many lines a tile.
+  constexpr int64_t kFewestTiles = 4;
   for (int64_t from = begin; from < end; from += group) {
     const int64_t to = std::min(end, from + group);
+    const float* ahead = block.b + s.depth * (panels.first(to) - origin) * kLanes;
+    const int64_t lines = s.depth * (panels.first(std::min(end, to + group)) - panels.first(to)) * kLanes / 16;
+    const int64_t lines_of_b = (lines + row_tiles * (to - from) - 1) / (row_tiles * (to - from));
     for (int64_t i = 0; i < rows; i += Step::kRows) {
       const int64_t count = std::min<int64_t>(Step::kRows, rows - i);
       const float* const a_tile = block.a + (kTransposedA ? i / kTileRows * kTileStride : i * kDepthStride);
@@ -133,11 +140,14 @@ HWY_INLINE void multiply_block(const Gemm& g, const Slice& s, const PackedBlock&
         prefetch.fetch(lines_a_tile);
         const float* const next_c =
             panel + 1 < to ? c + columns : c_row + Step::kRows * g.c_row + panels.first(from) * kLanes;
-        const TileEnd tile_end{.bias = by_tile && g.bias != nullptr ? g.bias + j0 : nullptr,
-                               .relu = by_tile && g.activation == Activation::relu};
+        const TileExtras extras{.ahead = ahead,
+                                .lines = row_tiles < kFewestTiles ? 0 : lines_of_b,
+                                .bias = by_tile && g.bias != nullptr ? g.bias + j0 : nullptr,
+                                .relu = by_tile && g.activation == Activation::relu};
+        ahead += extras.lines * 16;
         Step::template tile<kTransposedA>(vectors, count)(
             s.depth, a_tile, block.b + s.depth * (first - origin) * kLanes, c, next_c, g.c_row,
-            columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count, tile_end);
+            columns - (vectors - 1) * kLanes, s.first && !g.accumulate, count, extras);
         if (ends && !by_tile) finish_tile(g, block.first_row + i, count, j0, columns);
       }
     }
@@ -363,7 +373,7 @@ void run_product(const Gemm& g) {
   const bool small_c = g.m <= 2 * kBlockRows;
   const int64_t most_depth =
       Step::kCount *
-      (small_c ? std::clamp(kGroupFloats / g.n / kBlockDepth * kBlockDepth, kBlockDepth, kPackedDepth) : kPackedDepth);
+      (small_c ? std::clamp(kGroupFloats / g.n / kLeastDepth * kLeastDepth, kLeastDepth, kPackedDepth) : kPackedDepth);
   const int64_t columns = kPackedFloats / std::clamp<int64_t>(g.k, 1, most_depth) / 48 * 48;
   for (int64_t j0 = 0; j0 < g.n; j0 += columns) {
     Gemm part = g;

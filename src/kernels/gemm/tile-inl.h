@@ -16,8 +16,11 @@ HWY_BEFORE_NAMESPACE();
 namespace heed::HWY_NAMESPACE {
 namespace {
 
-// What follows a tile's chains while its sums are in registers.
-struct TileEnd {
+// What a tile does beside its chains: while they run it prefetches `lines` cache lines from `ahead` on into L2, and
+// while its sums are in registers it adds the bias and applies ReLU.
+struct TileExtras {
+  const float* ahead = nullptr;
+  int64_t lines = 0;
   const float* bias = nullptr;  // of the tile's first column
   bool relu = false;
 };
@@ -27,7 +30,7 @@ struct TileEnd {
 template <class Step, int kRows, int kVectors, bool kTransposedA>
 HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                 float* HWY_RESTRICT c, const float* next_c, int64_t c_row, int64_t last, bool fresh,
-                                int64_t /*rows*/, const TileEnd& end) {
+                                int64_t /*rows*/, const TileExtras& extras) {
   const F d;
   FV sum[kRows][kVectors];
 #pragma GCC unroll 16
@@ -42,10 +45,12 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
   }
   constexpr int64_t kRowStride = kTransposedA ? 1 : kDepthStride, kStep = kTransposedA ? kTileRows : 1;
   // The next tile's rows of C are prefetched one at a time: all at once they would hold up the loads of B.
-  int64_t done = 0;
+  int64_t done = 0, fetched = 0;
   for (int64_t row = 1; row <= kRows; ++row) {
     for (int v = 0; v < kVectors; ++v) __builtin_prefetch(next_c + v * kLanes, 1);
     next_c += c_row;
+    for (const int64_t lines = extras.lines * row / kRows; fetched < lines; ++fetched)
+      __builtin_prefetch(extras.ahead + fetched * 16, 0, 2);
     const int64_t stop = depth * row / kRows;
     for (; done < stop; ++done) {
       FV column[kVectors];
@@ -64,16 +69,16 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
       b += kVectors * kLanes;
     }
   }
-  if (end.bias != nullptr) {
+  if (extras.bias != nullptr) {
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
-      const float* const from = end.bias + v * kLanes;
+      const float* const from = extras.bias + v * kLanes;
       const FV bias = v + 1 < kVectors || last == kLanes ? hn::LoadU(d, from) : load_first(from, last);
 #pragma GCC unroll 16
       for (int i = 0; i < kRows; ++i) sum[i][v] = hn::Add(sum[i][v], bias);
     }
   }
-  if (end.relu) {
+  if (extras.relu) {
 #pragma GCC unroll 16
     for (int i = 0; i < kRows; ++i) ReluFunction::values(d, sum[i]);
   }
@@ -91,9 +96,9 @@ HWY_NOINLINE void multiply_tile(int64_t depth, const float* HWY_RESTRICT a, cons
   }
 }
 
-// depth, a, b, c, next_c, c_row, last, fresh, rows, end
+// depth, a, b, c, next_c, c_row, last, fresh, rows, extras
 using TileFunction = void (*)(int64_t, const float*, const float*, float*, const float*, int64_t, int64_t, bool,
-                              int64_t, const TileEnd&);
+                              int64_t, const TileExtras&);
 
 template <class Step, bool kTransposedA, int kVectors, size_t... kRow>
 constexpr void fill_table(TileFunction (&table)[kTileVectors][kTileRows], std::index_sequence<kRow...>) {
@@ -123,7 +128,7 @@ TileFunction tile_for(int64_t vectors, int64_t rows) {
 //   kMultiple                    steps of k are filled up to a multiple of this with zeros
 //   kRows, kVectors              of the largest tile
 //   pack_a, pack_b               lay out the operands, as pack_f32_a and pack_f32_b do
-//   kEnds                        whether its tiles do what TileEnd says
+//   kEnds                        whether its tiles do what TileExtras says
 //   kTransposesA                 whether pack_a makes rows of a transposed A, too; if not, it makes tiles, which
 //                                tile<true> reads
 //   Scope                        open while tiles are computed
