@@ -1,7 +1,8 @@
 // heed info: this machine and the kernels chosen for it, or a model and what it costs.
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <filesystem>
 #include <sstream>
 
@@ -133,6 +134,8 @@ ModelFacts facts_of_folder(const fs::path& path) {
   return facts;
 }
 
+constexpr std::array<std::string_view, 4> kPresets = {"tiny", "small", "base", "big"};
+
 ModelFacts find_facts(const InfoCommand& o) {
   fs::path path = o.model;
   std::error_code ignored;
@@ -140,15 +143,20 @@ ModelFacts find_facts(const InfoCommand& o) {
   if (may_be_name) path = io::find_model_folder(o.model);
   if (fs::is_directory(path, ignored)) return facts_of_folder(path);
   if (fs::exists(path, ignored)) return {models::config_from_json(io::read_file(path, 1 << 20), path.string())};
-  try {
+  if (std::ranges::find(kPresets, o.model) != kPresets.end()) {
     models::Config config = models::preset(o.model);
     config.source_vocabulary = config.target_vocabulary = o.vocabulary;
     return {config};
+  }
+  try {
+    path = io::find_model_folder(o.model);  // a name of one word
   } catch (const Error&) {
     throw Error(
-        fmt::format("expected the folder of a model, a config.json or a preset (tiny, small, base, big); found {}",
-                    in_quotes(o.model)));
+        fmt::format("expected the folder of a model, its name in Hugging Face's cache, a config.json or a preset ({}); "
+                    "found {}",
+                    fmt::join(kPresets, ", "), in_quotes(o.model)));
   }
+  return facts_of_folder(path);
 }
 
 std::string flops_text(int64_t flops) {

@@ -54,9 +54,18 @@ bool is_family(const io::ParsedJson& config) {
   return config.problem.empty() && config.value.is_object() && config.value.contains("model_type");
 }
 
+void require_own_weights(const std::filesystem::path& folder, const char* function) {
+  std::error_code ignored;
+  require(!std::filesystem::exists(folder / "pytorch_model.bin", ignored) ||
+              std::filesystem::exists(folder / "model.safetensors", ignored),
+          function, (folder / "config.json").string(),
+          ": the key \"model_type\", as Hugging Face writes it; found none");
+  require_file(folder, "model.safetensors", function);
+}
+
 std::unique_ptr<Model> load_own(const std::filesystem::path& folder, const std::string& config_json,
                                 const LoadOptions& options) {
-  require_file(folder, "model.safetensors", "load");
+  require_own_weights(folder, "load");
   const auto weights_file = folder / "model.safetensors";
   const Config config = config_from_json(config_json, (folder / "config.json").string());
   const io::SafetensorsFile weights = io::read_safetensors(weights_file);
@@ -75,7 +84,7 @@ Config read_config(const std::filesystem::path& folder) {
   if (const io::ParsedJson parsed = io::parse_json(text); is_family(parsed)) {
     return read_family_config(folder, parsed.value);
   }
-  require_file(folder, "model.safetensors", "read_config");
+  require_own_weights(folder, "read_config");
   return config_from_json(text, file.string());
 }
 

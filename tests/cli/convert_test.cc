@@ -69,6 +69,22 @@ void make_older(const fs::path& folder) {
   fs::remove(folder / "model.safetensors");
 }
 
+// The names of Hugging Face's first models are one word.
+TEST(Convert, FindsNamesOfOneWordInTheCache) {
+  const heed::test::Scratch scratch;
+  const std::string commit(40, 'a');
+  const fs::path model = scratch / "hub/models--bert";
+  fs::create_directories(model / "refs");
+  fs::create_directories(model / "snapshots");
+  std::ofstream(model / "refs/main") << commit;
+  fs::rename(heed::test::with_words(scratch, "bert-model"), model / "snapshots" / commit);
+  const Setting cache{.environment = {"HF_HUB_CACHE=" + (scratch / "hub").string()}};
+  const Result info = run({"info", "bert"}, cache);
+  EXPECT_EQ(info.status, 0) << info.err;
+  EXPECT_NE(info.out.find("family              bert"), std::string::npos) << info.out;
+  EXPECT_EQ(run({"convert", "bert", (scratch / "new").string()}, cache).status, 0);
+}
+
 TEST(Convert, ReadsTheOlderWeightsOfPytorch) {
   const heed::test::Scratch scratch;
   const fs::path from = heed::test::with_words(scratch, "st-cls-dense"), to = scratch / "converted";

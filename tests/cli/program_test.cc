@@ -138,8 +138,12 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message({"info", "--seed", "-1"}, 2, "heed info: --seed takes a whole number, 0 or more; found '-1'");
   expect_message({"plot", "x", "--json"}, 2, "heed plot: --json: this command has no results in JSON");
   expect_message({"info", "\x1b[31m"}, 1,
-                 "heed info: expected the folder of a model, a config.json or a preset (tiny, small, base, big); found "
+                 "heed info: expected the folder of a model, its name in Hugging Face's cache, a config.json or a "
+                 "preset (tiny, small, base, big); found "
                  "'␛[31m'");
+  expect_message({"info", "bert-base-uncased"}, 1,
+                 "heed info: expected the folder of a model, its name in Hugging Face's cache, a config.json or a "
+                 "preset (tiny, small, base, big); found 'bert-base-uncased'");
   expect_message({"translate", "m", "--input", ""}, 2, "heed translate: --input takes the name of a file; found ''");
   expect_message({"translate", "", "x"}, 2, "heed translate: MODEL takes the name of a folder; found ''");
   expect_message({"average", "m", "--output", "-"}, 2,

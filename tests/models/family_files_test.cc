@@ -104,6 +104,16 @@ TEST(FamilyFiles, MayHaveKeysOfOlderPrograms) {
       "max_seq_length": 256, "label_smoothing": 0.1})")
                          .value);
   EXPECT_LT(farthest(bert.logits(), bert.golden_logits()), 1e-4);
+  bert.config["embedding_size"] = bert.config["hidden_size"];  // MuRIL
+  bert.config["pooling"] = "average";                          // Contriever
+  bert.weights["fit_denses.0.bias"] = Tensor::zeros({3});      // TinyBERT
+  EXPECT_LT(farthest(bert.logits(), bert.golden_logits()), 1e-4);
+  bert.config["embedding_size"] = 128;
+  EXPECT_CONTAINS(bert.error(), "\"embedding_size\": hidden_size; found 128");
+  bert.config.erase("embedding_size");
+  bert.config["pooling"] = "cls";
+  EXPECT_CONTAINS(bert.error(), "\"pooling\": average; found \"cls\"");
+  bert.config.erase("pooling");
   bert.config["pooling_size"] = 768;
   EXPECT_CONTAINS(bert.error(), "keys that heed understands; found \"pooling_size\": 768");
 }
@@ -172,6 +182,10 @@ TEST(FamilyFiles, MayNameTheClassThatTheEncoderWasTrainedAs) {
     EXPECT_EQ(farthest(model.logits(), states), 0);
     model.config["architectures"] = io::Json::array({"Contriever"});  // its author's own class
     EXPECT_EQ(farthest(model.logits(), states), 0);
+    std::string unknown = trained.bare;  // of the family's name, and of no class that is known
+    unknown.replace(unknown.size() - 5, 5, "ForCL");
+    model.config["architectures"] = io::Json::array({unknown});
+    EXPECT_EQ(farthest(model.logits(), states), 0);
     const io::Tensors bodies = model.weights;
     for (const auto& [name, tensor] : bodies) {
       if (name.starts_with(trained.body)) model.rename(name, name.substr(std::string(trained.body).size()));
@@ -237,6 +251,7 @@ TEST(FamilyFiles, MayBeTrainedToTellNextSentences) {
   model.weights["cls.seq_relationship.bias"] = Tensor::zeros({2});
   EXPECT_EQ(farthest(model.logits(), states), 0);
   model.config["architectures"] = io::Json::array({"BertForMultipleChoice"});
+  model.weights["classifier.weight"] = Tensor::zeros({1, 16});
   EXPECT_CONTAINS(model.error(), "\"architectures\": Bert followed by one of ");
 }
 

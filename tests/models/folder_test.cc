@@ -8,6 +8,7 @@
 #include <tuple>
 
 #include "base/message.h"
+#include "base/scratch.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/memory.h"
@@ -17,6 +18,18 @@ namespace heed::models::test {
 namespace {
 
 using testing::message_of;
+
+TEST(Folders, OfOthersNameTheirFamily) {
+  const heed::test::Scratch scratch;
+  const auto expect = [&](std::string_view what) {
+    heed::test::expect_error([&] { (void)load(scratch.path()); }, what);
+    heed::test::expect_error([&] { (void)read_config(scratch.path()); }, what);
+  };
+  scratch.file("config.json", R"({"hidden_size": 8})");
+  expect("found no model.safetensors there");
+  scratch.file("pytorch_model.bin", "");
+  expect("config.json: the key \"model_type\", as Hugging Face writes it; found none");
+}
 
 TEST(Folder, RoundTripKeepsEveryBit) {
   for (const Architecture a : {Architecture::encoder_decoder, Architecture::decoder_only, Architecture::encoder_only}) {

@@ -511,6 +511,10 @@ TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
     expect({{"tokenizer_class", name}}, without);
     expect({{"tokenizer_class", "PreTrainedTokenizerFast"}}, with);
   }
+  tokenizer["model"]["vocab"]["<mask>"] = 6;  // Bertweet's has no added tokens
+  expect({{"tokenizer_class", "BertweetTokenizer"}}, with);
+  EXPECT_EQ(load()->tokens("the<mask>", {.parse_special = true}).ids.back(), 6);
+  tokenizer["model"]["vocab"].erase("<mask>");
   write("config.json", {{"model_type", "roberta"}});
   expect({{"model_max_length", 5}}, without);
   const Scratch copy;

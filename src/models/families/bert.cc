@@ -69,6 +69,8 @@ Config bert_config(Keys& keys) {
   config.attention_dropout = keys.number("attention_probs_dropout_prob", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
   keys.expect("position_embedding_type", {std::string_view("absolute")});
+  if (keys.whole("embedding_size", config.width) != config.width) keys.refuse("embedding_size", "hidden_size");
+  keys.expect("pooling", {std::string_view("average")});  // Contriever's, whose vectors are means of the states
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);
   if (!keys.value("pruned_heads").empty()) keys.refuse("pruned_heads", "none");
@@ -101,8 +103,8 @@ std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> fa
                           std::initializer_list<std::string_view> known, const Weights& weights,
                           const HeadNames& heads) {
   const auto has = [&weights](std::string_view head) { return !prefix_in(weights, head).empty(); };
-  std::string name = keys.class_of(families, known, true);
   const bool is_bare = !has(heads.masked) && std::ranges::none_of(heads.others, has);
+  if (is_bare) return "Model";
   if (keys.value("architectures").is_null()) {
     if (has(heads.masked)) return "ForMaskedLM";
     if (has(kAnswerName)) return "ForQuestionAnswering";
@@ -111,12 +113,9 @@ std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> fa
                   "ForSequenceClassification or ForTokenClassification of the family, because the "
                   "weights have a head that tells classes");
   }
-  if (name.empty()) {  // its author's own class
-    if (!is_bare) keys.refuse("architectures", "a class of this family, because the weights have a head");
-    return "Model";
-  }
-  if (name == "ForNextSentencePrediction" || is_bare) return "Model";
-  return name;
+  const std::string name = keys.class_of(families, known, true);
+  if (name.empty()) keys.refuse("architectures", "a class of this family, because the weights have a head");
+  return name == "ForNextSentencePrediction" ? "Model" : name;
 }
 
 void ignore_other_heads(Design& design, const HeadNames& heads, std::string_view kind) {
@@ -175,8 +174,9 @@ Design read_bert(Keys& keys, const Weights& weights) {
   }
   ignore_other_heads(design, kBertHeads, kind);
   const std::string body(prefix);
-  design.unused.insert(design.unused.end(), {body + "embeddings.position_ids", body + "embeddings.token_type_ids",
-                                             "cls.seq_relationship.*"});
+  design.unused.insert(design.unused.end(),
+                       {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*",
+                        "fit_denses.*"});  // TinyBERT learned from a wider model through them
   if (config.head == Head::masked_token) {
     const bool of_decoder = differs(weights, "cls.predictions.decoder.bias", "cls.predictions.bias");
     design.names.push_back(

@@ -100,7 +100,7 @@ void surround_as_gpt2(PostProcessor& processor, const SpecialPieces& pieces, con
 RoleTokens usual_roles(std::string_view class_name) {
   if (is_bert_class(class_name)) return roles_of_bert();
   if (class_name == "MPNetTokenizer") return roles_of_roberta("[UNK]");
-  if (is_roberta_class(class_name)) return roles_of_roberta("<unk>");
+  if (is_roberta_class(class_name) || class_name == "BertweetTokenizer") return roles_of_roberta("<unk>");
   if (class_name == "GPT2Tokenizer") return roles_of_gpt2();
   return {};
 }
