@@ -74,6 +74,15 @@ void require_utf8(std::string_view text, int64_t index, const TextOptions& optio
   if (text::valid_utf8_prefix(text) != text.size()) text::require_utf8(text, function, name_of_text(options, index));
 }
 
+void require_rows(const Ids& ids, int64_t rows, const text::Tokenizer& tokenizer, int64_t index,
+                  const TextOptions& options, const char* function) {
+  for (const int32_t id : ids) {
+    if (id < rows) continue;
+    fail(function, name_of_text(options, index), ": tokens that the model has a row for; found \"",
+         piece_of(tokenizer, id), "\"");
+  }
+}
+
 std::string name_of_text(const TextOptions& options, int64_t index) {
   return options.name ? options.name(index) : "text " + std::to_string(index + 1);
 }

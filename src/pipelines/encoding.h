@@ -37,6 +37,10 @@ void leave_out(std::vector<T>& values, size_t count, const text::Tokenizer& toke
 // Throws Error for a text that is not valid UTF-8.
 void require_utf8(std::string_view text, int64_t index, const TextOptions& options, const char* function);
 
+// Throws Error unless the model has a row for each of these tokens: it may lack some that are special.
+void require_rows(const Ids& ids, int64_t rows, const text::Tokenizer& tokenizer, int64_t index,
+                  const TextOptions& options, const char* function);
+
 // "standard input, line 3" or "text 3": what the text at place `index` of a call is called in errors.
 [[nodiscard]] std::string name_of_text(const TextOptions& options, int64_t index);
 

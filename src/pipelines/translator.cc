@@ -100,8 +100,9 @@ Translator::Around Translator::around(const TranslatorOptions& options) const {
     }
   }
   // Marian's models of several target languages are told by a token of the source.
-  if (!options.target_language.empty() && !text::language_id(*target_, options.target_language)) {
-    if (const auto id = source_->id_of(">>" + options.target_language + "<<")) {
+  const bool is_arrow = options.target_language.starts_with(">>");
+  if (!options.target_language.empty() && (is_arrow || !text::language_id(*target_, options.target_language))) {
+    if (const auto id = source_->id_of(text::arrow_token(options.target_language))) {
       result.before.insert(result.before.begin(), *id);
     }
   }
@@ -129,6 +130,7 @@ Ids put_around(Ids ids, const Ids& before, const Ids& after) {
 Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                      const char* function) const {
   Ids ids = pipelines::encode_all(*source_, text, place, options, function, around.parse_special);
+  pipelines::require_rows(ids, model_->config().source_vocabulary, *source_, place, options, function);
   ids = pipelines::cut_or_refuse(std::move(ids), *source_, text, place, longest(around), options, function);
   return put_around(std::move(ids), around.before, around.after);
 }
@@ -143,6 +145,7 @@ Translator::Source Translator::read_in_parts(std::string_view text, int64_t plac
                                              const Around& around) const {
   constexpr const char* kName = "translate";
   Ids all = pipelines::encode_all(*source_, text, place, options, kName, around.parse_special);
+  pipelines::require_rows(all, model_->config().source_vocabulary, *source_, place, options, kName);
   const int64_t most = longest(around), count = std::ssize(all);
   if (count <= most || options.too_long != TooLong::split) {
     all = pipelines::cut_or_refuse(std::move(all), *source_, text, place, most, options, kName);
@@ -186,7 +189,7 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     search.suppressed.push_back(static_cast<int32_t>(id));
   if (search.begin_id < 0) search.begin_id = usual_begin();
   if (options.target_language.empty()) require_language(search);
-  if (!options.target_language.empty() && !source_->id_of(">>" + options.target_language + "<<")) {
+  if (!options.target_language.empty() && !source_->id_of(text::arrow_token(options.target_language))) {
     if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
       std::string known;
       for (const int32_t id : arrows) known += (known.empty() ? "" : " ") + text::language_name(source_->piece(id));

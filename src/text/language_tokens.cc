@@ -33,6 +33,10 @@ std::string language_name(const std::string& piece) {
   return marked ? piece.substr(2, piece.size() - 4) : piece;
 }
 
+std::string arrow_token(const std::string& language) {
+  return language.starts_with(">>") ? language : ">>" + language + "<<";
+}
+
 std::vector<int32_t> languages_of(const Tokenizer& tokenizer, bool arrows) {
   std::vector<int32_t> found;
   for (int32_t id = 0; id < tokenizer.vocabulary(); ++id) {

@@ -20,6 +20,8 @@ namespace heed::text {
 
 // What to call the language of such a token: "fr" of "__fr__" and of ">>fr<<", else as it is spelled.
 [[nodiscard]] std::string language_name(const std::string& piece);
+// ">>fra<<", the token of a language in the texts of Marian's models, from its name or itself.
+[[nodiscard]] std::string arrow_token(const std::string& language);
 
 // The tokens that surely name languages: those with marks, ">>fra<<" or "__fr__" where `arrows` asks for the one or for
 // the other; and without arrows also "fra_Latn", where it is a special token.

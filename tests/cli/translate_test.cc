@@ -95,6 +95,13 @@ TEST(Translate, AModelOfSeveralLanguagesMustBeToldOne) {
   // The token may stand in the text.
   const std::string arrows = model_of_languages(marian, "marian", {">>deu<<", ">>fra<<"});
   EXPECT_EQ(run({"translate", arrows, ">>deu<< token9"}).status, 0);
+  const auto in_language = [&](const char* name) {
+    return run({"translate", arrows, "token9", "--target-language", name});
+  };
+  EXPECT_NE(in_language("deu").out, in_language("fra").out);
+  const Result spelled = in_language(">>deu<<");
+  EXPECT_EQ(spelled.status, 0) << spelled.err;
+  EXPECT_EQ(spelled.out, in_language("deu").out);
   EXPECT_EQ(run({"translate", arrows, "token9", "--target-language", "eng"}).err,
             "heed translate: expected a target_language that the model knows (deu fra); found 'eng'\n");
 }

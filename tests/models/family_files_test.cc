@@ -101,7 +101,7 @@ TEST(FamilyFiles, MayHaveKeysOfOlderPrograms) {
       "emb_size": 768, "pre_trained": "", "training": "", "xla_device": true, "eos_token_ids": [0],
       "vocab_size_or_config_json_file": 30522, "save_step": 11, "replacing_rate": 0, "nothing": "",
       "author": "me", "license": "mit", "task": "x", "matryoshka_dimensions": [8], "model_max_length": 512,
-      "max_seq_length": 256, "label_smoothing": 0.1})")
+      "max_seq_length": 256, "label_smoothing": 0.1, "unk_token_id": 100, "kobart_version": 2.0})")
                          .value);
   EXPECT_LT(farthest(bert.logits(), bert.golden_logits()), 1e-4);
   bert.config["embedding_size"] = bert.config["hidden_size"];  // MuRIL
@@ -410,6 +410,16 @@ TEST(FamilyFiles, OfT5HaveOneTable) {
     t5.weights[copy] = scaled(t5.weights.at("shared.weight"), 2);
     EXPECT_CONTAINS(t5.error(), "\"shared.weight\" and \"" + std::string(copy) + "\" with the same values");
   }
+}
+
+// MADLAD-400's files have the decoder's table, and an output of its own.
+TEST(FamilyFiles, OfT5MayHaveTheTableOfTheDecoderAlone) {
+  Changed t5("t5-v1.1");
+  const Tensor table = t5.weights.at("shared.weight");
+  t5.weights.erase("shared.weight");
+  t5.weights.erase("encoder.embed_tokens.weight");
+  t5.weights["decoder.embed_tokens.weight"] = table;
+  EXPECT_LT(farthest(t5.logits(), t5.golden_logits()), 1e-4);
 }
 
 TEST(FamilyFiles, OfT5sEncoderMayHaveADecoderThatNobodyAsksFor) {

@@ -67,6 +67,33 @@ TEST(Limits, TheTokenizerIsOneOfTheModelsKind) {
                 "config.json; found one that ends it with 3, [SEP]");
 }
 
+// BART's models for summaries have no row for the mask, their tokenizer's last token.
+TEST(Limits, SpecialTokensMayHaveNoRow) {
+  const Scratch scratch;
+  const auto load = [&](const char* name, const std::string& last) {
+    const auto folder = with_as_many_words(scratch, name);
+    std::ofstream(folder / "vocab.txt", std::ios::app) << last << "\n";
+    return folder;
+  };
+  const auto encoder_folder = load("bert-model", "<hl>");
+  const std::string refused =
+      "[Encoder::load] " + encoder_folder.string() + ": a source tokenizer of 61 tokens, as many as the model has; ";
+  EXPECT_EQ(message_of([&] { (void)Encoder::load(encoder_folder); }), refused + "found 62");
+  scratch.file("bert-model/special_tokens_map.json", R"({"additional_special_tokens": ["<hl>"]})");
+  const Encoder encoder = Encoder::load(encoder_folder);
+  EXPECT_EQ(encoder.encode("<hl> paris").tokens.size(), 6u);  // pieces of it
+  EXPECT_EQ(message_of([&] { (void)encoder.encode("<hl> paris", {.parse_special = true}); }),
+            "[Encoder::encode] text 1: tokens that the model has a row for; found \"<hl>\"");
+
+  const auto folder = load("marian", "<hl>");
+  scratch.file("marian/special_tokens_map.json", R"({"eos_token": "[PAD]", "additional_special_tokens": ["<hl>"]})");
+  const Translator translator = Translator::load(folder);
+  const std::vector<std::string> texts = {"paris", "is <hl>"};
+  EXPECT_EQ(translator.translate(texts).size(), 2u);
+  EXPECT_EQ(message_of([&] { (void)translator.translate(texts, {.parse_special = true}); }),
+            "[translate] text 2: tokens that the model has a row for; found \"<hl>\"");
+}
+
 TEST(Limits, SpecialTokensAreTextUnlessAsked) {
   const Scratch scratch;
   const Encoder encoder = Encoder::load(with_words(scratch, "bert-classify"));

@@ -296,6 +296,12 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
 TEST(HuggingFace, T5HasTokensBehindItsPieces) {
   const Scratch folder;
   (void)folder.file("spiece.model", contents_of(test::test_data("tokenizers/sp_test_model.model")));
+  (void)folder.file("config.json", R"({"model_type": "pegasus"})");  // whose ids are others
+  expect_error([&] { (void)Tokenizer::load(folder.path(), Side::source); },
+               "\"tokenizer_class\", T5Tokenizer, for spiece.model of a model that is no T5; found none");
+  (void)folder.file("config.json", R"({"model_type": "mt5"})");
+  EXPECT_EQ(Tokenizer::load(folder.path(), Side::source)->id_of("<extra_id_0>"), 1099);
+  std::filesystem::remove(folder / "config.json");
   (void)folder.file("tokenizer_config.json", R"({"tokenizer_class": "T5Tokenizer", "extra_ids": 3})");
   (void)folder.file("added_tokens.json", R"({"<hl>": 1004, "<sep>": 1003})");
   const auto t5 = Tokenizer::load(folder.path(), Side::source);
@@ -372,6 +378,10 @@ TEST(HuggingFace, ReadsM2M100WithoutATokenizerJson) {
   for (const bool parse_special : {false, true})  // a language that stands in the text is text
     EXPECT_EQ(tokenizer->tokens("  two   spaces __de__ x", {.parse_special = parse_special}).ids,
               (Ids{1025, 214, 274, 20, 136, 9, 5, 3, 18, 17, 3, 5, 298, 2}));
+  // Where the files name the languages, they are tokens that a text may have.
+  (void)folder.file("special_tokens_map.json", R"({"additional_special_tokens": ["__de__"]})");
+  EXPECT_EQ(folder.load()->tokens("girl __de__", {.parse_special = true}).ids, (Ids{1025, 940, 1017, 2}));
+  std::filesystem::remove(folder / "special_tokens_map.json");
   EXPECT_EQ(tokenizer->id_of("__af__"), 1001);
   EXPECT_EQ(tokenizer->id_of("__zu__"), 1100);
   EXPECT_EQ(tokenizer->vocabulary(), 1101);

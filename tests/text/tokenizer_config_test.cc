@@ -177,6 +177,18 @@ TEST_F(BpeFolder, FindsTheTokensOfAddedTokens) {
   EXPECT_EQ(load()->vocabulary(), 266);
 }
 
+// CodeT5: added_tokens.json has the ids, and another file what else is known of the tokens.
+TEST_F(BpeFolder, TakesTheFlagsOfAddedTokensFromWhereTheyStand) {
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "RobertaTokenizer"}});
+  write("added_tokens.json", {{"[N]", 264}});
+  EXPECT_EQ(ids("the [N]").size(), 5u);
+  json token = {{"content", "[N]"}, {"lstrip", true}};
+  for (const char* const flag : {"single_word", "rstrip", "normalized"}) token[flag] = false;
+  write("special_tokens_map.json", {{"additional_special_tokens", json::array({token})}});
+  EXPECT_EQ(ids("the [N]"), (Ids{0, 261, 264, 2}));  // it takes the space before it
+}
+
 TEST_F(BpeFolder, TakesTheNamesOfItsSpecialTokens) {
   write_vocabulary(Kind::roberta);
   configure({{"tokenizer_class", "RobertaTokenizer"}, {"cls_token", "th"}, {"sep_token", "Ġthe"}});

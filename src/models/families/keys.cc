@@ -14,7 +14,7 @@ constexpr const char* kKeysReader = "load";
 // Keys of transformers' config.json that change no result of a forward pass: names and versions, what only training or
 // printing uses, and settings of text generation (generation_config.json has those that count). The last ones are
 // left over from older programs, a pooler's sizes for example: no version reads them.
-constexpr std::array<std::string_view, 107> kHarmless = {"architectures",
+constexpr std::array<std::string_view, 108> kHarmless = {"architectures",
                                                          "model_type",
                                                          "transformers_version",
                                                          "dtype",
@@ -95,6 +95,7 @@ constexpr std::array<std::string_view, 107> kHarmless = {"architectures",
                                                          "cls_token_id",
                                                          "mask_token_id",
                                                          "unk_token_id",
+                                                         "kobart_version",
                                                          "output_past",
                                                          "sentence_transformers",
                                                          "sbert_ce_default_activation_function",

@@ -46,6 +46,9 @@ constexpr Rename kT5Gated[] = {
 };
 constexpr Rename kT5Shared[] = {{"encoder.embedding.tokens", "shared"}};
 constexpr Rename kT5SharedOfEncoder[] = {{"encoder.embedding.tokens", "encoder.embed_tokens"}};
+constexpr Rename kT5SharedOfDecoder[] = {{"encoder.embedding.tokens", "decoder.embed_tokens"}};
+constexpr const char *kSharedTable = "shared.weight", *kEncoderTable = "encoder.embed_tokens.weight",
+                     *kDecoderTable = "decoder.embed_tokens.weight";
 
 bool is_mt5(Keys& keys) { return keys.word("model_type", "t5") == "mt5"; }
 
@@ -67,6 +70,13 @@ void set_feed_forward(Config& config, Keys& keys, std::string_view usual) {
   }
   if (keys.has("dense_act_fn")) config.activation = keys.activation("dense_act_fn", "");
   if (keys.flag("is_gated_act", config.gated) != config.gated) keys.refuse("is_gated_act", "as feed_forward_proj says");
+}
+
+// The embeddings, which both sides share. MADLAD-400's files have the decoder's copy alone.
+std::string one_table(const Weights& weights, bool has_decoder) {
+  if (weights.contains(kSharedTable)) return kSharedTable;
+  const bool of_decoder = has_decoder && !weights.contains(kEncoderTable) && weights.contains(kDecoderTable);
+  return of_decoder ? kDecoderTable : kEncoderTable;
 }
 
 // transformers 4 reads `table` whatever its copy is, 5 reads the copy.
@@ -110,7 +120,7 @@ Config read_encoder(Keys& keys) {
 
 // Above `config`, that of the encoder. `table`: the file's name of the embeddings.
 void add_decoder(Config& config, Keys& keys, const Weights& weights, const std::string& table) {
-  check_copy(keys, weights, table, "decoder.embed_tokens.weight");
+  check_copy(keys, weights, table, kDecoderTable);
   config.architecture = Architecture::encoder_decoder;
   config.target_vocabulary = config.source_vocabulary;
   config.decoder_layers = keys.whole("num_decoder_layers", config.encoder_layers);
@@ -145,8 +155,8 @@ Design read_t5(Keys& keys, const Weights& weights) {
   const bool has_decoder = !prefix_in(weights, "decoder.").empty();
   const std::string kind = has_decoder ? named : "EncoderModel";
   Config config = read_encoder(keys);
-  const std::string table = weights.contains("shared.weight") ? "shared.weight" : "encoder.embed_tokens.weight";
-  check_copy(keys, weights, table, "encoder.embed_tokens.weight");
+  const std::string table = one_table(weights, has_decoder && named != "EncoderModel");
+  check_copy(keys, weights, table, kEncoderTable);
   if (kind == "EncoderModel") {
     leave_alone(config, keys);
   } else {
@@ -155,9 +165,10 @@ Design read_t5(Keys& keys, const Weights& weights) {
   Design design{.config = config, .names = {}, .unused = {}};
   design.names = {{"", kT5Body},
                   {"", config.gated ? std::span<const Rename>(kT5Gated) : std::span<const Rename>(kT5Plain)},
-                  {"", table == "shared.weight" ? std::span<const Rename>(kT5Shared)
-                                                : std::span<const Rename>(kT5SharedOfEncoder)}};
-  design.unused = {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight",
+                  {"", table == kSharedTable    ? std::span<const Rename>(kT5Shared)
+                       : table == kEncoderTable ? std::span<const Rename>(kT5SharedOfEncoder)
+                                                : std::span<const Rename>(kT5SharedOfDecoder)}};
+  design.unused = {kEncoderTable, kDecoderTable,
                    "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight"};
   if (kind == "EncoderModel") {
     design.unused.insert(design.unused.end(), {"decoder.*", "lm_head.weight"});

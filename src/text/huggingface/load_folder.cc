@@ -82,6 +82,10 @@ std::shared_ptr<const Tokenizer> read_folder(TokenizerFiles& files, Side side) {
     if (const std::string name = class_name(configuration);
         !name.empty() && name != "T5Tokenizer" && name != "MT5Tokenizer")
       refuse_class(files, "T5Tokenizer", configuration);
+    // Others, as Pegasus, move the ids.
+    if (const std::string type = files.in_config("model_type"); class_name(configuration).empty() && !type.empty())
+      require(type.ends_with("t5"), "load_tokenizer", files.quoted("tokenizer_config.json"),
+              ": a \"tokenizer_class\", T5Tokenizer, for spiece.model of a model that is no T5; found none");
     return read_plain_sentencepiece(files, "spiece.model", configuration);
   }
   return nullptr;

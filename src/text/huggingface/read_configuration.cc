@@ -281,7 +281,19 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
     token.lstrip = token.lstrip || (usual[role] && usual[role]->lstrip);
     add(std::move(token));
   }
-  for (const AddedToken& token : configuration.further) add(token);
+  for (const AddedToken& token : configuration.further) {
+    const auto own = find(token);
+    const bool lacks_flags =
+        own != made.end() && !configuration.added_have_flags &&
+        std::ranges::find(configuration.added, token.content, &AddedToken::content) != configuration.added.end();
+    if (!lacks_flags) {
+      add(token);
+      continue;
+    }
+    const int32_t id = own->id;  // added_tokens.json has ids alone
+    *own = token;
+    own->id = id;
+  }
 }
 
 }  // namespace heed::text::huggingface

@@ -149,7 +149,8 @@ class TokenAdder {
     const std::string& content = parts_.pieces[static_cast<size_t>(id)];
     const auto named = named_.find(id);
     const bool special = parts_.special_pieces[static_cast<size_t>(id)];
-    if (content.empty() || (!special && named == named_.end()) || parts_.not_in_text.contains(content)) return;
+    if (content.empty() || (!special && named == named_.end())) return;
+    if (parts_.not_in_text.contains(content) && named == named_.end()) return;
     const std::optional<AddedToken>& mask = configuration_.roles[static_cast<size_t>(Role::mask)];
     AddedToken token = named == named_.end() ? special_token(content) : named->second;
     token.lstrip = token.lstrip || content == (mask ? mask->content : "<mask>");  // takes the space before it
