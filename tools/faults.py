@@ -250,7 +250,7 @@ FAULTS = [
     ("kernels/gemm/loops-inl.h", "+ Step::kCount * Step::kMultiple - 1)",
      ")", "the last number of an odd k dropped"),
     ("kernels/gemm/loops-inl.h", "s.first && !g.accumulate, count, extras);",
-     "s.first, count, tile_end);", "what C holds not added to"),
+     "s.first, count, extras);", "what C holds not added to"),
     ("kernels/gemm/loops-inl.h", "? g.bias + j0 : nullptr,",
      "? g.bias : nullptr,", "the first columns' bias for all tiles"),
     ("kernels/gemm/tile-inl.h", "? hn::LoadU(d, from) : load_first(from, last);\n#pragma GCC unroll 16\n      for (int i = 0; i < kRows; ++i) sum[i][v] = hn::Add(sum[i][v], bias);",
