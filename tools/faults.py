@@ -506,7 +506,7 @@ FAULTS = [
     ("formats/pytorch_table.cc", "fits = fits && view.reach <= storage.numbers - view.first &&", "fits = fits && view.reach <= storage.numbers &&",
      "a tensor that ends behind its storage"),
     ("formats/pytorch_table.cc", "&& bytes / element <= view.reach;", ";", "a stride of 0 makes a terabyte of one number"),
-    ("formats/pickle.cc", "if (parts[0]->name() == \"collections.OrderedDict\" && parts[1]->parts.empty()) {", "if (parts[1]->parts.empty()) {",
+    ("formats/pickle.cc", "if (parts[0]->is_function(\"collections\", \"OrderedDict\") && parts[1]->parts.empty()) {", "if (parts[1]->parts.empty()) {",
      "any object taken for a table"),
     ("formats/weights.cc", "PytorchAllowed::~PytorchAllowed() { pytorch_is_allowed = before_; }", "PytorchAllowed::~PytorchAllowed() {}",
      "pickles read after the command that may"),

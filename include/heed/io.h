@@ -37,7 +37,8 @@ void write_safetensors(const std::filesystem::path& file, const Tensors& tensors
 // on. Quantised and sparse weights are refused by name. Where a folder has pytorch_model.bin instead, or its shards,
 // they are read only where that is allowed; else the Error says how to convert them.
 [[nodiscard]] SafetensorsFile read_weights(const std::filesystem::path& folder);
-// As long as one lives, read_weights() of this thread reads PyTorch's files too.
+// As long as one lives, read_weights() of this thread reads PyTorch's files too. It must end in the thread, and in the
+// order, in which it began.
 class PytorchAllowed {
  public:
   PytorchAllowed();
@@ -51,7 +52,8 @@ class PytorchAllowed {
 
 // A table of names and tensors that torch.save() wrote (pytorch_model.bin), in its zip format or the one before PyTorch
 // 1.6. Such a file is a pickle, which can name any function of Python for its reader to call. Nothing is called here:
-// other names than those of tensors are refused. The tensors may keep the file mapped, as those of read_safetensors().
+// other names than those of tensors are refused. The tensors may keep the file mapped, as those of read_safetensors(),
+// and two tensors of one storage (tied weights) may share their memory.
 [[nodiscard]] Tensors read_pytorch(const std::filesystem::path& file);
 
 // CTranslate2's model.bin, of the versions 2 to 6. 8-bit weights become f32, by their scales; 16-bit ones are refused.

@@ -29,15 +29,18 @@ struct ConvertCommand {
   bool force = false;
 };
 
+// Of the weights that are read: safetensors where there are some.
 double megabytes(const fs::path& folder) {
-  double bytes = 0;
+  double bytes = 0, older = 0;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path& file = entry.path();
-    const bool weights = file.extension() == ".safetensors" || file.extension() == ".bin";
-    if (weights && entry.is_regular_file(ignored)) bytes += static_cast<double>(entry.file_size(ignored));
+    if (!entry.is_regular_file(ignored)) continue;
+    const std::string name = entry.path().filename().string();
+    const auto size = static_cast<double>(entry.file_size(ignored));
+    if (name.ends_with(".safetensors")) bytes += size;
+    if (name.ends_with(".bin") && (name.starts_with("pytorch_model") || name == "model.bin")) older += size;
   }
-  return bytes / 1e6;
+  return (bytes > 0 ? bytes : older) / 1e6;
 }
 
 // A checkpoint of heed's training, whose tokenizers are two folders above it.

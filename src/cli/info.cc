@@ -150,11 +150,14 @@ ModelFacts find_facts(const InfoCommand& o) {
   }
   try {
     path = io::find_model_folder(o.model);  // a name of one word
-  } catch (const Error&) {
+  } catch (const Error& error) {
+    const std::string_view why = error.what();
+    const size_t download = why.find("Download it with");
     throw Error(
         fmt::format("expected the folder of a model, its name in Hugging Face's cache, a config.json or a preset ({}); "
-                    "found {}",
-                    fmt::join(kPresets, ", "), in_quotes(o.model)));
+                    "found {}{}{}",
+                    fmt::join(kPresets, ", "), in_quotes(o.model), download == why.npos ? "" : ". ",
+                    download == why.npos ? "" : why.substr(download)));
   }
   return facts_of_folder(path);
 }

@@ -3,12 +3,13 @@
 
 #include <algorithm>
 #include <array>
-#include <unordered_map>
+#include <map>
 
 namespace heed::io {
 namespace {
 
-constexpr int64_t kMostBytes = int64_t{4} << 20;  // a value of 64 bytes may take one byte here
+constexpr int64_t kMostBytes = int64_t{2} << 20;  // a value of 92 bytes may take one byte here
+constexpr int64_t kLongestName = 200;             // of a module or a function, in bytes
 
 std::string hexadecimal(uint8_t byte) {
   constexpr const char* kDigits = "0123456789abcdef";
@@ -18,9 +19,9 @@ std::string hexadecimal(uint8_t byte) {
 }  // namespace
 
 std::string_view words_for(PickleKind kind) {
-  constexpr std::array<std::string_view, 11> kWords = {
-      "nothing", "true or false", "a number", "a number", "a text",          "a tuple",
-      "a list",  "a table",       "a class",  "an object", "a reference"};
+  constexpr std::array<std::string_view, 11> kWords = {"nothing", "true or false", "a number",   "a number",
+                                                       "a text",  "a tuple",       "a list",     "a table",
+                                                       "a class", "an object",     "a reference"};
   return kWords[static_cast<size_t>(kind)];
 }
 
@@ -28,6 +29,8 @@ std::string PickleValue::name() const { return std::string(parts[0]->text) + "."
 
 // The stack, its marks, and the values that instructions refer to again.
 class PickleMachine {
+  static constexpr const char* kNameIsLong = "a name of fewer than 200 bytes";
+
  public:
   PickleMachine(files::Reader& reader, Pickle& pickle) : reader_(reader), values_(pickle.values_) {}
 
@@ -96,7 +99,7 @@ class PickleMachine {
   const PickleValue* line() {
     const int64_t begin = reader_.position();
     int64_t length = 0;
-    while (reader_.u8() != '\n') require(++length < 200, "a name of fewer than 200 bytes");
+    while (reader_.u8() != '\n') require(++length < kLongestName, kNameIsLong);
     reader_.seek(begin);
     const PickleValue* const text = make({.kind = PickleKind::text, .text = reader_.bytes(length)});
     (void)reader_.u8();
@@ -106,13 +109,10 @@ class PickleMachine {
     const PickleValue* const module = line();
     push({.kind = PickleKind::function, .parts = {module, line()}});
   }
-  // Two's complement, in the fewest bytes: more than 8 of them are the number by which PyTorch knows its older files.
+  // Two's complement, in the fewest bytes.
   void push_long(int64_t bytes) {
+    require(bytes <= 8, "a number of at most 8 bytes; found " + std::to_string(bytes));
     const std::string_view digits = reader_.bytes(bytes);
-    if (bytes > 8) {
-      push({.kind = PickleKind::text, .text = digits});
-      return;
-    }
     uint64_t number = !digits.empty() && (static_cast<uint8_t>(digits.back()) & 0x80) != 0 ? ~uint64_t{0} : 0;
     for (size_t i = digits.size(); i-- > 0;) number = number << 8 | static_cast<uint8_t>(digits[i]);
     push_whole(static_cast<int64_t>(number));
@@ -166,7 +166,10 @@ class PickleMachine {
       case 'Q': push({.kind = PickleKind::reference, .parts = {pop()}}); return true;
       case 0x93: {
         auto names = pop_parts(2);
-        require(names[0]->is(PickleKind::text) && names[1]->is(PickleKind::text), "two texts, the name of a class");
+        for (const PickleValue* name : names) {
+          require(name->is(PickleKind::text), "two texts, the name of a class");
+          require(std::ssize(name->text) < kLongestName, kNameIsLong);
+        }
         push({.kind = PickleKind::function, .parts = std::move(names)});
         return true;
       }
@@ -184,7 +187,7 @@ class PickleMachine {
   void call() {
     auto parts = pop_parts(2);
     require(parts[0]->is(PickleKind::function) && parts[1]->is(PickleKind::tuple), "a function and its arguments");
-    if (parts[0]->name() == "collections.OrderedDict" && parts[1]->parts.empty()) {
+    if (parts[0]->is_function("collections", "OrderedDict") && parts[1]->parts.empty()) {
       push({.kind = PickleKind::table});
     } else {
       push({.kind = PickleKind::call, .parts = std::move(parts)});
@@ -217,7 +220,7 @@ class PickleMachine {
   std::deque<PickleValue>& values_;
   std::vector<PickleValue*> stack_;
   std::vector<size_t> marks_;
-  std::unordered_map<uint32_t, PickleValue*> kept_;
+  std::map<uint32_t, PickleValue*> kept_;
   int64_t at_ = 0;  // of the instruction
 };
 

@@ -41,6 +41,9 @@ struct PickleValue {
   [[nodiscard]] bool is(PickleKind other) const { return kind == other; }
   // "module.name" of a function.
   [[nodiscard]] std::string name() const;
+  [[nodiscard]] bool is_function(std::string_view module, std::string_view name) const {
+    return kind == PickleKind::function && parts[0]->text == module && parts[1]->text == name;
+  }
 };
 
 // "a text", "a list", ...: for messages.

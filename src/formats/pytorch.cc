@@ -3,13 +3,14 @@
 // Since PyTorch 1.6 the file is a zip archive with stored members:
 //
 //   NAME/data.pkl      the pickle. A tensor is a call of torch._utils._rebuild_tensor_v2 with its storage, the place of
-//                      its first number in it, its extents and strides; the storage, a reference: ("storage", the class
-//                      that says the type, KEY, a device, how many numbers)
+//                      its first number in it, its extents and strides. The storage is a reference: ("storage", the
+//                      class that says the type, KEY, a device, how many numbers)
 //   NAME/data/KEY      the numbers of a storage
 //   NAME/byteorder     "little", in newer files
 //
-// Before, it was four pickles one after the other (a number that says what the file is, the version, sizes of C's types,
-// the table), a fifth with the keys of the storages, and for each of them a u64, how many numbers, and the numbers.
+// Before, it was four pickles one after the other (a number that says what the file is, the version, sizes of C's
+// types, the table), a fifth with the keys of the storages, and for each of them a u64, how many numbers, and the
+// numbers.
 //
 // Nothing in the file is called: see pickle.h. A storage may belong to several tensors (tied weights).
 #include <cstring>
@@ -29,7 +30,7 @@ namespace {
 // The number by which torch.load() knows an older file, as a pickle of protocol 2.
 constexpr std::string_view kOldMagic("\x80\x02\x8a\x0al\xfc\x9c\x46\xf9\x20j\xa8\x50\x19.", 15);
 constexpr int64_t kOldVersion = 1001;
-// Several tensors may be copies of one storage: of so many bytes in all, times the file's.
+// Several tensors may be copies of one storage. All copies together take at most so many times the file's bytes.
 constexpr int64_t kMostCopies = 16;
 
 class PytorchReader {
@@ -42,8 +43,9 @@ class PytorchReader {
     if (mapped_->bytes().starts_with("PK")) {
       read_archive();
     } else {
-      mapped_->require(mapped_->bytes().starts_with(kOldMagic),
-                       "weights that torch.save() wrote; the bytes from byte 0 on are not theirs");
+      mapped_->require(
+          mapped_->bytes().starts_with(kOldMagic),
+          "weights that torch.save() wrote, older ones in protocol 2; the bytes from byte 0 on are not theirs");
       read_older();
     }
     return tensors();
@@ -56,12 +58,16 @@ class PytorchReader {
     std::map<std::string, ZipMember> members;
     std::string prefix;
     for (ZipMember& member : read_zip_members(input, "weights that torch.save() wrote", kReadPytorch)) {
-      if (prefix.empty() && member.name.ends_with("/data.pkl")) prefix = member.name.substr(0, member.name.size() - 8);
+      if (member.name.ends_with("/data.pkl")) {
+        mapped_->require(prefix.empty(), "one table of tensors; member " + shown(member.name) + " is a second one");
+        prefix = member.name.substr(0, member.name.size() - 8);
+      }
       std::string name = member.name;
       const bool added = members.emplace(std::move(name), member).second;
       mapped_->require(added, "every name once; member " + shown(member.name) + " comes twice");
     }
-    mapped_->require(!prefix.empty(), "a zip archive with a member \"*/data.pkl\", as torch.save() writes it; found none");
+    mapped_->require(!prefix.empty(),
+                     "a zip archive with a member \"*/data.pkl\", as torch.save() writes it; found none");
     if (const auto order = members.find(prefix + "byteorder"); order != members.end()) {
       mapped_->require(bytes_of(order->second) == "little",
                        "numbers in little-endian order; member " + shown(order->first) + " says another");
@@ -74,7 +80,8 @@ class PytorchReader {
     table_ = read_pytorch_table(pickle.value(), name);
     for (auto& [key, storage] : table_.storages) {
       const auto at = members.find(prefix + "data/" + key);
-      mapped_->require(at != members.end(), "the numbers of a tensor in member " + shown(prefix + "data/" + key) + "; found no such member");
+      mapped_->require(at != members.end(),
+                       "the numbers of a tensor in member " + shown(prefix + "data/" + key) + "; found no such member");
       const auto found = static_cast<int64_t>(bytes_of(at->second).size());
       const int64_t bytes = storage.numbers * size_of(storage.dtype);
       mapped_->require(found == bytes, std::to_string(bytes) + " bytes in member " + shown(at->first) +
@@ -88,21 +95,16 @@ class PytorchReader {
     mapped_->require(!member.deflated, "members that are stored; " + shown(member.name) + " is deflated");
     const std::string_view bytes =
         mapped_->bytes().substr(static_cast<size_t>(member.data), static_cast<size_t>(member.packed));
-    mapped_->require(files::crc32(bytes) == member.crc, "the checksum that the archive gives for member " +
-                                                            shown(member.name) + "; the data is damaged");
+    mapped_->require(files::crc32(bytes) == member.crc,
+                     "the checksum that the archive gives for member " + shown(member.name) + "; the data is damaged");
     return bytes;
   }
 
   void read_older() {
     files::Reader reader(mapped_->bytes(), name_, kReadPytorch);
     reader.seek(static_cast<int64_t>(kOldMagic.size()));
-    const Pickle version(reader);
-    reader.require(version.value().is(PickleKind::whole) && version.value().whole == kOldVersion,
-                   "version 1001 of older files; found another");
-    const Pickle system(reader);
-    reader.require(is_little_endian(system.value()), "numbers in little-endian order; the file does not say so");
-    const Pickle pickle(reader);
-    table_ = read_pytorch_table(pickle.value(), name_);
+    read_old_head(reader);
+    table_ = read_pytorch_table(Pickle(reader).value(), name_);
     const Pickle keys(reader);
     reader.require(keys.value().is(PickleKind::list), "a list of storages; found " + words_for(keys.value()));
     for (const PickleValue* key : keys.value().parts) {
@@ -121,6 +123,15 @@ class PytorchReader {
     require_end(reader);
     for (const auto& [key, storage] : table_.storages)
       reader.require(storage.begin >= 0, "the numbers of storage " + shown(key) + "; found none");
+  }
+
+  // The version, and what the machine was like.
+  static void read_old_head(files::Reader& reader) {
+    const Pickle version(reader);
+    reader.require(version.value().is(PickleKind::whole) && version.value().whole == kOldVersion,
+                   "version 1001 of older files; found another");
+    const Pickle system(reader);
+    reader.require(is_little_endian(system.value()), "numbers in little-endian order; the file does not say so");
   }
 
   static bool is_little_endian(const PickleValue& system) {

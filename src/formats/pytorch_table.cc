@@ -23,8 +23,9 @@ constexpr std::array kStorageTypes = {
     StorageType{"torch.BoolStorage", DType::boolean},
 };
 
+// Of a function of torch._utils.
 bool is_call(const PickleValue& value, std::string_view function) {
-  return value.is(PickleKind::call) && value.parts[0]->name() == function;
+  return value.is(PickleKind::call) && value.parts[0]->is_function("torch._utils", function);
 }
 
 // One entry of the table.
@@ -40,13 +41,14 @@ class EntryReader {
   // A call that makes a tensor, itself or as a parameter of a module.
   PytorchView read(const PickleValue& value) const {
     const PickleValue* tensor = &value;
-    if (is_call(value, "torch._utils._rebuild_parameter") && !value.parts[1]->parts.empty())
-      tensor = value.parts[1]->parts[0];
-    const bool rebuilt =
-        is_call(*tensor, "torch._utils._rebuild_tensor_v2") || is_call(*tensor, "torch._utils._rebuild_tensor");
-    require(rebuilt, "a dense tensor; found " + words_for(*tensor));
+    if (is_call(value, "_rebuild_parameter") && value.parts[1]->parts.size() == 3) tensor = value.parts[1]->parts[0];
+    const bool newer = is_call(*tensor, "_rebuild_tensor_v2");
+    require(newer || is_call(*tensor, "_rebuild_tensor"), "a dense tensor; found " + words_for(*tensor));
     const auto& parts = tensor->parts[1]->parts;
-    require(parts.size() >= 4 && parts[0]->is(PickleKind::reference) && parts[1]->is(PickleKind::whole),
+    // A seventh argument may say that the numbers are to be changed: that they have the other sign, for example.
+    require(parts.size() == (newer ? 6 : 4),
+            "a tensor as it lies in its storage; found one of " + std::to_string(parts.size()) + " arguments");
+    require(parts[0]->is(PickleKind::reference) && parts[1]->is(PickleKind::whole),
             "a storage, the place of the first number, extents and strides; found something else");
     PytorchView view{.storage = storage(*parts[0]->parts[0]),
                      .first = parts[1]->whole,
@@ -70,14 +72,17 @@ class EntryReader {
   // ("storage", its class, its key, a device, how many numbers): the key.
   std::string storage(const PickleValue& names) const {
     const auto& parts = names.parts;
-    const bool known = names.is(PickleKind::tuple) && parts.size() >= 5 && parts[0]->is(PickleKind::text) &&
-                       parts[0]->text == "storage" && parts[1]->is(PickleKind::function) &&
-                       parts[2]->is(PickleKind::text) && parts[4]->is(PickleKind::whole);
+    constexpr size_t kLongestKey = 200;  // bytes: each tensor keeps one
+    const bool known = names.is(PickleKind::tuple) && (parts.size() == 5 || parts.size() == 6) &&
+                       parts[0]->is(PickleKind::text) && parts[0]->text == "storage" &&
+                       parts[1]->is(PickleKind::function) && parts[2]->is(PickleKind::text) &&
+                       parts[2]->text.size() < kLongestKey && parts[4]->is(PickleKind::whole);
     require(known, "a reference to a storage; found another");
     require(parts.size() < 6 || parts[5]->is(PickleKind::none), "a whole storage; found a part of another one");
     const std::string type = parts[1]->name();
     const auto at = std::ranges::find(kStorageTypes, type, &StorageType::name);
-    require(at != kStorageTypes.end(), "numbers in f64, f32, f16, bf16, i64, i32, i8, u8 or bool; found " + shown(type));
+    require(at != kStorageTypes.end(),
+            "numbers in f64, f32, f16, bf16, i64, i32, i8, u8 or bool; found " + shown(type));
     const PytorchStorage storage{.dtype = at->dtype, .numbers = parts[4]->whole};
     require(checked_bytes({&storage.numbers, 1}, size_of(storage.dtype)) >= 0,
             "a storage of 0 to 2^63 bytes; found " + std::to_string(storage.numbers) + " numbers");
@@ -101,10 +106,9 @@ class EntryReader {
       fits = fits && !__builtin_mul_overflow(view.extents[axis] - 1, view.strides[axis], &steps) &&
              !__builtin_add_overflow(view.reach, steps, &view.reach);
     }
-    // A stride of 0 makes many numbers of one: no weight is like that.
+    // A stride of 0 could make a terabyte of one number.
     fits = fits && view.reach <= storage.numbers - view.first && bytes / element <= view.reach;
-    require(fits, "each number in a place of its own, in a storage of " + std::to_string(storage.numbers) +
-                      "; found others");
+    require(fits, "no more numbers than places, in a storage of " + std::to_string(storage.numbers) + "; found others");
   }
 
   PytorchTable& table_;

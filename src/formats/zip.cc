@@ -42,7 +42,7 @@ class ZipReader {
                    "a whole zip archive; it points outside of the file");
     buffer_.resize(static_cast<size_t>(size));
     input_.read_at(offset, buffer_.data(), size);
-    return files::Reader(buffer_, name_, function_);
+    return files::Reader(buffer_, name_ + " from byte " + std::to_string(offset) + " on", function_);
   }
 
   Directory find_directory() {

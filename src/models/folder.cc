@@ -56,8 +56,9 @@ bool is_family(const io::ParsedJson& config) {
 
 void require_own_weights(const std::filesystem::path& folder, const char* function) {
   std::error_code ignored;
-  require(!std::filesystem::exists(folder / "pytorch_model.bin", ignored) ||
-              std::filesystem::exists(folder / "model.safetensors", ignored),
+  require(std::filesystem::exists(folder / "model.safetensors", ignored) ||
+              (!std::filesystem::exists(folder / "pytorch_model.bin", ignored) &&
+               !std::filesystem::exists(folder / "pytorch_model.bin.index.json", ignored)),
           function, (folder / "config.json").string(),
           ": the key \"model_type\", as Hugging Face writes it; found none");
   require_file(folder, "model.safetensors", function);

@@ -21,7 +21,7 @@ void require_architecture(models::Architecture found, models::Architecture wante
 
 namespace {
 
-// BART's models for summaries have no row for <mask>.
+// BART's models for summaries have no row for <mask>. What is special decodes to nothing.
 bool all_special(const text::Tokenizer& tokenizer, int64_t begin, int64_t end) {
   constexpr int64_t kMost = 1000;
   if (end - begin > kMost) return false;

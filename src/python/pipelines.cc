@@ -326,7 +326,11 @@ void define_pipelines(py::module_& module) {
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
   py::class_<PytorchAllowed>(module, "PytorchAllowed")
       .def(py::init<>())
-      .def("__enter__", [](PytorchAllowed& allowed) { allowed.scope = std::make_unique<io::PytorchAllowed>(); })
+      .def("__enter__",
+           [](PytorchAllowed& allowed) {
+             allowed.scope.reset();
+             allowed.scope = std::make_unique<io::PytorchAllowed>();
+           })
       .def("__exit__", [](PytorchAllowed& allowed, const py::args&) { allowed.scope.reset(); });
   module.attr("most_weights") = inspect::kMostWeights;  // of a page
   py::class_<inspect::Record>(module, "Record")

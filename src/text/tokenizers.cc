@@ -88,7 +88,8 @@ TokenizerPair load_tokenizers(const std::filesystem::path& folder) {
     }
   }
   TokenizerPair pair = huggingface::load_folder(folder);
-  return pair.source != nullptr ? pair : TokenizerPair{Tokenizer::load(folder, Side::source), nullptr};
+  if (pair.source == nullptr) (void)Tokenizer::load(folder, Side::source);  // says what is missing
+  return pair;
 }
 
 std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const {

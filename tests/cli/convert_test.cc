@@ -99,6 +99,10 @@ TEST(Convert, ReadsTheOlderWeightsOfPytorch) {
   ASSERT_EQ(r.status, 0) << r.err;
   EXPECT_EQ(run({"embed", to.string(), "Paris is a city", "--json"}).out, expected.out);
   EXPECT_FALSE(fs::exists(to / "pytorch_model.bin"));
+  // Where both formats are there, safetensors are read and counted.
+  std::ofstream(to / "pytorch_model.bin", std::ios::binary) << std::string(3'000'000, 'x');
+  const Result both = run({"convert", to.string(), (scratch / "again").string()});
+  EXPECT_NE(both.err.find("weights of 0.0 MB, 0.0 MB before"), std::string::npos) << both.err;
 }
 
 TEST(Convert, Int8IsWrittenInHeedsLayout) {

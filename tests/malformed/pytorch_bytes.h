@@ -41,8 +41,10 @@ struct Storage {
 [[nodiscard]] inline std::string tensor(const std::string& storage, const std::vector<int64_t>& extents,
                                         const std::vector<int64_t>& strides, int64_t first = 0,
                                         std::string_view function = "_rebuild_tensor_v2") {
-  return name("torch._utils", function) + "(" + storage + whole(first) + tuple(extents) + tuple(strides) + "\x89" +
-         name("collections", "OrderedDict") + ")RtR";
+  const std::string numbers = storage + whole(first) + tuple(extents) + tuple(strides);
+  const bool older = function == "_rebuild_tensor";
+  const std::string more = older ? "" : "\x89" + name("collections", "OrderedDict") + ")R";
+  return name("torch._utils", function) + "(" + numbers + more + "tR";
 }
 [[nodiscard]] inline std::string table(const std::vector<std::pair<std::string, std::string>>& entries) {
   std::string bytes = name("collections", "OrderedDict") + ")R(";

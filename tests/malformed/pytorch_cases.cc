@@ -40,6 +40,8 @@ void add_containers(Cases& cases) {
   bad("a flipped byte in the table", good.with(good.data + 30, "\x7f"), "the checksum");
   bad("a flipped byte in the numbers", replaced(good.bytes, kSix, kSix.substr(1) + "\2"), "the checksum");
   bad("a deflated member", good.with(good.central + 10, "\x08"), "is deflated");
+  bad("a second table", zip({{"x/data.pkl", pickle(table({}))}, {"y/data.pkl", pickle(table({}))}}).bytes,
+      "\"y/data.pkl\" is a second one");
   bad("bytes behind the table", zip({{"x/data.pkl", pickle(a_table(kTensor)) + "N."}, {"x/data/0", kSix}}).bytes,
       "found 2 more bytes");
 
@@ -90,7 +92,12 @@ void add_tables(Cases& cases) {
   bad("quantised weights", a_table(name("torch._utils", "_rebuild_qtensor") + "(tR"), "_rebuild_qtensor");
   bad("a sparse tensor", a_table(name("torch._utils", "_rebuild_sparse_tensor") + "(tR"), "_rebuild_sparse_tensor");
   bad("a parameter of nothing", a_table(name("torch._utils", "_rebuild_parameter") + ")R"), "a dense tensor");
-  bad("a tensor of nothing", a_table(name("torch._utils", "_rebuild_tensor_v2") + ")R"), "found something else");
+  bad("a tensor of nothing", a_table(name("torch._utils", "_rebuild_tensor_v2") + ")R"), "found one of 0 arguments");
+  // PyTorch's negative view: {"neg": True} behind the six arguments.
+  bad("a tensor with the other sign", a_table(replaced(kTensor, ")RtR", ")R}" + text("neg") + "\x88stR")),
+      "found one of 7 arguments");
+  bad("a parameter with more to do", a_table(name("torch._utils", "_rebuild_parameter") + "(" + kTensor + "\x88NNtR"),
+      "a dense tensor");
   bad("a tensor without storage", a_table(tensor(whole(0), {2, 3}, {3, 1})), "found something else");
 
   const auto bad_tensor = [&](std::string_view kind, const std::string& storage, const std::vector<int64_t>& extents,
@@ -100,6 +107,9 @@ void add_tables(Cases& cases) {
   const std::string six = reference(kStorage);
   bad_tensor("a storage of another kind", "(" + text("module") + whole(0) + "tQ", {6}, {1}, 0, "found another");
   bad_tensor("a storage named by a text", text("0") + "Q", {6}, {1}, 0, "found another");
+  bad_tensor("a storage with more behind it", reference(kStorage, "NN"), {6}, {1}, 0, "found another");
+  bad_tensor("a key of 200 bytes", reference({.key = std::string(200, 'k'), .numbers = 6}), {6}, {1}, 0,
+             "found another");
   bad_tensor("a part of another storage", reference(kStorage, "(" + text("0") + whole(1) + whole(2) + "t"), {6}, {1}, 0,
              "a part of another one");
   bad_tensor("numbers of 16 bits", reference({.type = "ShortStorage", .numbers = 6}), {6}, {1}, 0, "ShortStorage");
@@ -112,22 +122,23 @@ void add_tables(Cases& cases) {
   bad_tensor("a negative stride", six, {2, 3}, {-3, 1}, 0, "from 0 on");
   bad_tensor("nine axes", six, {1, 1, 1, 1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1, 1, 1, 1}, 0, "at most 8 axes");
   bad_tensor("extents that overflow", six, {int64_t{1} << 40, int64_t{1} << 40}, {1, 1}, 0, "its shape is larger");
-  bad_tensor("strides that overflow", six, {3, 2}, {INT64_MAX, 1}, 0, "a place of its own");
+  bad_tensor("strides that overflow", six, {3, 2}, {INT64_MAX, 1}, 0, "no more numbers than places");
   bad_tensor("numbers behind the storage", six, {7}, {1}, 0, "in a storage of 6");
   bad_tensor("a stride too long", six, {2, 3}, {4, 1}, 0, "in a storage of 6");
   bad_tensor("a first number too far", six, {2, 3}, {3, 1}, 1, "in a storage of 6");
   bad_tensor("a negative place", six, {2, 3}, {3, 1}, -1, "in a storage of 6");
   bad_tensor("an empty tensor too far", six, {0}, {1}, 7, "in a storage of 6");
-  bad_tensor("one number everywhere", six, {6}, {0}, 0, "a place of its own");
-  bad_tensor("a terabyte of one number", six, {int64_t{1} << 38}, {0}, 0, "a place of its own");
-  bad("one storage in two types", table({{"a", kTensor}, {"b", tensor(reference({.type = "IntStorage", .numbers = 6}),
-                                                                       {6}, {1})}}),
+  bad_tensor("one number everywhere", six, {6}, {0}, 0, "no more numbers than places");
+  bad_tensor("a terabyte of one number", six, {int64_t{1} << 38}, {0}, 0, "no more numbers than places");
+  bad("one storage in two types",
+      table({{"a", kTensor}, {"b", tensor(reference({.type = "IntStorage", .numbers = 6}), {6}, {1})}}),
       "the type and size that storage \"0\" had");
   bad("one storage in two sizes", table({{"a", kTensor}, {"b", tensor(reference({.numbers = 5}), {5}, {1})}}),
       "the type and size that storage \"0\" had");
-  cases.bad("pytorch", "booleans that are 1 and 2",
-            zip_file(a_table(tensor(reference({.type = "BoolStorage", .numbers = 2}), {2}, {1})), {{"0", "\1\2"}}).bytes,
-            "booleans 0 and 1");
+  cases.bad(
+      "pytorch", "booleans that are 1 and 2",
+      zip_file(a_table(tensor(reference({.type = "BoolStorage", .numbers = 2}), {2}, {1})), {{"0", "\1\2"}}).bytes,
+      "booleans 0 and 1");
   std::vector<std::pair<std::string, std::string>> many;
   for (int i = 0; i < 200; ++i) many.emplace_back(std::to_string(i), tensor(reference({.numbers = 6000}), {3000}, {2}));
   cases.bad("pytorch", "200 copies of one storage", zip_file(table(many), {{"0", std::string(24000, '\1')}}).bytes,
@@ -142,8 +153,10 @@ void add_pickles(Cases& cases) {
     cases.good("pytorch", kind, zip({{"x/data.pkl", bytes}, {"x/data/0", kSix}}).bytes);
   };
   good("protocol 4", "\x80\4\x95" + bytes_of(uint64_t{9}) + "}\x94\x8c\1a\x94" + kTensor + "s.");
-  good("a class by its name on the stack", "\x80\4}\x8c\1a" + replaced(kTensor, name("torch._utils", "_rebuild_tensor_v2"),
-                                                                        "\x8c\x0ctorch._utils\x8c\x12_rebuild_tensor_v2\x93") + "s.");
+  good("a class by its name on the stack", "\x80\4}\x8c\1a" +
+                                               replaced(kTensor, name("torch._utils", "_rebuild_tensor_v2"),
+                                                        "\x8c\x0ctorch._utils\x8c\x12_rebuild_tensor_v2\x93") +
+                                               "s.");
   const std::string number = bytes_of(uint32_t{300});
   good("values that are used again",
        pickle("}(" + text("a") + kTensor + "r" + number + text("b") + "j" + number + "u"));
@@ -176,8 +189,11 @@ void add_pickles(Cases& cases) {
   bad("a number cut off", std::string("\x80\2J\1"), "4 more bytes");
   bad("a name without end", "\x80\2ctorch", "1 more bytes");
   bad("a name of 200 bytes", pickle("c" + std::string(200, 'a') + "\na\n"), "fewer than 200 bytes");
+  bad("a name of 200 bytes on the stack", pickle(text(std::string(200, 'a')) + text("a") + "\x93"),
+      "fewer than 200 bytes");
+  bad("a number of 9 bytes", pickle("\x8a\x09" + std::string(9, '\1')), "at most 8 bytes; found 9");
   bad("a table in itself", pickle("}q\1" + text("a") + "h\1s"), "a dense tensor; found a table");
-  bad("five million instructions", "\x80\2}" + std::string(5'000'000, 'N') + ".", "at most 4194304 bytes");
+  bad("five million instructions", "\x80\2}" + std::string(5'000'000, 'N') + ".", "at most 2097152 bytes");
 }
 
 }  // namespace

@@ -35,7 +35,7 @@ struct AmxStep {
   template <int kTall, int kWide>
   static HWY_NOINLINE void multiply(int64_t depth, const float* HWY_RESTRICT a, const float* HWY_RESTRICT b,
                                     float* HWY_RESTRICT c, const float* next_c, int64_t c_row, int64_t last, bool fresh,
-                                    int64_t rows, const TileExtras& /*end*/) {
+                                    int64_t rows, const TileExtras& /*extras*/) {
     const int64_t columns = (kWide - 1) * 16 + last;
     const bool whole = rows == 16 * kTall && last == 16;
     HWY_ALIGN float spare[16 * kTall * 16 * kWide];
