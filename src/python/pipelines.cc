@@ -331,7 +331,8 @@ void define_pipelines(py::module_& module) {
              allowed.scope.reset();
              allowed.scope = std::make_unique<io::PytorchAllowed>();
            })
-      .def("__exit__", [](PytorchAllowed& allowed, const py::args&) { allowed.scope.reset(); });
+      .def("__exit__", [](PytorchAllowed& allowed, const py::object& /*kind*/, const py::object& /*error*/,
+                          const py::object& /*traceback*/) { allowed.scope.reset(); });
   module.attr("most_weights") = inspect::kMostWeights;  // of a page
   py::class_<inspect::Record>(module, "Record")
       .def("page",
