@@ -14,7 +14,6 @@ namespace heed::io {
 namespace {
 
 constexpr int64_t kFreeOutput = int64_t{1} << 30;  // what may always come out, beside 64 times the file's size
-constexpr int64_t k32 = 0xffffffff, k16 = 0xffff;
 
 class Archive {
  public:
@@ -84,10 +83,10 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors) {
     const std::string name = key + ".npy";
     const std::string_view data(static_cast<const char*>(flat.raw()), static_cast<size_t>(flat.nbytes()));
     const uint64_t size = header.size() + data.size();
-    require(
-        size < k32 && out.written() + static_cast<int64_t>(size) < k32 && tensors.size() < k16 && name.size() <= k16,
-        "write_npz", files::quoted(file),
-        ": less than 4 GiB and 65535 arrays; found more. A .safetensors file has room for them");
+    require(size < kZip64In32 && out.written() + static_cast<int64_t>(size) < kZip64In32 &&
+                tensors.size() < kZip64In16 && name.size() <= kZip64In16,
+            "write_npz", files::quoted(file),
+            ": less than 4 GiB and 65535 arrays; found more. A .safetensors file has room for them");
     const int64_t local = out.written();
     // Versions 2.0, flag 11: names are UTF-8, stored, 1980-01-01 (a file's bytes do not depend on when it was written).
     std::string common;

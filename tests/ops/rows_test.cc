@@ -18,7 +18,7 @@ using testing::floats;
 using testing::on_every_isa;
 using testing::random_tensor;
 
-constexpr float kInfinity = std::numeric_limits<float>::infinity();
+constexpr float kInf = std::numeric_limits<float>::infinity();
 
 TEST(Softmax, ForwardAndBackward) {
   on_every_isa([] {
@@ -47,10 +47,10 @@ TEST(Softmax, LargeScoresDoNotOverflow) {
 
 TEST(Softmax, MaskedRowsAndNaN) {
   on_every_isa([] {
-    const Tensor x = Tensor::full({4, 20}, -kInfinity);
-    x.data<float>()[20] = 1.0f;           // row 1: one element
-    x.data<float>()[40 + 17] = NAN;       // row 2
-    x.data<float>()[60 + 3] = kInfinity;  // row 3
+    const Tensor x = Tensor::full({4, 20}, -kInf);
+    x.data<float>()[20] = 1.0f;      // row 1: one element
+    x.data<float>()[40 + 17] = NAN;  // row 2
+    x.data<float>()[60 + 3] = kInf;  // row 3
     const std::vector<float> y = floats(ops::softmax(x));
     for (size_t j = 0; j < 20; ++j) {
       EXPECT_EQ(y[j], 0.0f);
@@ -75,12 +75,12 @@ TEST(LogSumExp, IsTheLogarithmOfTheSumOfExponentials) {
       }
       expect_close(sums, expected, 1e-6);
     }
-    const Tensor edges = Tensor::full({4, 20}, -kInfinity);
-    edges.data<float>()[20] = 1e30f;          // row 0: nothing above -inf; row 1: one element
-    edges.data<float>()[40 + 17] = NAN;       // row 2
-    edges.data<float>()[60 + 3] = kInfinity;  // row 3
+    const Tensor edges = Tensor::full({4, 20}, -kInf);
+    edges.data<float>()[20] = 1e30f;     // row 0: nothing above -inf; row 1: one element
+    edges.data<float>()[40 + 17] = NAN;  // row 2
+    edges.data<float>()[60 + 3] = kInf;  // row 3
     const std::vector<float> y = floats(ops::logsumexp(edges));
-    EXPECT_EQ(y[0], -kInfinity);
+    EXPECT_EQ(y[0], -kInf);
     EXPECT_EQ(y[1], 1e30f);
     EXPECT_TRUE(std::isnan(y[2]) && std::isnan(y[3]));
   });

@@ -44,10 +44,6 @@ constexpr Rename kBartTwo[] = {{"encoder.embedding.tokens", "encoder.embed_token
                                {"decoder.embedding.tokens", "decoder.embed_tokens"}};
 constexpr Rename kBartOutput[] = {{"output.weight", "lm_head.weight"}, {"output.bias", "final_logits_bias"}};
 
-constexpr const char* kSharedTable = "shared.weight";
-constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
-constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
-
 int64_t same_for_both(Keys& keys, const std::string& what) {
   const int64_t encoder = keys.whole("encoder_" + what), decoder = keys.whole("decoder_" + what);
   if (encoder != decoder) keys.refuse("decoder_" + what, "as the encoder has, " + std::to_string(encoder));

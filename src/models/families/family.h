@@ -38,6 +38,11 @@ struct Design {
 
 using Weights = io::Tensors;
 
+// What BART and T5 call the embeddings that both sides share, and each side's own or copied ones.
+inline constexpr const char* kSharedTable = "shared.weight";
+inline constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
+inline constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
+
 struct Family {
   std::string_view model_type;  // in config.json
   Design (*read)(Keys& keys, const Weights& weights);

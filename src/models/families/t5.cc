@@ -47,8 +47,6 @@ constexpr Rename kT5Gated[] = {
 constexpr Rename kT5Shared[] = {{"encoder.embedding.tokens", "shared"}};
 constexpr Rename kT5SharedOfEncoder[] = {{"encoder.embedding.tokens", "encoder.embed_tokens"}};
 constexpr Rename kT5SharedOfDecoder[] = {{"encoder.embedding.tokens", "decoder.embed_tokens"}};
-constexpr const char *kSharedTable = "shared.weight", *kEncoderTable = "encoder.embed_tokens.weight",
-                     *kDecoderTable = "decoder.embed_tokens.weight";
 
 bool is_mt5(Keys& keys) { return keys.word("model_type", "t5") == "mt5"; }
 
