@@ -83,8 +83,8 @@ void write_npz(const std::filesystem::path& file, const Tensors& tensors) {
     const std::string name = key + ".npy";
     const std::string_view data(static_cast<const char*>(flat.raw()), static_cast<size_t>(flat.nbytes()));
     const uint64_t size = header.size() + data.size();
-    require(size < kZip64In32 && out.written() + static_cast<int64_t>(size) < kZip64In32 &&
-                tensors.size() < kZip64In16 && name.size() <= kZip64In16,
+    require(size < kZipMost32 && out.written() + static_cast<int64_t>(size) < kZipMost32 &&
+                tensors.size() < kZipMost16 && name.size() <= kZipMost16,
             "write_npz", files::quoted(file),
             ": less than 4 GiB and 65535 arrays; found more. A .safetensors file has room for them");
     const int64_t local = out.written();

@@ -45,7 +45,7 @@ class ZipReader {
   }
 
   Directory find_directory() {
-    const int64_t tail = std::min(input_.size(), kEndSize + kZip64In16);
+    const int64_t tail = std::min(input_.size(), kEndSize + kZipMost16);
     input_.require(tail >= kEndSize, what_ + ", which is a zip archive; found " + std::to_string(tail) + " bytes");
     files::Reader reader = part(input_.size() - tail, tail);
     // The last signature whose comment reaches the end of the file.
@@ -59,7 +59,7 @@ class ZipReader {
       directory.size = reader.u32();
       directory.begin = reader.u32();
       if (reader.u16() != reader.remaining()) continue;
-      if (directory.count == kZip64In16 || directory.size == kZip64In32 || directory.begin == kZip64In32) {
+      if (directory.count == kZipMost16 || directory.size == kZipMost32 || directory.begin == kZipMost32) {
         return find_directory64(input_.size() - tail + at);
       }
       reader.require(disk == 0 && directory_disk == 0 && here == directory.count, "a zip archive in one part");
@@ -131,9 +131,9 @@ class ZipReader {
       const int id = extra.u16();
       files::Reader field(extra.bytes(extra.u16()), name_ + ", a zip64 field", function_);
       if (id != 1) continue;
-      if (member.unpacked == kZip64In32) member.unpacked = field.i63("a size");
-      if (member.packed == kZip64In32) member.packed = field.i63("a size");
-      if (member.local == kZip64In32) member.local = field.i63("a place");
+      if (member.unpacked == kZipMost32) member.unpacked = field.i63("a size");
+      if (member.packed == kZipMost32) member.packed = field.i63("a size");
+      if (member.local == kZipMost32) member.local = field.i63("a place");
     }
   }
 

@@ -15,8 +15,8 @@ namespace heed::io {
 
 inline constexpr uint32_t kZipLocalSignature = 0x04034b50, kZipCentralSignature = 0x02014b50,
                           kZipEndSignature = 0x06054b50;
-// A field of 32 or 16 bits with all bits set: its value stands in the zip64 fields.
-inline constexpr int64_t kZip64In32 = 0xffffffff, kZip64In16 = 0xffff;
+// The largest number of a field. In the directory it says that the value stands in a zip64 field.
+inline constexpr int64_t kZipMost32 = 0xffffffff, kZipMost16 = 0xffff;
 
 struct ZipMember {
   std::string name;  // a key and nothing else: never a path

@@ -38,7 +38,7 @@ struct Design {
 
 using Weights = io::Tensors;
 
-// What BART and T5 call the embeddings that both sides share, and each side's own or copied ones.
+// The names that BART and T5 give the embeddings of both sides, and those of each side, which may be copies.
 inline constexpr const char* kSharedTable = "shared.weight";
 inline constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
 inline constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
