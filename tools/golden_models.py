@@ -294,11 +294,16 @@ def sentence_golden(folder, modules, seed):
     golden = encoder_golden(folder, hf.BertModel, seed, True)
     last = f"hidden_states.{BERT['num_hidden_layers']}"
     features = {"token_embeddings": golden[last], "attention_mask": golden["attention_mask"]}
+    prompt = {} if modules[0].include_prompt else {"prompt_length": torch.tensor([1])}
+    features |= prompt
     with torch.no_grad():
         for module in modules:
             features = module(features)
     golden = {name: value for name, value in golden.items() if value.dtype == torch.int64 or name == last}
-    return {**golden, "sentence_embedding": features["sentence_embedding"].contiguous()}
+    return {**golden, **prompt, "sentence_embedding": features["sentence_embedding"].contiguous()}
+
+
+ALL_POOLINGS = ("cls", "max", "mean", "mean_sqrt_len_tokens", "weightedmean", "lasttoken")
 
 
 def modules_of(name, width):
@@ -312,6 +317,7 @@ def modules_of(name, width):
         "st-cls-dense": [Pooling(width, "cls"), Dense(width, 12, True, tanh), Dense(12, 10, False, identity), Normalize()],
         "st-lasttoken": [Pooling(width, "lasttoken")],
         "st-weightedmean": [Pooling(width, "weightedmean"), Normalize()],
+        "st-no-prompt": [Pooling(width, list(ALL_POOLINGS), include_prompt=False)],
         "st-max-mean": [Pooling(width, ["max", "mean_sqrt_len_tokens", "mean"])],
     }[name]
 
@@ -652,6 +658,7 @@ def makers():
     out["st-lasttoken"] = (make_sentence, 153)
     out["st-weightedmean-old"] = (make_sentence_of_3, 154)
     out["st-max-mean"] = (make_sentence, 155)
+    out["st-no-prompt"] = (make_sentence, 156)
     for n, name in enumerate(ENCODERS_ALONE):
         out[name] = (make_encoder_alone, 160 + n)
     for n, name in enumerate(TRANSLATORS):

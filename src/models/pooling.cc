@@ -9,82 +9,99 @@
 namespace heed::models {
 namespace {
 
+// The tokens of a text that are pooled.
+struct Range {
+  int64_t begin, end;
+  [[nodiscard]] bool empty() const { return begin >= end; }
+};
+
+// The factor of a sum over these tokens.
+double share_of(TokenPooling pooling, Range tokens) {
+  const auto count = static_cast<double>(tokens.end - tokens.begin);
+  if (pooling == TokenPooling::mean_by_root) return 1 / std::sqrt(count);
+  if (pooling == TokenPooling::mean) return 1 / count;
+  const auto begin = static_cast<double>(tokens.begin), end = static_cast<double>(tokens.end);
+  return 2 / (end * (end + 1) - begin * (begin + 1));  // of 1, 2, 3, ...
+}
+
 // The weight of token l in a sum over the tokens.
-double weight_of(TokenPooling pooling, int64_t l, int64_t length) {
-  const auto count = static_cast<double>(length);
+double weight_of(TokenPooling pooling, int64_t l, Range tokens) {
   switch (pooling) {
-    case TokenPooling::mean: return 1 / count;
-    case TokenPooling::mean_by_root: return 1 / std::sqrt(count);
-    case TokenPooling::weighted_mean: return 2 * static_cast<double>(l + 1) / (count * (count + 1));
-    case TokenPooling::first: return l == 0 ? 1 : 0;
-    case TokenPooling::last: return l == length - 1 ? 1 : 0;
+    case TokenPooling::mean:
+    case TokenPooling::mean_by_root: return share_of(pooling, tokens);
+    case TokenPooling::weighted_mean: return static_cast<double>(l + 1) * share_of(pooling, tokens);
+    case TokenPooling::first: return l == tokens.begin ? 1 : 0;
+    case TokenPooling::last: return l == tokens.end - 1 ? 1 : 0;
     case TokenPooling::largest: break;
   }
   fail("pooled_states", "a pooling that is a sum of states; found the largest number");
 }
 
-// One pooling of states (length, width), in one order of additions.
-void pool(TokenPooling pooling, const float* states, int64_t length, int64_t width, float* out) {
-  if (length == 0) return;
+// One pooling of states (L, width), in one order of additions.
+void pool(TokenPooling pooling, const float* states, Range tokens, int64_t width, float* out) {
+  if (tokens.empty()) return;
   const auto row = [&](int64_t l) { return states + l * width; };
   if (pooling == TokenPooling::first || pooling == TokenPooling::last) {
-    std::copy_n(row(pooling == TokenPooling::first ? 0 : length - 1), width, out);
+    std::copy_n(row(pooling == TokenPooling::first ? tokens.begin : tokens.end - 1), width, out);
     return;
   }
   if (pooling == TokenPooling::largest) {
-    std::copy_n(row(0), width, out);
-    for (int64_t l = 1; l < length; ++l) {
+    std::copy_n(row(tokens.begin), width, out);
+    for (int64_t l = tokens.begin + 1; l < tokens.end; ++l) {
       for (int64_t e = 0; e < width; ++e) out[e] = std::max(out[e], row(l)[e]);
     }
     return;
   }
   const bool weighted = pooling == TokenPooling::weighted_mean;
-  const auto count = static_cast<double>(length);
-  const double share = weighted ? 2 / (count * (count + 1)) : 1 / std::sqrt(count);
+  const double share = share_of(pooling, tokens);
   for (int64_t e = 0; e < width; ++e) {
     double sum = 0;
-    for (int64_t l = 0; l < length; ++l) {
+    for (int64_t l = tokens.begin; l < tokens.end; ++l) {
       sum += static_cast<double>(row(l)[e]) * (weighted ? static_cast<double>(l + 1) : 1.0);
     }
     out[e] = static_cast<float>(sum * share);
   }
 }
 
-// d_out (width) -> adds to d_states (length, width).
-void pool_backward(TokenPooling pooling, const float* states, const float* d_out, int64_t length, int64_t width,
+// d_out (width) -> adds to d_states (L, width).
+void pool_backward(TokenPooling pooling, const float* states, const float* d_out, Range tokens, int64_t width,
                    float* d_states) {
   if (pooling == TokenPooling::largest) {
-    for (int64_t e = 0; e < width && length > 0; ++e) {
-      int64_t largest = 0;  // the first of equal ones
-      for (int64_t l = 1; l < length; ++l) {
+    for (int64_t e = 0; e < width && !tokens.empty(); ++e) {
+      int64_t largest = tokens.begin;  // the first of equal ones
+      for (int64_t l = tokens.begin + 1; l < tokens.end; ++l) {
         if (states[l * width + e] > states[largest * width + e]) largest = l;
       }
       d_states[largest * width + e] += d_out[e];
     }
     return;
   }
-  for (int64_t l = 0; l < length; ++l) {
-    const auto weight = static_cast<float>(weight_of(pooling, l, length));
+  for (int64_t l = tokens.begin; l < tokens.end; ++l) {
+    const auto weight = static_cast<float>(weight_of(pooling, l, tokens));
     if (weight == 0) continue;
     for (int64_t e = 0; e < width; ++e) d_states[l * width + e] += weight * d_out[e];
   }
 }
 
-Tensor pooled_side_by_side(const Tensor& all, const Tensor& lengths, std::span<const TokenPooling> poolings) {
+Range tokens_of(const Tensor& lengths, int64_t text, int64_t skipped) {
+  return {.begin = skipped, .end = static_cast<int64_t>(lengths.at({text}))};
+}
+
+Tensor pooled_side_by_side(const Tensor& all, const Tensor& lengths, std::span<const TokenPooling> poolings,
+                           int64_t skipped) {
   const int64_t batch = all.size(0), longest = all.size(1), width = all.size(2);
   const auto count = std::ssize(poolings);
   const Tensor rows = Tensor::zeros({batch, width * count});
   const NoGradScope no_grad;
-  const Tensor means = mean_of_states(Value(all), lengths).data();
+  const Tensor means = skipped == 0 ? mean_of_states(Value(all), lengths).data() : Tensor();
   for (int64_t b = 0; b < batch; ++b) {
-    const auto length = static_cast<int64_t>(lengths.at({b}));
     for (int64_t p = 0; p < count; ++p) {
       float* const out = rows.data<float>() + (b * count + p) * width;
       const TokenPooling pooling = poolings[static_cast<size_t>(p)];
-      if (pooling == TokenPooling::mean) {
+      if (pooling == TokenPooling::mean && skipped == 0) {
         std::copy_n(means.data<float>() + b * width, width, out);
       } else {
-        pool(pooling, all.data<float>() + b * longest * width, length, width, out);
+        pool(pooling, all.data<float>() + b * longest * width, tokens_of(lengths, b, skipped), width, out);
       }
     }
   }
@@ -93,10 +110,10 @@ Tensor pooled_side_by_side(const Tensor& all, const Tensor& lengths, std::span<c
 
 }  // namespace
 
-Value pooled_states(const Value& x, const Tensor& lengths, std::span<const TokenPooling> poolings) {
-  if (poolings.size() == 1 && poolings[0] == TokenPooling::mean) return mean_of_states(x, lengths);
+Value pooled_states(const Value& x, const Tensor& lengths, std::span<const TokenPooling> poolings, int64_t skipped) {
+  if (poolings.size() == 1 && poolings[0] == TokenPooling::mean && skipped == 0) return mean_of_states(x, lengths);
   const Tensor all = x.data().contiguous();
-  return Value::record(pooled_side_by_side(all, lengths, poolings), {x},
+  return Value::record(pooled_side_by_side(all, lengths, poolings, skipped), {x},
                        [=, kinds = std::vector<TokenPooling>(poolings.begin(), poolings.end())](const Tensor& d_rows) {
                          const int64_t longest = all.size(1), width = all.size(2);
                          const auto count = std::ssize(kinds);
@@ -105,7 +122,7 @@ Value pooled_states(const Value& x, const Tensor& lengths, std::span<const Token
                            for (int64_t p = 0; p < count; ++p) {
                              pool_backward(kinds[static_cast<size_t>(p)], all.data<float>() + b * longest * width,
                                            d_rows.data<float>() + (b * count + p) * width,
-                                           static_cast<int64_t>(lengths.at({b})), width,
+                                           tokens_of(lengths, b, skipped), width,
                                            d_states.data<float>() + b * longest * width);
                            }
                          }

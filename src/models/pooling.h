@@ -19,8 +19,10 @@ enum class TokenPooling {
 };
 
 // x (B, L, E), lengths (B) i32 -> (B, E * poolings): the poolings of each text side by side, zeros for a text without
-// tokens. A row has the same bits whatever the other rows are.
-[[nodiscard]] Value pooled_states(const Value& x, const Tensor& lengths, std::span<const TokenPooling> poolings);
+// tokens. The first `skipped` tokens of each text, those of a prompt, count as if they were not there; the weights of
+// weighted_mean go on from theirs. A row has the same bits whatever the other rows are.
+[[nodiscard]] Value pooled_states(const Value& x, const Tensor& lengths, std::span<const TokenPooling> poolings,
+                                  int64_t skipped = 0);
 
 // x (B, E) -> each row divided by its Euclidean length, or by 1e-12 where that is larger.
 [[nodiscard]] Value unit_rows(const Value& x);

@@ -39,10 +39,12 @@ void read_activation(Keys& keys, SentenceDense& dense) {
     dense.activation = Activation::relu;
   } else if (name == "GELU") {
     dense.activation = Activation::gelu;
+  } else if (name == "SiLU") {
+    dense.activation = Activation::silu;
   } else if (name == "Sigmoid") {
     dense.sigmoid = true;
   } else if (name != "Identity") {
-    keys.refuse("activation_function", "Tanh, Identity, ReLU, GELU or Sigmoid of torch.nn");
+    keys.refuse("activation_function", "Tanh, Identity, ReLU, GELU, SiLU or Sigmoid of torch.nn");
   }
 }
 

@@ -15,6 +15,11 @@ namespace {
 using pipelines::Ids;
 using pipelines::Sequence;
 
+// Their folders say nothing about it: sentence-transformers knows these models by their names, and so does this.
+bool pools_no_prompt(std::string_view name) {
+  return name == "hkunlp/instructor-base" || name == "hkunlp/instructor-large" || name == "hkunlp/instructor-xl";
+}
+
 }  // namespace
 
 Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
@@ -46,9 +51,11 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   models::SentenceSettings settings = models::read_sentence_settings(folder, inner);
   pipelines::EncoderReader reader =
       pipelines::EncoderReader::of(result.model_, result.tokenizer_, inner, settings, kName);
+  pipelines::SentenceModules modules = pipelines::SentenceModules::load(folder, config.width);
+  if (pools_no_prompt(name.string())) modules.leave_prompts_out();
   result.parts_ = std::make_shared<const Parts>(Parts{.folder = folder,
                                                       .reader = std::move(reader),
-                                                      .modules = pipelines::SentenceModules::load(folder, config.width),
+                                                      .modules = std::move(modules),
                                                       .settings = std::move(settings),
                                                       .scores = models::read_scores(inner, config)});
   return result;
@@ -87,8 +94,9 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   pipelines::require_longest(options.longest, kName);
   const std::string prompt = parts_->prompt(options, kName);
-  require(prompt.empty() || parts_->modules.pools_prompts(), kName,
-          "a model whose vectors are made of the prompt's tokens too; found \"include_prompt\": false");
+  const text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
+  const int64_t skipped =
+      parts_->modules.pools_prompts() ? 0 : parts_->reader.length_of_prompt(prompt, tokens, options.text, kName);
   std::vector<Sequence> all;
   pipelines::read_texts(
       0, std::ssize(texts), options.text,
@@ -96,11 +104,11 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
         const std::string& text = texts[static_cast<size_t>(place)];
         if (!prompt.empty()) pipelines::require_utf8(text, place, text_options, kName);  // as places of the text
         const std::string read = parts_->reader.cased(prompt + text, place, text_options, kName);
-        const text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
         return parts_->sequence_of(parts_->reader.read(read, tokens, place, text_options, kName));
       },
       options.progress, all);
-  const Tensor vectors = pipelines::embed_sequences(*model_, parts_->modules, all, batch_tokens, options.progress);
+  const Tensor vectors =
+      pipelines::embed_sequences(*model_, parts_->modules, all, batch_tokens, options.progress, skipped);
   return vectors.slice(1, 0, embedding_size()).contiguous();
 }
 

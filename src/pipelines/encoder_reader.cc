@@ -119,6 +119,17 @@ text::Tokens EncoderReader::read(std::string_view text, const text::TokensOption
   return text::with_begin_and_end(std::move(result), tokenizer->special(), {});
 }
 
+int64_t EncoderReader::length_of_prompt(const std::string& prompt, const text::TokensOptions& tokens,
+                                        const TextOptions& options, const char* function) const {
+  if (prompt.empty()) return 0;
+  TextOptions cut = options;
+  cut.too_long = TooLong::cut;  // what is done with longer texts, and said about them, they will show
+  cut.on_warning = nullptr;
+  const text::Tokens alone = read(cased(prompt, 0, cut, function), tokens, 0, cut, function);
+  const bool ends_special = !alone.ids.empty() && alone.special.back() != 0;
+  return std::ssize(alone.ids) - (ends_special ? 1 : 0);
+}
+
 text::Tokens EncoderReader::read_with_masks(std::string_view text, const TextOptions& options,
                                             const char* function) const {
   if (model->origin() != nullptr) return read(text, {.parse_special = true}, 0, options, function);

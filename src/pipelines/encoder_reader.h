@@ -34,6 +34,10 @@ struct EncoderReader {
   // of others the tokenizer knows what stands around.
   [[nodiscard]] text::Tokens read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
                                   const TextOptions& options, const char* function) const;
+  // The tokens in front of a text that belong to the prompt, as sentence-transformers counts them: those of the prompt
+  // alone without the special one at its end. 0 for an empty prompt.
+  [[nodiscard]] int64_t length_of_prompt(const std::string& prompt, const text::TokensOptions& tokens,
+                                         const TextOptions& options, const char* function) const;
   // The same, where the mask token in the text is the mask, of a model that guesses masked tokens.
   [[nodiscard]] text::Tokens read_with_masks(std::string_view text, const TextOptions& options,
                                              const char* function) const;

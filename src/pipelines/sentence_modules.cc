@@ -65,9 +65,9 @@ SentenceModules SentenceModules::load(const fs::path& folder, int64_t width) {
   return result;
 }
 
-Tensor SentenceModules::operator()(const Tensor& states, const Tensor& lengths) const {
+Tensor SentenceModules::operator()(const Tensor& states, const Tensor& lengths, int64_t skipped) const {
   const NoGradScope no_grad;
-  Tensor rows = models::pooled_states(Value(states), lengths, poolings_).data();
+  Tensor rows = models::pooled_states(Value(states), lengths, poolings_, skipped).data();
   for (const Module& module : modules_) {
     if (const auto* dense = std::get_if<models::SentenceDense>(&module); dense != nullptr) {
       rows = (*dense)(Value(rows)).data().contiguous();

@@ -59,11 +59,11 @@ Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_
 }
 
 Tensor embed_sequences(const models::Bert& model, const SentenceModules& modules, std::span<const Sequence> sequences,
-                       int64_t batch_tokens, const std::function<void(int64_t done)>& progress) {
+                       int64_t batch_tokens, const std::function<void(int64_t done)>& progress, int64_t skipped) {
   return rows_of(
       sequences, batch_tokens, model.config().padding_id, modules.size(),
       [&](const SequenceBatch& batch) {
-        return modules(model.encode(batch.ids, batch.lengths, batch.types).data(), batch.lengths);
+        return modules(model.encode(batch.ids, batch.lengths, batch.types).data(), batch.lengths, skipped);
       },
       progress);
 }

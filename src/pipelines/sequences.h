@@ -32,9 +32,9 @@ struct SequenceBatch {
                              int64_t width, const std::function<Tensor(const SequenceBatch& batch)>& compute,
                              const std::function<void(int64_t done)>& progress = {});
 
-// The texts' vectors (N, modules.size()).
+// The texts' vectors (N, modules.size()), without the first `skipped` tokens of each: see SentenceModules.
 [[nodiscard]] Tensor embed_sequences(const models::Bert& model, const SentenceModules& modules,
                                      std::span<const Sequence> sequences, int64_t batch_tokens,
-                                     const std::function<void(int64_t done)>& progress = {});
+                                     const std::function<void(int64_t done)>& progress = {}, int64_t skipped = 0);
 
 }  // namespace heed::pipelines

@@ -96,6 +96,34 @@ TEST(HuggingFaceEncoder, ALimitAPromptAndAnUnknownText) {
   EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(std::vector<std::string>{"a\xff"}); }), "text 1: valid UTF-8");
 }
 
+TEST(HuggingFaceEncoder, LeavesAPromptOutWhereItsPoolingSaysSo) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-no-prompt");
+  scratch.file("st-no-prompt/sentence_bert_config.json", R"({"max_seq_length": 5, "do_lower_case": false})");
+  const Encoder encoder = Encoder::load(folder);
+  const std::vector<std::string> text = {"capital"};
+  // [CLS] is the capital [SEP]: the prompt's are the first three.
+  const Tensor states = states_of(encoder, {2, 6, 7, 8, 3}, {0, 0, 0, 0, 0});
+  const Tensor vector = encoder.embed(text, {.prompt_text = "is the "});
+  ASSERT_EQ(vector.shape(), (Shape{1, 96}));
+  for (int64_t e = 0; e < 16; ++e) {
+    EXPECT_NEAR(vector.at({0, e}), states.at({3, e}), 1e-6);                                 // the first
+    EXPECT_NEAR(vector.at({0, 32 + e}), (states.at({3, e}) + states.at({4, e})) / 2, 1e-6);  // the mean
+    EXPECT_NEAR(vector.at({0, 64 + e}), (4 * states.at({3, e}) + 5 * states.at({4, e})) / 9, 1e-6);
+  }
+  // Without a prompt, all count; of a prompt that fills the limit the end is left.
+  const Tensor all = encoder.embed(std::vector<std::string>{"is the capital"}, {.prompt_text = ""});
+  for (int64_t e = 0; e < 16; ++e) EXPECT_NEAR(all.at({0, e}), states.at({0, e}), 1e-6);
+  std::vector<std::string> warnings;
+  const EncoderOptions cut{.prompt_text = "is the capital of paris ",
+                           .text = {.too_long = TooLong::cut, .on_warning = [&](const TextWarning& warning) {
+                                      warnings.push_back(to_string(warning));
+                                    }}};
+  const Tensor end = encoder.embed(text, cut);
+  for (int64_t e = 0; e < 16; ++e) EXPECT_NEAR(end.at({0, e}), states.at({4, e}), 1e-6);
+  EXPECT_EQ(warnings, std::vector<std::string>{"8 tokens, cut to 5"});
+}
+
 TEST(HuggingFaceEncoder, RecordsTheTokensThatItsVectorIsMadeOf) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "st-mean");

@@ -21,8 +21,14 @@ using heed::test::Scratch;
 using heed::test::test_data;
 using heed::testing::message_of;
 
-constexpr const char* kFolders[] = {"st-mean",     "st-cls-dense", "st-lasttoken",
-                                    "st-max-mean", "st-mean-old",  "st-weightedmean-old"};
+constexpr const char* kFolders[] = {"st-mean",     "st-cls-dense",        "st-lasttoken", "st-max-mean",
+                                    "st-mean-old", "st-weightedmean-old", "st-no-prompt"};
+
+// The prompt's tokens in front of each golden text.
+int64_t prompt_of(const Golden& golden) {
+  const auto length = golden.tensors.find("prompt_length");
+  return length == golden.tensors.end() ? 0 : static_cast<int64_t>(length->second.at({0}));
+}
 
 struct SentenceModel {
   explicit SentenceModel(const fs::path& folder)
@@ -40,12 +46,17 @@ TEST(SentenceModules, GiveWhatSentenceTransformersGives) {
     const SentenceModel m(test_data("families") / name);
     const Golden golden(name);
     const Tensor& want = golden.tensors.at("sentence_embedding");
-    const Tensor got = embed_sequences(m.model, m.modules, golden.sequences, 4096);
+    const int64_t prompt = prompt_of(golden);
+    EXPECT_EQ(prompt == 0, m.modules.pools_prompts()) << name;
+    const Tensor got = embed_sequences(m.model, m.modules, golden.sequences, 4096, {}, prompt);
     ASSERT_EQ(got.shape(), want.shape()) << name;
     EXPECT_EQ(m.modules.size(), want.size(1)) << name;
     for (int64_t b = 0; b < want.size(0); ++b) {
+      // Nothing is left of a text that is no longer than the prompt. There sentence-transformers gives -inf as the
+      // largest value; heed gives zeros.
+      const bool empty = std::ssize(golden.sequences[static_cast<size_t>(b)].ids) <= prompt;
       for (int64_t e = 0; e < want.size(1); ++e) {
-        const double off = std::abs(got.at({b, e}) - want.at({b, e}));
+        const double off = std::abs(got.at({b, e}) - (empty ? 0 : want.at({b, e})));
         EXPECT_LT(off, 1e-5) << name << " row " << b << " column " << e;
         worst = std::max(worst, off);
       }
@@ -80,6 +91,7 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
       {"torch.nn.modules.activation.Sigmoid", [](double x) { return 1 / (1 + std::exp(-x)); }},
       {"torch.nn.modules.activation.ReLU", [](double x) { return std::max(x, 0.0); }},
       {"torch.nn.modules.activation.GELU", [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }},
+      {"torch.nn.modules.activation.SiLU", [](double x) { return x / (1 + std::exp(-x)); }},
       {"torch.nn.modules.linear.Identity", [](double x) { return x; }},
   };
   for (const auto& [name, function] : activations) {
@@ -90,6 +102,21 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
     for (int64_t b = 0; b < 2; ++b) {
       for (int64_t e = 0; e < 4; ++e) EXPECT_NEAR(got.at({b, e}), function(rows[b][e]), 1e-5) << name << b << e;
     }
+  }
+}
+
+// Against the formula: what follows the prompt, whatever fills the rest, and nothing of a text that is no longer.
+TEST(SentenceModules, LeavePromptsOut) {
+  const float numbers[] = {9, 9, 1, -2, 3, 4, 7, 7, /* a prompt alone */ 8, 8, 6, 6, 6, 6, 6, 6};
+  const int32_t counts[] = {3, 1};
+  const Tensor states = Tensor::from(std::span<const float>(numbers), {2, 4, 2});
+  const Tensor lengths = Tensor::from(std::span<const int32_t>(counts), {2});
+  const SentenceModules means(2);
+  const Tensor got = means(states, lengths, 1), all = means(states, lengths);
+  const double want[] = {2, 1, 0, 0}, with_prompt[] = {13.0 / 3, 11.0 / 3, 8, 8};
+  for (int64_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(got.at({i / 2, i % 2}), want[i], 1e-6) << i;
+    EXPECT_NEAR(all.at({i / 2, i % 2}), with_prompt[i], 1e-6) << i;
   }
 }
 
@@ -107,17 +134,18 @@ TEST(SentenceModules, NoNeighbourChangesABit) {
       }
       texts.push_back(text);
     }
-    const int64_t size = m.modules.size();
+    const int64_t size = m.modules.size(), prompt = m.modules.pools_prompts() ? 0 : 2;
     std::vector<Tensor> alone;
-    for (const Sequence& text : texts) alone.push_back(embed_sequences(m.model, m.modules, {&text, 1}, 1));
-    for (int round = 0; round < 1667; ++round) {  // 10,002 batches of six models
+    for (const Sequence& text : texts) alone.push_back(embed_sequences(m.model, m.modules, {&text, 1}, 1, {}, prompt));
+    for (int round = 0; round < 1429; ++round) {  // 10,003 batches of seven models
       std::vector<size_t> order(texts.size());
       for (size_t i = 0; i < order.size(); ++i) order[i] = i;
       std::shuffle(order.begin(), order.end(), random);
       order.resize(1 + random() % 12);
       std::vector<Sequence> some;
       for (const size_t i : order) some.push_back(texts[i]);
-      const Tensor got = embed_sequences(m.model, m.modules, some, 1 + static_cast<int64_t>(random() % 120));
+      const auto batch_tokens = 1 + static_cast<int64_t>(random() % 120);
+      const Tensor got = embed_sequences(m.model, m.modules, some, batch_tokens, {}, prompt);
       for (size_t i = 0; i < order.size(); ++i) {
         ASSERT_EQ(std::memcmp(got.data<float>() + static_cast<int64_t>(i) * size, alone[order[i]].data<float>(),
                               static_cast<size_t>(size) * sizeof(float)),
@@ -153,8 +181,7 @@ TEST(SentenceModules, WrongFoldersAreErrorsWithFileAndKey) {
       {"no Transformer first", "modules.json", "[" HEED_POOLING "," HEED_TRANSFORMER "]", "module 1: key \"type\""},
       {"two poolings", "modules.json", "[" HEED_TRANSFORMER "," HEED_POOLING "," HEED_POOLING "]",
        "module 3: key \"type\": one Pooling; found a second"},
-      {"no folder", "modules.json",
-       "[" HEED_TRANSFORMER R"(, {"type": "sentence_transformers.models.Pooling"}])",
+      {"no folder", "modules.json", "[" HEED_TRANSFORMER R"(, {"type": "sentence_transformers.models.Pooling"}])",
        "module 2: key \"path\": the folder of the module; found none"},
       {"a folder above", "modules.json",
        "[" HEED_TRANSFORMER R"(, {"path": "../other", "type": "sentence_transformers.models.Pooling"}])",
@@ -178,7 +205,7 @@ TEST(SentenceModules, WrongFoldersAreErrorsWithFileAndKey) {
        "2_Dense/config.json: key \"in_features\": 16"},
       {"an unknown activation", "2_Dense/config.json",
        R"({"in_features": 16, "out_features": 12, "activation_function": "torch.nn.modules.activation.SELU"})",
-       "key \"activation_function\": Tanh, Identity, ReLU, GELU or Sigmoid of torch.nn; found "
+       "key \"activation_function\": Tanh, Identity, ReLU, GELU, SiLU or Sigmoid of torch.nn; found "
        "\"torch.nn.modules.activation.SELU\""},
       {"other weights", "2_Dense/config.json", R"({"in_features": 16, "out_features": 11})",
        "2_Dense: shape (11, 16) of tensor \"linear.weight\""},
