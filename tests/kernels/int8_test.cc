@@ -144,7 +144,7 @@ struct Int8Case : Operands {
 
 TEST(Int8, EveryUnitHasTheSumsOfWholeNumbers) {
   const SettingsScope scope;
-  for (const int64_t m : {1, 3, 8, 33, 70}) {
+  for (const int64_t m : {1, 3, 8, 33, 70, 170}) {  // 170: several blocks of rows in each unit, where k is 600
     for (const int64_t n : {1, 16, 50, 100}) {
       for (const int64_t k : {1, 64, 130, 384, 600}) {
         const Int8Case c(m, n, k);

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <type_traits>
+#include <utility>
 
 #include "kernels/gemm/loops-inl.h"
 #include "kernels/gemm/quantise-inl.h"
@@ -24,15 +25,19 @@ namespace {
 using kernels::Int8Unit;
 using kernels::PackedInt8;
 
-// A tile: rows x strips of 16 columns.
-struct Int8Tile {
+// A tile: rows x strips of 16 columns. The operands are bytes, or 16-bit numbers for a unit that multiplies those.
+template <class A, class B>
+struct Int8TileOf {
   int64_t steps;  // of four numbers of k
-  const uint8_t* a;
-  int64_t a_row;  // bytes
-  const int8_t* b;
-  int64_t strip;  // bytes
+  const A* a;
+  int64_t a_row;  // numbers
+  const B* b;
+  int64_t strip;  // numbers
   int32_t* sums;  // rows x (16 * strips)
 };
+using Int8Tile = Int8TileOf<uint8_t, int8_t>;
+using WideInt8Tile = Int8TileOf<int16_t, int16_t>;
+using HalfWideInt8Tile = Int8TileOf<int16_t, int8_t>;
 
 // A tile's place, and what its sums in a group of k are worth. `steps`: of the tile's rows, the groups of a row side by
 // side. `parts`: rows x (16 * strips), the numbers of the groups before.
@@ -127,10 +132,13 @@ HWY_INLINE void end_int8_group(const Gemm& g, const Int8Place& t, const int32_t*
 //   kRows, kStrips       of the largest tile
 //   kFlip                what round_to_steps exclusive-ors to A's bytes: 0x80 where they are signed
 //   Scope                open while tiles are computed
+//   Tile                 Int8Tile, or WideInt8Tile: then widen() makes the operands, and there are tiles of
+//                        HalfWideInt8Tile, too
 //   tile(rows, strips)   the function for that many
 using Int8TileFunction = void (*)(const Int8Tile&);
 
 struct PortableInt8 {
+  using Tile = Int8Tile;
   static constexpr int64_t kRows = 4, kStrips = 1;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
@@ -156,81 +164,103 @@ struct PortableInt8 {
 };
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
-// Four numbers as 16-bit ones: two products at a time have room in 32 bits.
+// Four numbers of k as 16-bit ones: two products at a time have room in 32 bits.
 #if HWY_TARGET == HWY_AVX3
 struct WideInt8Lanes {
   using V = __m512i;
   static constexpr int kColumns = 8;
   static HWY_INLINE V zero() { return _mm512_setzero_si512(); }
-  static HWY_INLINE V widen(const int8_t* b) {
+  static HWY_INLINE V load(const int16_t* b) { return _mm512_loadu_si512(b); }
+  static HWY_INLINE V load(const int8_t* b) {
     return _mm512_cvtepi8_epi16(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)));
   }
-  static HWY_INLINE V broadcast(int64_t four) { return _mm512_set1_epi64(four); }
-  static HWY_INLINE V add_products(V sum, V a, V b) { return _mm512_add_epi32(sum, _mm512_madd_epi16(a, b)); }
-  static HWY_INLINE void store(V v, int32_t* to) { _mm512_storeu_si512(to, v); }
+  static HWY_INLINE void store(V v, int16_t* to) { _mm512_storeu_si512(to, v); }
+  // The sums of the two halves of 2 x 8 columns.
+  static HWY_INLINE void store_sums(V low, V high, int32_t* to) {
+    const V even = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30);
+    const V odd = _mm512_setr_epi32(1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31);
+    const V first = _mm512_permutex2var_epi32(low, even, high), second = _mm512_permutex2var_epi32(low, odd, high);
+    _mm512_storeu_si512(to, _mm512_add_epi32(first, second));
+  }
 };
 #else
 struct WideInt8Lanes {
   using V = __m256i;
   static constexpr int kColumns = 4;
   static HWY_INLINE V zero() { return _mm256_setzero_si256(); }
-  static HWY_INLINE V widen(const int8_t* b) {
+  static HWY_INLINE V load(const int16_t* b) { return _mm256_loadu_si256(reinterpret_cast<const __m256i*>(b)); }
+  static HWY_INLINE V load(const int8_t* b) {
     return _mm256_cvtepi8_epi16(_mm_loadu_si128(reinterpret_cast<const __m128i*>(b)));
   }
-  static HWY_INLINE V broadcast(int64_t four) { return _mm256_set1_epi64x(four); }
-  static HWY_INLINE V add_products(V sum, V a, V b) { return _mm256_add_epi32(sum, _mm256_madd_epi16(a, b)); }
-  static HWY_INLINE void store(V v, int32_t* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v); }
+  static HWY_INLINE void store(V v, int16_t* to) { _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), v); }
+  // The sums of the two halves of 2 x 4 columns.
+  static HWY_INLINE void store_sums(V low, V high, int32_t* to) {
+    const V sums = _mm256_permute4x64_epi64(_mm256_hadd_epi32(low, high), 0b11'01'10'00);
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(to), sums);
+  }
 };
 #endif
 
+// Both operands are widened before the tiles, a strip of B once for a block of rows of A; where these are one tile, the
+// tile widens it. Two vectors of columns at a
+// time leave registers for six rows with AVX2. A tile that widened its bytes itself, three rows at a time, took 1.4
+// times as long for all of all-MiniLM-L6-v2 (Zen 3).
 struct WideInt8 {
   using Lanes = WideInt8Lanes;
-  static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 3, kStrips = 1;
+  using Tile = WideInt8Tile;
+  static constexpr int64_t kRows = HWY_TARGET == HWY_AVX3 ? 8 : 6, kStrips = 1;
   static constexpr uint8_t kFlip = 0x80;
   struct Scope {};
 
-  template <int kCount>
-  static HWY_NOINLINE void multiply(const Int8Tile& t) {
-    constexpr int kVectors = 16 / Lanes::kColumns;
-    Lanes::V sum[kCount][kVectors];
+  // Adds the products of a row's four numbers with two vectors of B. As intrinsics, GCC 12 loads the numbers of all
+  // rows first, has no registers left, and keeps the sums in memory.
+  static HWY_INLINE void add_products(Lanes::V& low_sum, Lanes::V& high_sum, const int16_t* four, Lanes::V low,
+                                      Lanes::V high) {
+    struct __attribute__((may_alias, packed)) Four {
+      int64_t numbers;
+    };
+    Lanes::V row, products;
+    asm("vpbroadcastq %4, %2\n\t"
+        "vpmaddwd %5, %2, %3\n\t"
+        "vpaddd %3, %0, %0\n\t"
+        "vpmaddwd %6, %2, %2\n\t"
+        "vpaddd %2, %1, %1"
+        : "+&v"(low_sum), "+&v"(high_sum), "=&v"(row), "=&v"(products)
+        : "m"(*reinterpret_cast<const Four*>(four)), "v"(low), "v"(high));
+  }
+
+  template <class AnyTile, int kCount>
+  static HWY_NOINLINE void multiply(const AnyTile& t) {
+    constexpr int64_t kNumbers = 4 * Lanes::kColumns;  // of a vector
+    for (int64_t j0 = 0; j0 < 16; j0 += 2 * Lanes::kColumns) {
+      Lanes::V sum[kCount][2];
 #pragma GCC unroll 8
-    for (int i = 0; i < kCount; ++i) {
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) sum[i][v] = Lanes::zero();
-    }
-    for (int64_t p = 0; p < t.steps; ++p) {
-      int64_t four[kCount];
+      for (int i = 0; i < kCount; ++i) sum[i][0] = sum[i][1] = Lanes::zero();
+      const auto* b = t.b + 4 * j0;
+      const int16_t* a = t.a;
+      for (int64_t p = 0; p < t.steps; ++p, b += 64, a += 4) {
+        const Lanes::V low = Lanes::load(b), high = Lanes::load(b + kNumbers);
 #pragma GCC unroll 8
-      for (int i = 0; i < kCount; ++i) {
-        int32_t bytes;
-        std::memcpy(&bytes, t.a + i * t.a_row + 4 * p, sizeof bytes);
-        four[i] = _mm_cvtsi128_si64(_mm_cvtepi8_epi16(_mm_cvtsi32_si128(bytes)));
+        for (int i = 0; i < kCount; ++i) add_products(sum[i][0], sum[i][1], a + i * t.a_row, low, high);
       }
-#pragma GCC unroll 4
-      for (int v = 0; v < kVectors; ++v) {
-        const Lanes::V b = Lanes::widen(t.b + p * 64 + v * 4 * Lanes::kColumns);
 #pragma GCC unroll 8
-        for (int i = 0; i < kCount; ++i) sum[i][v] = Lanes::add_products(sum[i][v], Lanes::broadcast(four[i]), b);
-      }
-    }
-    HWY_ALIGN int32_t halves[2 * Lanes::kColumns];
-    for (int i = 0; i < kCount; ++i) {
-      for (int v = 0; v < kVectors; ++v) {
-        Lanes::store(sum[i][v], halves);
-        for (int j = 0; j < Lanes::kColumns; ++j) {
-          t.sums[i * 16 + v * Lanes::kColumns + j] = halves[2 * j] + halves[2 * j + 1];
-        }
-      }
+      for (int i = 0; i < kCount; ++i) Lanes::store_sums(sum[i][0], sum[i][1], t.sums + i * 16 + j0);
     }
   }
-  static Int8TileFunction tile(int64_t rows, int64_t /*strips*/) {
-#if HWY_TARGET == HWY_AVX3
-    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>, multiply<4>,
-                                           multiply<5>, multiply<6>, multiply<7>, multiply<8>};
-#else
-    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>};
-#endif
+  template <class AnyTile, size_t... kRow>
+  static auto tile_of(int64_t rows, std::index_sequence<kRow...> /*indices*/) {
+    constexpr void (*kTiles[])(const AnyTile&) = {multiply<AnyTile, static_cast<int>(kRow) + 1>...};
     return kTiles[rows - 1];
+  }
+  template <class AnyTile = Tile>
+  static auto tile(int64_t rows, int64_t /*strips*/) {
+    return tile_of<AnyTile>(rows, std::make_index_sequence<kRows>());
+  }
+
+  // `count` is a multiple of 64.
+  static void widen(const int8_t* HWY_RESTRICT numbers, int64_t count, int16_t* HWY_RESTRICT out) {
+    constexpr int64_t kNumbers = 4 * Lanes::kColumns;
+    for (int64_t p = 0; p < count; p += kNumbers) Lanes::store(Lanes::load(numbers + p), out + p);
   }
 };
 #endif
@@ -238,6 +268,7 @@ struct WideInt8 {
 #if HWY_TARGET == HWY_AVX3
 // vpdpbusd multiplies unsigned by signed numbers.
 struct VnniInt8 {
+  using Tile = Int8Tile;
   // B is prefetched 24 steps ahead: the first rows of a block take it from the second- or third-level cache. That saves
   // 5 % of the time of all-MiniLM-L6-v2 on texts of 128 tokens (Zen 5); 64 steps ahead saved 4 %. A prefetch behind the
   // last strip does nothing.
@@ -297,6 +328,7 @@ struct VnniInt8 {
 // 32 rows and two strips in four tiles. Rows beyond A's are computed from whatever stands there, and not used.
 template <class Tiles>
 struct AmxInt8 {
+  using Tile = Int8Tile;
   static constexpr int64_t kRows = 32, kStrips = 2;
   static constexpr uint8_t kFlip = 0x80;
   using Scope = typename Tiles::Scope;
@@ -334,31 +366,44 @@ struct AmxInt8 {
 };
 #endif
 
-// Rows of A in bytes, and the steps of each row's groups.
+// Rows of A as the unit multiplies them, and the steps of each row's groups.
+template <class Unit>
 struct Int8Rows {
-  Buffer<uint8_t> bytes;
+  static constexpr bool kWidens = std::is_same_v<typename Unit::Tile, WideInt8Tile>;
+
+  Buffer<std::conditional_t<kWidens, int16_t, uint8_t>> numbers;
   Buffer<Steps> steps;
 
-  Int8Rows(const Gemm& g, int64_t rows_in_tiles, uint8_t flip)
-      : bytes(rows_in_tiles * g.int8->padded_k()), steps(g.m * g.int8->groups()) {
+  explicit Int8Rows(const Gemm& g)
+      : numbers((g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows * g.int8->padded_k()),
+        steps(g.m * g.int8->groups()) {
     const PackedInt8& b = *g.int8;
     const int64_t width = b.padded_k(), groups = b.groups();
     parallel_for(g.m, 1 + 32768 / width, [&](int64_t begin, int64_t end) {
       const Buffer<float> balanced(width);
-      BalancedRow numbers[PackedInt8::kMostK / PackedInt8::kMostOfGroup];
+      [[maybe_unused]] const Buffer<uint8_t> bytes(kWidens ? width : 0);
+      BalancedRow balanced_groups[PackedInt8::kMostK / PackedInt8::kMostOfGroup];
       const auto length = [&](int64_t group) { return std::clamp<int64_t>(g.k - group * b.depth(), 0, b.depth()); };
       for (int64_t i = begin; i < end; ++i) {
         // All groups are balanced before the first is rounded: a group's numbers wait for its smallest and its largest.
         for (int64_t group = 0; group < groups; ++group) {
           const int64_t p = group * b.depth();
-          numbers[group] = balance_row(g.a + i * g.a_row + p, b.balance() + p, length(group), balanced.data() + p);
+          balanced_groups[group] =
+              balance_row(g.a + i * g.a_row + p, b.balance() + p, length(group), balanced.data() + p);
         }
-        uint8_t* const row = bytes.data() + i * width;
+        uint8_t* row;
+        if constexpr (kWidens) {
+          row = bytes.data();
+        } else {
+          row = numbers.data() + i * width;
+        }
         for (int64_t group = 0; group < groups; ++group) {
           const int64_t p = group * b.depth();
-          steps[i * groups + group] = round_to_steps(balanced.data() + p, length(group), numbers[group], flip, row + p);
+          steps[i * groups + group] =
+              round_to_steps(balanced.data() + p, length(group), balanced_groups[group], Unit::kFlip, row + p);
         }
         std::memset(row + g.k, 0, static_cast<size_t>(width - g.k));  // B has zeros there
+        if constexpr (kWidens) Unit::widen(reinterpret_cast<const int8_t*>(row), width, numbers.data() + i * width);
       }
     });
   }
@@ -382,41 +427,72 @@ HWY_INLINE void prefetch_b(const int8_t* strips, int64_t bytes, int64_t part, in
     __builtin_prefetch(strips + line * 64, 0, 2);
 }
 
+// Rows of A in a block: 64 with 256 bytes each are half of the first-level cache. Where each block widens B, more of
+// them make that a smaller part of the work, as even as they go: of 384 numbers up to 252, which took 5 % less time
+// than 60 for all of all-MiniLM-L6-v2 (Zen 3).
+template <class Unit>
+int64_t int8_block_rows(const Gemm& g) {
+  constexpr int64_t kFew = 64 / Unit::kRows * Unit::kRows;
+  if constexpr (!Int8Rows<Unit>::kWidens) return kFew;
+  constexpr int64_t kMostNumbers = 98304;  // 192 KB of the second-level cache
+  const int64_t most = std::max(kFew, kMostNumbers / g.int8->padded_k());
+  const int64_t for_all_threads = 4 * num_threads() / g.int8->strips() + 1;
+  const int64_t blocks = std::max((g.m + most - 1) / most, std::min(for_all_threads, (g.m + kFew - 1) / kFew));
+  return ((g.m + blocks - 1) / blocks + Unit::kRows - 1) / Unit::kRows * Unit::kRows;
+}
+
 template <class Unit, class Last>
 void int8_product_with(const Gemm& g) {
-  constexpr int64_t kInt8BlockRows = 64;  // of A: with 256 numbers each, half of the first-level cache
-  static_assert(kInt8BlockRows % Unit::kRows == 0 || Unit::kRows == 3);
+  constexpr bool kWidens = Int8Rows<Unit>::kWidens;
   const PackedInt8& b = *g.int8;
   const int64_t width = b.padded_k(), strips = b.strips(), k_groups = b.groups();
-  const Int8Rows a(g, (g.m + Unit::kRows - 1) / Unit::kRows * Unit::kRows, Unit::kFlip);
+  const int64_t block_rows = int8_block_rows<Unit>(g);
+  const Int8Rows<Unit> a(g);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
-  const int64_t blocks = (g.m + kInt8BlockRows - 1) / kInt8BlockRows;
+  const int64_t blocks = (g.m + block_rows - 1) / block_rows;
   const bool from_memory = width * g.n > kLeastBytesOfB;
   const int threads = num_threads();
   const int64_t parts_of_block = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
-  const int64_t work = std::min(g.m, kInt8BlockRows) * width * g.n / parts_of_block + 1;
+  const int64_t work = std::min(g.m, block_rows) * width * g.n / parts_of_block + 1;
   parallel_for(blocks * parts_of_block, 1 + 1'000'000 / work, [&](int64_t begin, int64_t end) {
     [[maybe_unused]] const typename Unit::Scope scope;
     HWY_ALIGN float parts[Unit::kRows * Unit::kStrips * 16];
     HWY_ALIGN int32_t sums[Unit::kRows * Unit::kStrips * 16];
+    [[maybe_unused]] const Buffer<int16_t> wide_b(kWidens ? Unit::kStrips * width * 16 : 0);
     for (int64_t task = begin; task < end; ++task) {
-      const int64_t i_begin = task / parts_of_block * kInt8BlockRows, i_end = std::min(g.m, i_begin + kInt8BlockRows);
+      const int64_t i_begin = task / parts_of_block * block_rows, i_end = std::min(g.m, i_begin + block_rows);
       const int64_t part = task % parts_of_block;
       for (int64_t group = groups * part / parts_of_block; group < groups * (part + 1) / parts_of_block; ++group) {
         const int64_t first = strips * group / groups, count = strips * (group + 1) / groups - first;
         const int64_t parts_of_b = (i_end - i_begin + Unit::kRows - 1) / Unit::kRows * k_groups;
         const int64_t next = first + count < strips ? first + count : 0;  // what comes next
         int64_t part_of_b = 0;
+        bool is_wide = false;
+        if constexpr (kWidens) {
+          is_wide = i_end - i_begin > Unit::kRows;
+          if (is_wide) Unit::widen(b.strip(first), count * width * 16, wide_b.data());
+        }
         for (int64_t i = i_begin; i < i_end; i += Unit::kRows) {
           Int8Place place{i, std::min(Unit::kRows, i_end - i), first, count, 0, a.steps.data() + i * k_groups, parts};
-          const auto multiply = Unit::tile(place.rows, count);
+          const auto tile = Unit::tile(place.rows, count);
+          const auto multiply = [&](int64_t p, int64_t steps) {
+            const auto* const row = a.numbers.data() + i * width + p;
+            const int8_t* const column = b.strip(first) + p * 16;
+            if constexpr (!kWidens) {
+              tile({steps, row, width, column, width * 16, sums});
+            } else if (is_wide) {
+              tile({steps, row, width, wide_b.data() + p * 16, width * 16, sums});
+            } else {
+              Unit::template tile<HalfWideInt8Tile>(place.rows, count)({steps, row, width, column, width * 16, sums});
+            }
+          };
           for (; place.group < k_groups; ++place.group) {
             if (from_memory) {
               prefetch_c(g, place, k_groups);
               prefetch_b(b.strip(next), count * width * 16, part_of_b++, parts_of_b);
             }
             const int64_t p = place.group * b.depth(), depth = std::min(b.depth(), width - p);
-            multiply({depth / 4, a.bytes.data() + i * width + p, width, b.strip(first) + p * 16, width * 16, sums});
+            multiply(p, depth / 4);
             const auto end_group = place.group + 1 < k_groups ? end_int8_group<ToParts> : end_int8_group<Last>;
             end_group(g, place, sums);
           }
