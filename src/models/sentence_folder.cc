@@ -124,6 +124,20 @@ bool has_sentence_modules(const fs::path& folder) {
   return !path.is_string() || !path.get<std::string>().empty();
 }
 
+namespace {
+
+// The files of these models do not say that prompts are left out: sentence-transformers knows them by their names. Here
+// the name is a part of the path: in the cache of Hugging Face, or in a folder that was cloned.
+bool is_instructor(const fs::path& folder) {
+  const std::string path = "/" + folder.lexically_normal().generic_string() + "/";
+  return std::ranges::any_of(std::array{"base", "large", "xl"}, [&](const std::string& size) {
+    return path.find("/models--hkunlp--instructor-" + size + "/") != std::string::npos ||
+           path.find("/hkunlp/instructor-" + size + "/") != std::string::npos;
+  });
+}
+
+}  // namespace
+
 SentencePooling read_sentence_pooling(const fs::path& folder, int64_t width) {
   const fs::path file = folder / "config.json";
   const io::Json object = read_small_json(file);
@@ -131,8 +145,16 @@ SentencePooling read_sentence_pooling(const fs::path& folder, int64_t width) {
   const char* const size_key = keys.has("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
   if (keys.whole(size_key) != width) keys.refuse(size_key, std::to_string(width) + ", the width of the model");
   SentencePooling pooling{.poolings = read_poolings(keys), .pools_prompts = keys.flag("include_prompt", true)};
+  pooling.pools_prompts = pooling.pools_prompts && !is_instructor(folder);
   keys.finish();
   return pooling;
+}
+
+void keep_prompts_out(const fs::path& from, const fs::path& to) {
+  if (!is_instructor(from)) return;
+  io::Json settings = read_small_json(to / "config.json");
+  settings["include_prompt"] = false;
+  io::write_file_atomically(to / "config.json", io::json_text(settings, 2) + "\n");
 }
 
 }  // namespace heed::models

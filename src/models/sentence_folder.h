@@ -28,5 +28,7 @@ struct SentencePooling {
 };
 // Of the Pooling's folder, above states of this width.
 [[nodiscard]] SentencePooling read_sentence_pooling(const std::filesystem::path& folder, int64_t width);
+// Where only the path of a Pooling's folder says that prompts are left out, its copy in `to` says it itself.
+void keep_prompts_out(const std::filesystem::path& from, const std::filesystem::path& to);
 
 }  // namespace heed::models

@@ -15,11 +15,6 @@ namespace {
 using pipelines::Ids;
 using pipelines::Sequence;
 
-// Their folders say nothing about it: sentence-transformers knows these models by their names, and so does this.
-bool pools_no_prompt(std::string_view name) {
-  return name == "hkunlp/instructor-base" || name == "hkunlp/instructor-large" || name == "hkunlp/instructor-xl";
-}
-
 }  // namespace
 
 Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
@@ -52,7 +47,6 @@ Encoder Encoder::load(const std::filesystem::path& name, WeightFormat weights) {
   pipelines::EncoderReader reader =
       pipelines::EncoderReader::of(result.model_, result.tokenizer_, inner, settings, kName);
   pipelines::SentenceModules modules = pipelines::SentenceModules::load(folder, config.width);
-  if (pools_no_prompt(name.string())) modules.leave_prompts_out();
   result.parts_ = std::make_shared<const Parts>(Parts{.folder = folder,
                                                       .reader = std::move(reader),
                                                       .modules = std::move(modules),

@@ -9,6 +9,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "heed/io.h"
+#include "models/sentence_folder.h"
 #include "models/sentence_settings.h"
 #include "models/weights.h"
 #include "pipelines/marian_files.h"
@@ -223,6 +224,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
       if (place(folders[i]) == folder) continue;  // a module without files of its own
       make_folder(place(folders[i]));
       copy_module(folders[i], place(folders[i]));
+      if (i == 1) models::keep_prompts_out(folders[i], place(folders[i]));  // the Pooling
     }
   });
 }

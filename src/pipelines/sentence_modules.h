@@ -28,7 +28,6 @@ class SentenceModules {
   [[nodiscard]] int64_t size() const { return size_; }
   // Whether tokens of a prompt count as the others do.
   [[nodiscard]] bool pools_prompts() const { return pools_prompts_; }
-  void leave_prompts_out() { pools_prompts_ = false; }
   // states (B, L, E), lengths (B) i32 -> (B, size()). A row has the same bits whatever the other rows are. The first
   // `skipped` tokens of each text are not pooled; a text without others is pooled to zeros.
   [[nodiscard]] Tensor operator()(const Tensor& states, const Tensor& lengths, int64_t skipped = 0) const;

@@ -84,6 +84,7 @@ bool copy_modules(const fs::path& from, const fs::path& to) {
     const fs::path below = module.folder.lexically_relative(from), config = below / "config.json";
     if (below.empty() || below == "." || !is_there(from / config)) continue;
     write_json(to / config, io::parse_json(io::read_file(from / config, 1 << 20)).value);
+    if (module.kind == "Pooling") models::keep_prompts_out(module.folder, to / below);
   }
   return true;
 }

@@ -66,6 +66,23 @@ TEST(SavePipeline, AnEncoderKeepsItsModulesAndItsBits) {
   }
 }
 
+// The name of an Instructor model alone says that its pooling leaves prompts out; its copy has another name.
+TEST(SavePipeline, TheCopyOfAnInstructorLeavesPromptsOut) {
+  const Scratch scratch;
+  const fs::path from = scratch / "models--hkunlp--instructor-large/snapshots/0123";
+  fs::create_directories(from.parent_path());
+  fs::rename(with_all_words(scratch, "st-mean"), from);
+  const EncoderOptions prompted{.prompt_text = "word20 word21 "};
+  const Tensor plain = Encoder::load(with_all_words(scratch, "st-mean")).embed(kSomeTexts, prompted);
+  const Encoder encoder = Encoder::load(from);
+  const Tensor vectors = encoder.embed(kSomeTexts, prompted);
+  EXPECT_FALSE(same_vectors(vectors, plain));
+  save(encoder, from, scratch / "copy", Layout::same);
+  EXPECT_TRUE(same_vectors(Encoder::load(scratch / "copy").embed(kSomeTexts, prompted), vectors));
+  const std::string settings = io::read_file(scratch / "copy/1_Pooling/config.json");
+  EXPECT_CONTAINS(settings, "\"include_prompt\": false");
+}
+
 // What lies in a folder that is written over must not change what the new files mean.
 TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
   const Scratch scratch;
