@@ -257,8 +257,8 @@ struct WideInt8 {
     return tile_of<AnyTile>(rows, std::make_index_sequence<kRows>());
   }
 
-  // `count` is a multiple of 64.
-  static void widen(const int8_t* HWY_RESTRICT numbers, int64_t count, int16_t* HWY_RESTRICT out) {
+  // `count` is a multiple of 64. (Inlined, GCC 12 loads `out` again for each vector.)
+  static HWY_NOINLINE void widen(const int8_t* HWY_RESTRICT numbers, int64_t count, int16_t* HWY_RESTRICT out) {
     constexpr int64_t kNumbers = 4 * Lanes::kColumns;
     for (int64_t p = 0; p < count; p += kNumbers) Lanes::store(Lanes::load(numbers + p), out + p);
   }
@@ -411,7 +411,8 @@ struct Int8Rows {
 
 // Where B comes from memory, each group of k of a tile prefetches its share of the tile's part of C, and of the strips
 // of B that come next: the first rows would wait for them, and the last groups for C. The output layer of a model with
-// 58,101 tokens takes a fifth less time so (Zen 5); products whose B is in the caches would take longer.
+// 58,101 tokens takes a fifth less time so (Zen 5); products whose B is in the caches would take longer. But widening
+// a strip is nothing else than waiting for it.
 constexpr int64_t kLeastBytesOfB = 1 << 20;
 
 HWY_INLINE void prefetch_c(const Gemm& g, const Int8Place& t, int64_t groups) {
@@ -450,7 +451,7 @@ void int8_product_with(const Gemm& g) {
   const Int8Rows<Unit> a(g);
   const int64_t groups = (strips + Unit::kStrips - 1) / Unit::kStrips;  // of strips, as even as they go
   const int64_t blocks = (g.m + block_rows - 1) / block_rows;
-  const bool from_memory = width * g.n > kLeastBytesOfB;
+  const bool prefetches = kWidens || width * g.n > kLeastBytesOfB;
   const int threads = num_threads();
   const int64_t parts_of_block = threads == 1 ? 1 : std::clamp<int64_t>(4 * threads / blocks, 1, groups);
   const int64_t work = std::min(g.m, block_rows) * width * g.n / parts_of_block + 1;
@@ -487,7 +488,7 @@ void int8_product_with(const Gemm& g) {
             }
           };
           for (; place.group < k_groups; ++place.group) {
-            if (from_memory) {
+            if (prefetches) {
               prefetch_c(g, place, k_groups);
               prefetch_b(b.strip(next), count * width * 16, part_of_b++, parts_of_b);
             }
