@@ -119,7 +119,7 @@ void add_translate_command(Options& options) {
   options
       .add("--batch-tokens", o->translate.batch_tokens,
            "Tokens in a batch at most, padding and beam included; 0 is 2048, or 1024 if the model is wide (512 or "
-           "more), or 512 with int8 weights")
+           "more), or 512 with int8 weights if the processor multiplies int8")
       .range(0);
   options.choose("--cache", o->translate.cache.dtype, kCacheTypes, kCacheHelp);
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);

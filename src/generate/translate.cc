@@ -6,6 +6,7 @@
 #include "heed/error.h"
 #include "heed/generate.h"
 #include "heed/text.h"
+#include "kernels/gemm/int8.h"
 #include "models/batches.h"
 
 namespace heed::generate {
@@ -13,8 +14,9 @@ namespace {
 
 // Tokens in a batch. On Zen 4, with the shipped model and a beam of 5, 1,536 to 3,072 are equally fast in f32, and 512
 // by 8 % slower; in int8, whose products take a third of the time, 512 are by 12 % faster than 2,048, because what lies
-// between two products stays in L2. With a model of the size of OPUS-MT, of width 512, 1,024 tokens are as fast as
-// 2,048 and take 110 MB less (Zen 5, a beam of 5, one thread).
+// between two products stays in L2. Where int8 has no instructions of its own, its products take as long as those of
+// f32, and 512 are by 12 % slower (Zen 3). With a model of the size of OPUS-MT, of width 512, 1,024 tokens are as fast
+// as 2,048 and take 110 MB less (Zen 5, a beam of 5, one thread).
 constexpr int64_t kBatchTokens = 2048;
 constexpr int64_t kWideBatchTokens = 1024;
 constexpr int64_t kWideModel = 512;
@@ -23,7 +25,9 @@ constexpr int64_t kLeastTokens = 512;              // no smaller batches are mad
 constexpr int64_t kMostLogits = int64_t{1} << 26;  // of score(), in all threads: 268 MB
 
 int64_t batch_tokens_for(const models::Transformer& model) {
-  if (model.packed_as(WeightFormat::int8)) return kInt8BatchTokens;
+  const bool short_products =
+      model.packed_as(WeightFormat::int8) && kernels::fastest_int8_unit() >= kernels::Int8Unit::vnni;
+  if (short_products) return kInt8BatchTokens;
   return model.config().width < kWideModel ? kBatchTokens : kWideBatchTokens;
 }
 
