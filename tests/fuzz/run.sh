@@ -35,7 +35,7 @@ fi
 if [ $# -eq 0 ]; then
   for file in "$here"/*.cc; do
     name=$(basename "$file" .cc)
-    case $name in target | driver | one_thread) ;; *) set -- "$@" "$name" ;; esac
+    case $name in target | driver | memory_file | one_thread) ;; *) set -- "$@" "$name" ;; esac
   done
 fi
 for name in "$@"; do
