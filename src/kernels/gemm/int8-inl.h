@@ -411,8 +411,8 @@ struct Int8Rows {
 
 // Where B comes from memory, each group of k of a tile prefetches its share of the tile's part of C, and of the strips
 // of B that come next: the first rows would wait for them, and the last groups for C. The output layer of a model with
-// 58,101 tokens takes a fifth less time so (Zen 5); products whose B is in the caches would take longer. But widening
-// a strip is nothing else than waiting for it.
+// 58,101 tokens takes a fifth less time so (Zen 5); products whose B is in the caches would take longer. But where
+// strips are widened, most of that time would be spent waiting for their bytes.
 constexpr int64_t kLeastBytesOfB = 1 << 20;
 
 HWY_INLINE void prefetch_c(const Gemm& g, const Int8Place& t, int64_t groups) {
