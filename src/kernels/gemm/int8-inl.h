@@ -201,10 +201,9 @@ struct WideInt8Lanes {
 };
 #endif
 
-// Both operands are widened before the tiles, a strip of B once for a block of rows of A; where these are one tile, the
-// tile widens it. Two vectors of columns at a
-// time leave registers for six rows with AVX2. A tile that widened its bytes itself, three rows at a time, took 1.4
-// times as long for all of all-MiniLM-L6-v2 (Zen 3).
+// Both operands are widened before the tiles, a strip of B once for a block of rows of A. Where the rows are a single
+// tile, that tile widens B itself. Two vectors of columns at a time leave registers for six rows with AVX2. With a tile
+// of three rows that widened both operands itself, all of all-MiniLM-L6-v2 took 1.4 times as long (Zen 3).
 struct WideInt8 {
   using Lanes = WideInt8Lanes;
   using Tile = WideInt8Tile;
