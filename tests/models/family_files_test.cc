@@ -47,6 +47,7 @@ struct Changed {
     io::write_safetensors(scratch_ / "model.safetensors", weights, {{"format", "pt"}});
     return load(scratch_.path());
   }
+  void add_file(const char* name, const std::string& text) const { (void)scratch_.file(name, text); }
   [[nodiscard]] std::string error() const {
     return message_of([&] { (void)read(); });
   }
@@ -445,6 +446,17 @@ TEST(FamilyFiles, OfT5sEncoderMayHaveADecoderThatNobodyAsksFor) {
   EXPECT_CONTAINS(alone.error(), "\"shared.weight\" and \"encoder.embed_tokens.weight\" with the same values");
   alone.config["architectures"] = {"T5ForTokenClassification"};
   EXPECT_CONTAINS(alone.error(), "EncoderModel");
+}
+
+// Instructor models, for example: the file has both sides, and sentence-transformers reads the encoder.
+TEST(FamilyFiles, OfT5AreItsEncoderInAFolderOfSentenceTransformers) {
+  const Changed t5("t5");
+  t5.add_file("modules.json", "[]");
+  EXPECT_EQ(t5.read()->config().architecture, Architecture::encoder_only);
+  EXPECT_LT(farthest(t5.logits(), t5.golden.at("encoder_hidden_states.2").slice(0, 0, 1)), 1e-4);
+  const Changed bart("bart");
+  bart.add_file("modules.json", "[]");
+  EXPECT_EQ(bart.read()->config().architecture, Architecture::encoder_decoder);
 }
 
 TEST(FamilyFiles, OfT5MayNameOtherClasses) {

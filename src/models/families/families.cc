@@ -4,6 +4,7 @@
 
 #include "heed/error.h"
 #include "models/families/weights.h"
+#include "models/sentence_folder.h"
 #include "models/weights.h"
 
 namespace heed::models {
@@ -57,8 +58,11 @@ struct Reading {
 Reading read_folder(const std::filesystem::path& folder, const io::Json& object) {
   const std::string where = (folder / "config.json").string();
   Keys keys(object, where);
-  (void)family_in(keys);  // before the weights are looked for
+  const Family& family = family_in(keys);  // before the weights are looked for
   Reading reading{.design = {}, .weights = read_current_weights(folder)};
+  // In a folder of sentence-transformers a T5 is its encoder, also where all of it lies there.
+  if (family.read == read_t5 && has_sentence_modules(folder))
+    std::erase_if(reading.weights, [](const auto& entry) { return entry.first.starts_with("decoder."); });
   reading.design = read_design(object, where, reading.weights);
   return reading;
 }
