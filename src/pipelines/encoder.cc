@@ -8,6 +8,7 @@
 #include "pipelines/read_texts.h"
 #include "pipelines/recording.h"
 #include "pipelines/words.h"
+#include "text/utf8.h"
 
 namespace heed {
 namespace {
@@ -22,7 +23,10 @@ Sequence Encoder::Parts::sequence_of(const text::Tokens& tokens) const {
 }
 
 std::string Encoder::Parts::prompt(const EncoderOptions& options, const char* function) const {
-  if (options.prompt_text) return *options.prompt_text;
+  if (options.prompt_text) {
+    text::require_utf8(*options.prompt_text, function, pipelines::kPromptName);
+    return *options.prompt_text;
+  }
   const std::string& name = options.prompt.empty() ? settings.default_prompt : options.prompt;
   if (name.empty()) return "";
   const auto found = settings.prompts.find(name);

@@ -125,6 +125,7 @@ int64_t EncoderReader::length_of_prompt(const std::string& prompt, const text::T
   TextOptions cut = options;
   cut.too_long = TooLong::cut;  // what is done with longer texts, and said about them, they will show
   cut.on_warning = nullptr;
+  cut.name = [](int64_t) { return std::string(kPromptName); };
   const text::Tokens alone = read(cased(prompt, 0, cut, function), tokens, 0, cut, function);
   const bool ends_special = !alone.ids.empty() && alone.special.back() != 0;
   return std::ssize(alone.ids) - (ends_special ? 1 : 0);

@@ -12,6 +12,8 @@
 
 namespace heed::pipelines {
 
+inline constexpr const char* kPromptName = "the prompt";  // in errors
+
 struct EncoderReader {
   std::shared_ptr<const models::Bert> model;
   std::shared_ptr<const text::Tokenizer> tokenizer;

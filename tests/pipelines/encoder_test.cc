@@ -122,6 +122,10 @@ TEST(HuggingFaceEncoder, LeavesAPromptOutWhereItsPoolingSaysSo) {
   const Tensor end = encoder.embed(text, cut);
   for (int64_t e = 0; e < 16; ++e) EXPECT_NEAR(end.at({0, e}), states.at({4, e}), 1e-6);
   EXPECT_EQ(warnings, std::vector<std::string>{"8 tokens, cut to 5"});
+  const Encoder pooling_all = Encoder::load(with_words(scratch, "st-mean"));
+  for (const Encoder& each : {encoder, pooling_all})
+    EXPECT_CONTAINS(message_of([&] { (void)each.embed(text, {.prompt_text = "is \xff "}); }),
+                    "the prompt: valid UTF-8");
 }
 
 TEST(HuggingFaceEncoder, RecordsTheTokensThatItsVectorIsMadeOf) {
