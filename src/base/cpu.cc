@@ -121,9 +121,9 @@ CpuInfo detect() {
   info.l2_bytes = cache_bytes(_SC_LEVEL2_CACHE_SIZE);
   info.l3_bytes = cache_bytes(_SC_LEVEL3_CACHE_SIZE);
   std::istringstream flags(read_line_of("/proc/cpuinfo", "flags"));
-  const std::vector<std::string> wanted = {"sse2",        "avx2",     "fma",         "f16c",
-                                           "avx512f",     "avx512bw", "avx512_vnni", "avx512_bf16",
-                                           "avx512_fp16", "amx_tile", "amx_bf16",    "amx_int8"};
+  const std::vector<std::string> wanted = {"sse2",     "avx2",     "fma",         "f16c",        "avx_vnni",
+                                           "avx512f",  "avx512bw", "avx512_vnni", "avx512_bf16", "avx512_fp16",
+                                           "amx_tile", "amx_bf16", "amx_int8"};
   std::string flag;
   while (flags >> flag) {
     if (std::find(wanted.begin(), wanted.end(), flag) != wanted.end()) info.features.push_back(flag);

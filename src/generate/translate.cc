@@ -25,9 +25,7 @@ constexpr int64_t kLeastTokens = 512;              // no smaller batches are mad
 constexpr int64_t kMostLogits = int64_t{1} << 26;  // of score(), in all threads: 268 MB
 
 int64_t batch_tokens_for(const models::Transformer& model) {
-  const bool short_products =
-      model.packed_as(WeightFormat::int8) && kernels::fastest_int8_unit() >= kernels::Int8Unit::vnni;
-  if (short_products) return kInt8BatchTokens;
+  if (model.packed_as(WeightFormat::int8) && kernels::multiplies_int8()) return kInt8BatchTokens;
   return model.config().width < kWideModel ? kBatchTokens : kWideBatchTokens;
 }
 

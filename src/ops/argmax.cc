@@ -70,7 +70,7 @@ LinearArgmax::~LinearArgmax() = default;
 
 bool LinearArgmax::pays(const PackedWeight& weight) {
   return weight.format() == WeightFormat::f32 && weight.shape()[1] <= kernels::PackedInt8::kMostK &&
-         kernels::fastest_int8_unit() >= kernels::Int8Unit::vnni;
+         kernels::multiplies_int8();
 }
 
 namespace {

@@ -112,8 +112,9 @@ using Int8EndFunction = void (*)(const Gemm&, const Int8Place&, const int32_t* s
 
 template <class End, bool kFirst, bool kWhole>
 HWY_INLINE Int8EndFunction int8_end_of(int64_t strips) {
-  constexpr Int8EndFunction kEnds[] = {end_int8_sums<End, kFirst, kWhole, 1>, end_int8_sums<End, kFirst, kWhole, 2>,
-                                       end_int8_sums<End, kFirst, kWhole, 3>};
+  static constexpr Int8EndFunction kEnds[] = {end_int8_sums<End, kFirst, kWhole, 1>,
+                                              end_int8_sums<End, kFirst, kWhole, 2>,
+                                              end_int8_sums<End, kFirst, kWhole, 3>};
   return kEnds[strips - 1];
 }
 
@@ -158,7 +159,7 @@ struct PortableInt8 {
     }
   }
   static Int8TileFunction tile(int64_t rows, int64_t /*strips*/) {
-    constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>, multiply<4>};
+    static constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>, multiply<4>};
     return kTiles[rows - 1];
   }
 };
@@ -248,7 +249,7 @@ struct WideInt8 {
   }
   template <class AnyTile, size_t... kRow>
   static auto tile_of(int64_t rows, std::index_sequence<kRow...> /*indices*/) {
-    constexpr void (*kTiles[])(const AnyTile&) = {multiply<AnyTile, static_cast<int>(kRow) + 1>...};
+    static constexpr void (*kTiles[])(const AnyTile&) = {multiply<AnyTile, static_cast<int>(kRow) + 1>...};
     return kTiles[rows - 1];
   }
   template <class AnyTile = Tile>
@@ -260,6 +261,53 @@ struct WideInt8 {
   static HWY_NOINLINE void widen(const int8_t* HWY_RESTRICT numbers, int64_t count, int16_t* HWY_RESTRICT out) {
     constexpr int64_t kNumbers = 4 * Lanes::kColumns;
     for (int64_t p = 0; p < count; p += kNumbers) Lanes::store(Lanes::load(numbers + p), out + p);
+  }
+};
+#endif
+
+#if HWY_TARGET == HWY_AVX2
+// vpdpbusd as processors without AVX-512 have it, which the assembler does not choose by itself.
+struct AvxVnniInt8 {
+  using Tile = Int8Tile;
+  static constexpr int64_t kRows = 6, kStrips = 1;
+  static constexpr uint8_t kFlip = 0;
+  struct Scope {};
+
+  // Adds the products of a row's four bytes with the two halves of B. (See WideInt8.)
+  static HWY_INLINE void add_products(__m256i (&sum)[2], const uint8_t* four, __m256i low, __m256i high) {
+    struct __attribute__((may_alias, packed)) Four {
+      int32_t bytes;
+    };
+    __m256i row;
+    asm("vpbroadcastd %3, %2\n\t"
+        "%{vex%} vpdpbusd %4, %2, %0\n\t"
+        "%{vex%} vpdpbusd %5, %2, %1"
+        : "+&x"(sum[0]), "+&x"(sum[1]), "=&x"(row)
+        : "m"(*reinterpret_cast<const Four*>(four)), "x"(low), "x"(high));
+  }
+  template <int kCount>
+  static HWY_NOINLINE void multiply(const Int8Tile& t) {
+    __m256i sum[kCount][2];
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) sum[i][0] = sum[i][1] = _mm256_setzero_si256();
+    const auto* b = reinterpret_cast<const __m256i*>(t.b);
+    const uint8_t* a = t.a;
+    for (int64_t p = 0; p < t.steps; ++p, b += 2, a += 4) {
+      const __m256i low = _mm256_loadu_si256(b), high = _mm256_loadu_si256(b + 1);
+#pragma GCC unroll 8
+      for (int i = 0; i < kCount; ++i) add_products(sum[i], a + i * t.a_row, low, high);
+    }
+    auto* const sums = reinterpret_cast<__m256i*>(t.sums);
+#pragma GCC unroll 8
+    for (int i = 0; i < kCount; ++i) {
+      _mm256_storeu_si256(sums + 2 * i, sum[i][0]);
+      _mm256_storeu_si256(sums + 2 * i + 1, sum[i][1]);
+    }
+  }
+  static Int8TileFunction tile(int64_t rows, int64_t /*strips*/) {
+    static constexpr Int8TileFunction kTiles[] = {multiply<1>, multiply<2>, multiply<3>,
+                                                  multiply<4>, multiply<5>, multiply<6>};
+    return kTiles[rows - 1];
   }
 };
 #endif
@@ -314,9 +362,9 @@ struct VnniInt8 {
   }
   template <int kWide>
   static Int8TileFunction wide(int64_t rows) {
-    constexpr Int8TileFunction kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>,
-                                           multiply<4, kWide>, multiply<5, kWide>, multiply<6, kWide>,
-                                           multiply<7, kWide>, multiply<8, kWide>};
+    static constexpr Int8TileFunction kTiles[] = {multiply<1, kWide>, multiply<2, kWide>, multiply<3, kWide>,
+                                                  multiply<4, kWide>, multiply<5, kWide>, multiply<6, kWide>,
+                                                  multiply<7, kWide>, multiply<8, kWide>};
     return kTiles[rows - 1];
   }
   static Int8TileFunction tile(int64_t rows, int64_t strips) {
@@ -512,6 +560,9 @@ void run_int8_product(const Gemm& g, Int8Unit unit) {
 #if HWY_TARGET == HWY_AVX3
     case Int8Unit::vnni: return int8_product<VnniInt8>(g);
     case Int8Unit::amx: return int8_product<AmxInt8<AmxTiles>>(g);
+#endif
+#if HWY_TARGET == HWY_AVX2
+    case Int8Unit::avx_vnni: return int8_product<AvxVnniInt8>(g);
 #endif
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
     case Int8Unit::avx512:

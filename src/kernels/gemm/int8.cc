@@ -18,7 +18,7 @@ namespace heed::kernels {
 namespace {
 
 struct Int8Instructions {
-  bool vnni = false, amx = false;
+  bool avx_vnni = false, vnni = false, amx = false;
 };
 
 // Intel's manual, volume 2, CPUID leaf 7. Whether the system keeps tiles for the process, active_isa() knows.
@@ -30,11 +30,13 @@ Int8Instructions int8_instructions() {
     found.vnni = (c >> 11 & 1u) != 0;
     found.amx = (d >> 25 & 1u) != 0;
   }
+  if (__get_cpuid_count(7, 1, &a, &b, &c, &d) != 0) found.avx_vnni = (a >> 4 & 1u) != 0;
 #endif
   return found;
 }
 
-constexpr Int8Unit kInt8Units[] = {Int8Unit::portable, Int8Unit::avx2, Int8Unit::avx512, Int8Unit::vnni, Int8Unit::amx};
+constexpr Int8Unit kInt8Units[] = {Int8Unit::portable, Int8Unit::avx2, Int8Unit::avx512,
+                                   Int8Unit::avx_vnni, Int8Unit::vnni, Int8Unit::amx};
 
 bool can_use(Int8Unit unit) {
   static const Int8Instructions machine = int8_instructions();
@@ -43,6 +45,7 @@ bool can_use(Int8Unit unit) {
     case Int8Unit::portable: return isa == Isa::portable;
     case Int8Unit::avx2: return isa == Isa::avx2;
     case Int8Unit::avx512: return isa >= Isa::avx512;
+    case Int8Unit::avx_vnni: return isa == Isa::avx2 && machine.avx_vnni;
     case Int8Unit::vnni: return isa >= Isa::avx512 && machine.vnni;
     case Int8Unit::amx: return isa == Isa::amx && machine.amx;
   }
@@ -104,6 +107,8 @@ Int8Unit fastest_int8_unit() {
   }
   return fastest;
 }
+
+bool multiplies_int8() { return fastest_int8_unit() >= Int8Unit::avx_vnni; }
 
 PackedInt8::PackedInt8(int64_t k, int64_t n)
     : k_(k),

@@ -65,11 +65,15 @@ class PackedInt8 {
 };
 
 // What multiplies: the product's sums are exact in each, so its bits are the same.
-//   portable  one number at a time      avx2, avx512  pairs, widened to 16 bits (without the saturating instruction)
-//   vnni      four at a time            amx           tiles
-enum class Int8Unit { portable, avx2, avx512, vnni, amx };
+//   portable        one number at a time
+//   avx2, avx512    pairs, widened to 16 bits (without the saturating instruction)
+//   avx_vnni, vnni  four at a time, in vectors of 256 and of 512 bits
+//   amx             tiles
+enum class Int8Unit { portable, avx2, avx512, avx_vnni, vnni, amx };
 // Those that can be used with the instruction set in use, the fastest last; and that one.
 [[nodiscard]] std::vector<Int8Unit> int8_units();
 [[nodiscard]] Int8Unit fastest_int8_unit();
+// Whether that one has instructions for int8: then a product takes a third of the time of f32.
+[[nodiscard]] bool multiplies_int8();
 
 }  // namespace heed::kernels

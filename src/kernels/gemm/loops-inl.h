@@ -253,8 +253,8 @@ void decode_product(const Gemm& g, bool transposed) {
   Gemm rest = g;
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
   if (Step::kCount == 1 && g.m <= kMostUnpackedRows && g.b_row == 1) {
-    constexpr void (*kFunctions[])(const Gemm&, int64_t) = {rows_by_transposed<1>, rows_by_transposed<2>,
-                                                            rows_by_transposed<3>, rows_by_transposed<4>};
+    static constexpr void (*kFunctions[])(const Gemm&, int64_t) = {rows_by_transposed<1>, rows_by_transposed<2>,
+                                                                   rows_by_transposed<3>, rows_by_transposed<4>};
     const auto function = kFunctions[g.m - 1];
     const int64_t groups = g.n / 16;
     const int64_t grain = std::max<int64_t>(1, kGrainNumbers / (16 * std::max<int64_t>(1, g.k)));
