@@ -134,7 +134,7 @@ struct SamplingOptions {
 struct TranslateOptions {
   BeamOptions search = {};
   // Source tokens in one batch at most, padding and beam included. 0: 2,048; 1,024 for models of width 512 and more;
-  // 512 where weights are packed as int8 and the processor multiplies int8 (VNNI or AMX).
+  // 512 where weights are packed as int8 and the processor multiplies int8 (VNNI, AVX-VNNI or AMX).
   int64_t batch_tokens = 0;
   KeyValueCache::Options cache = {};  // how keys and values are kept between steps
 };

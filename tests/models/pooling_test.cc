@@ -76,7 +76,7 @@ TEST(Pooling, AndItsGradientsMatchPlainLoops) {
       EXPECT_NEAR(static_cast<double>(all_numbers.data().at({})), plain_sum(poolings, skipped, states, factors), 1e-5);
       all_numbers.backward();
       const Tensor gradient = x.grad();
-      constexpr float kStep = 1.0f / 1024;  // in which no state overtakes another
+      constexpr float kStep = 1.0f / 1024;  // in which no state overtakes another, with this seed
       for (int64_t i = 0; i < states.numel(); ++i) {
         float& number = states.data<float>()[i];
         const float before = number;

@@ -83,6 +83,23 @@ TEST(SavePipeline, TheCopyOfAnInstructorLeavesPromptsOut) {
   EXPECT_CONTAINS(settings, "\"include_prompt\": false");
 }
 
+TEST(SavePipeline, AT5OfSentenceTransformersLosesItsDecoder) {
+  const Scratch scratch;
+  const fs::path from = with_all_words(scratch, "t5"), modules = test::test_data("families") / "st-mean";
+  for (const char* const name : {"modules.json", "1_Pooling", "2_Normalize"})
+    fs::copy(modules / name, from / name, fs::copy_options::recursive);
+  io::ParsedJson config = io::parse_json(io::read_file(from / "config.json"));
+  config.value["eos_token_id"] = 3;  // the tokenizer's [SEP]
+  io::write_file_atomically(from / "config.json", config.value.dump());
+  const Encoder encoder = Encoder::load(from);
+  save(encoder, from, scratch / "same", Layout::same);
+  const io::Tensors tensors = io::read_weights(scratch / "same").tensors;
+  EXPECT_TRUE(tensors.contains("shared.weight"));
+  for (const auto& [name, tensor] : tensors) EXPECT_FALSE(name.starts_with("decoder.")) << name;
+  EXPECT_TRUE(same_vectors(Encoder::load(scratch / "same").embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  EXPECT_TRUE(fs::exists(scratch / "same/modules.json"));
+}
+
 // What lies in a folder that is written over must not change what the new files mean.
 TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
   const Scratch scratch;

@@ -73,7 +73,7 @@ enum class Int8Unit { portable, avx2, avx512, avx_vnni, vnni, amx };
 // Those that can be used with the instruction set in use, the fastest last; and that one.
 [[nodiscard]] std::vector<Int8Unit> int8_units();
 [[nodiscard]] Int8Unit fastest_int8_unit();
-// Whether that one has instructions for int8: then a product takes a third of the time of f32.
+// Whether fastest_int8_unit() multiplies bytes (AVX-VNNI, VNNI, AMX).
 [[nodiscard]] bool multiplies_int8();
 
 }  // namespace heed::kernels
