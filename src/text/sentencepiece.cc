@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "text/batches.h"
 #include "text/sentencepiece_check.h"
+#include "text/sentencepiece_cutter.h"
 #include "text/subwords.h"
 #include "text/tokenizers.h"
 #include "text/utf8.h"
@@ -74,23 +75,16 @@ class SentencePieceTokenizer : public Tokenizer {
 
   std::vector<int32_t> encode(std::string_view text) const override {
     require_utf8(text, "encode");
-    std::vector<int> ids;
-    const auto status = processor_->Encode(text, &ids);
-    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
-    return {ids.begin(), ids.end()};
+    return cutter_->ids(text);
   }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
     require_utf8(text, "encode");
-    sentencepiece::ImmutableSentencePieceText pieces;
-    const auto status = processor_->Encode(text, pieces.mutable_proto());
-    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
     Tokens body;
-    for (size_t i = 0; i < pieces.pieces_size(); ++i) {
-      const auto piece = pieces.pieces(static_cast<int>(i));
-      body.ids.push_back(static_cast<int32_t>(piece.id()));
-      body.spans.push_back({piece.begin(), piece.end()});
-      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
+    for (const SentencePieceCutter::Piece& piece : cutter_->pieces(text)) {
+      const bool begins = body.ids.empty() || piece.spelling.starts_with(kSpaceMark);
+      body.ids.push_back(piece.id);
+      body.spans.push_back({piece.begin, piece.end});
       body.words.push_back((body.words.empty() ? -1 : body.words.back()) + (begins ? 1 : 0));
     }
     return with_begin_and_end(std::move(body), special(), options, around_);
@@ -140,18 +134,15 @@ class SentencePieceTokenizer : public Tokenizer {
     }
     return std::make_shared<UnigramSampler>(
         pieces, special().unknown, alpha,
-        [processor = processor_](std::string_view text) { return normalised(*processor, text); });
+        [cutter = cutter_](std::string_view text) { return normalised(*cutter, text); });
   }
 
  private:
   // The text as its pieces spell it: spaces as "▁", and whatever else the model's normalisation does.
-  static std::string normalised(const sentencepiece::SentencePieceProcessor& processor, std::string_view text) {
+  static std::string normalised(const SentencePieceCutter& cutter, std::string_view text) {
     require_utf8(text, "encode");
-    std::vector<std::string> pieces;
-    const auto status = processor.Encode(text, &pieces);
-    require(status.ok(), "encode", "text that SentencePiece can cut; ", reason(status));
     std::string joined;
-    for (const std::string& piece : pieces) joined += piece;
+    for (const SentencePieceCutter::Piece& piece : cutter.pieces(text)) joined += piece.spelling;
     return joined;
   }
 
@@ -159,7 +150,9 @@ class SentencePieceTokenizer : public Tokenizer {
   Around around_;
   bool has_user_defined_ = false;
   std::shared_ptr<sentencepiece::SentencePieceProcessor> processor_ =
-      std::make_shared<sentencepiece::SentencePieceProcessor>();  // a sampler may outlive the tokenizer
+      std::make_shared<sentencepiece::SentencePieceProcessor>();
+  std::shared_ptr<const SentencePieceCutter> cutter_ =
+      std::make_shared<SentencePieceCutter>(processor_);  // a sampler may outlive the tokenizer
 };
 
 enum class Limit { exact, at_most };

@@ -1,8 +1,13 @@
 // SentencePiece: the ids that its own program gives, quiet and repeatable training, models from strangers.
 #include <gtest/gtest.h>
+#include <sentencepiece_processor.h>
+#include <sentencepiece_trainer.h>
 
+#include <algorithm>
+#include <fstream>
 #include <nlohmann/json.hpp>
 #include <random>
+#include <unordered_map>
 
 #include "base/data.h"
 #include "base/scratch.h"
@@ -66,6 +71,88 @@ TEST(SentencePiece, SaysWhereItsTokensStand) {
   EXPECT_EQ(joined, text);
   EXPECT_EQ(tokenizer->id_of("</s>"), 2);
   EXPECT_EQ(tokenizer->id_of("none of them"), std::nullopt);
+}
+
+// A model of the library's own training, which knows types and settings that heed does not train.
+void train_by_library(const std::filesystem::path& model, std::unordered_map<std::string, std::string> settings) {
+  const std::filesystem::path text = model.parent_path() / "text";
+  std::ofstream file(text);
+  for (const std::string& line : sample_lines()) file << line << '\n';
+  file.close();
+  settings["input"] = text.string();
+  settings["model_prefix"] = (model.parent_path() / model.stem()).string();
+  settings["minloglevel"] = "3";
+  const auto status = sentencepiece::SentencePieceTrainer::Train(settings);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+}
+
+// Long texts take another way through the library.
+void expect_pieces_of_library(const std::filesystem::path& model) {
+  SCOPED_TRACE(model.filename());
+  const auto tokenizer = load_sentencepiece(model);
+  sentencepiece::SentencePieceProcessor library;
+  ASSERT_TRUE(library.Load(model.string()).ok());
+  std::mt19937 random(5);
+  const auto below = [&](size_t n) { return std::uniform_int_distribution<size_t>(0, n - 1)(random); };
+  const std::string verdict = contents_of(test::test_data("text/the-verdict.txt"));
+  // The last ones are in keys of a character map: alone, behind a letter, and in a ligature.
+  const Strings parts = {"中", "国", "😀", "𐍈", "ж", "は", "क", "س", "7", "@", " ", "  ", "▁", "\t", "Ein Mann ", "<b>",
+                         "\u0301", "ﬁ", "①", "ｶ\uff9e"};
+  for (int round = 0; round < 15; ++round) {
+    std::string text;
+    while (text.size() < 9000) {
+      const size_t run = below(3) == 0 ? 40 + below(1500) : 1 + below(3);
+      const size_t one = below(parts.size()), other = below(parts.size());
+      for (size_t i = 0; i < run; ++i) text += parts[i % 3 == 2 ? other : one];
+      const size_t at = verdict.find(' ', below(verdict.size() - 1000));
+      text += verdict.substr(at, below(600));  // plain English
+    }
+    sentencepiece::ImmutableSentencePieceText expected;
+    ASSERT_TRUE(library.Encode(text, expected.mutable_proto()).ok());
+    const Tokens tokens = tokenizer->tokens(text, {.add_special = false});
+    ASSERT_EQ(tokens.ids.size(), expected.pieces_size());
+    for (size_t i = 0; i < tokens.ids.size(); ++i) {
+      const auto piece = expected.pieces(static_cast<int>(i));
+      ASSERT_EQ(tokens.ids[i], static_cast<int32_t>(piece.id())) << i;
+      ASSERT_EQ(tokens.spans[i].begin, static_cast<int64_t>(piece.begin())) << i;
+      ASSERT_EQ(tokens.spans[i].end, static_cast<int64_t>(piece.end())) << i;
+    }
+    ASSERT_EQ(tokenizer->encode(text), tokens.ids);
+  }
+}
+
+TEST(SentencePiece, CutsLongTextsAsTheLibraryDoes) {
+  for (const std::string name : {"sp_test_model", "sp_test_ja_model"})
+    expect_pieces_of_library(test::test_data("tokenizers/" + name + ".model"));
+  const Scratch scratch;
+  for (const bool bpe : {false, true}) {
+    train_sentencepiece(sample_lines(), {.vocabulary = 55, .bpe = bpe})->save(scratch.path(), Side::source);
+    expect_pieces_of_library(scratch / "source.model");
+  }
+  using Settings = std::unordered_map<std::string, std::string>;
+  for (const Settings& settings :
+       {Settings{{"model_type", "word"}, {"vocab_size", "20"}}, Settings{{"model_type", "char"}, {"vocab_size", "30"}},
+        Settings{{"model_type", "unigram"}, {"vocab_size", "60"}, {"user_defined_symbols", "<b>,中国"}},
+        Settings{{"model_type", "bpe"}, {"vocab_size", "330"}, {"byte_fallback", "true"}},
+        // It has a piece that looks like a byte's.
+        Settings{{"model_type", "unigram"}, {"vocab_size", "60"}, {"user_defined_symbols", "<0x41>"}}}) {
+    train_by_library(scratch / "library.model", settings);
+    expect_pieces_of_library(scratch / "library.model");
+  }
+}
+
+// The library alone would take hours.
+TEST(SentencePiece, TakesTimeThatGrowsWithTheText) {
+  const auto tokenizer = load_sentencepiece(test::test_data("tokenizers/sp_test_model.model"));
+  for (const std::string part : {"你好", "かな", "жш", "@@"}) {
+    std::string run;
+    while (run.size() < 1'000'000) run += part;
+    const Tokens tokens = tokenizer->tokens("I saw a " + run + " girl", {.add_special = false});
+    EXPECT_EQ(tokens.ids, tokenizer->encode("I saw a " + part + " girl")) << part;
+    EXPECT_EQ(std::ranges::max(tokens.spans, {}, [](const Span& s) { return s.end - s.begin; }).end,
+              static_cast<int64_t>(8 + run.size()))
+        << part;
+  }
 }
 
 TEST(SentencePiece, GivesTheReferenceIdsOfLlama2) {

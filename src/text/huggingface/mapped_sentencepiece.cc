@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "text/sentencepiece_cutter.h"
 #include "text/tokenizers.h"
 #include "text/utf8.h"
 
@@ -110,17 +111,15 @@ class MappedSentencePiece : public Tokenizer {
 
   // The pieces of `part`, which begins at byte `begin` of the text.
   void put_pieces(Encoded& made, std::string_view part, size_t begin) const {
-    sentencepiece::ImmutableSentencePieceText cut;
-    const auto status = p_.processor->Encode(part, cut.mutable_proto());
-    require(status.ok(), "encode", "text that SentencePiece can cut; ", status.ToString());
     const auto offset = static_cast<int64_t>(begin);
-    for (size_t i = 0; i < cut.pieces_size(); ++i) {
-      const auto piece = cut.pieces(static_cast<int>(i));
-      const auto found = ids_.find(piece.piece());
-      const bool begins = i == 0 || std::string_view(piece.piece()).starts_with(kSpaceMark);
+    bool begins = true;
+    for (const SentencePieceCutter::Piece& piece : cutter_.pieces(part)) {
+      const auto found = ids_.find(piece.spelling);
+      begins = begins || piece.spelling.starts_with(kSpaceMark);
       made.words.push_back(begins ? next_word(made) : made.words.back());
       made.ids.push_back(found == ids_.end() ? p_.special.unknown : found->second);
-      made.spans.push_back({offset + piece.begin(), offset + piece.end()});
+      made.spans.push_back({offset + piece.begin, offset + piece.end});
+      begins = false;
     }
   }
 
@@ -148,6 +147,7 @@ class MappedSentencePiece : public Tokenizer {
   }
 
   MappedParts p_;
+  SentencePieceCutter cutter_{p_.processor};
   AddedTokens added_;
   std::unordered_map<std::string, int32_t> ids_;
 };
