@@ -240,6 +240,19 @@ bool asks_for_samples(const std::filesystem::path& folder) { return read_setting
 
 StopWhen stop_when_of(const std::filesystem::path& folder) { return stop_when(read_settings(folder)); }
 
+std::string generation_config_of(const std::filesystem::path& folder) {
+  const Settings settings = read_settings(folder);
+  Json found = Json::object();
+  for (const char* const key : kUnderstood) {
+    // The model's own configuration says how an output begins.
+    const bool begins = std::string_view(key) == "decoder_start_token_id" || std::string_view(key) == "bos_token_id";
+    if (const Json* const value = settings.find(key); value != nullptr && !begins) found[key] = *value;
+  }
+  if (const std::vector<int32_t> first = forced_beginning(settings, false); !first.empty())
+    found["forced_bos_token_id"] = first.front();
+  return io::json_text(found, 2) + "\n";
+}
+
 BeamOptions search_settings(const std::filesystem::path& folder) {
   const Settings settings = read_settings(folder);
   if (has_own_file(folder)) settings.refuse_unknown();

@@ -67,9 +67,10 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   result.longest_ = models::longest_text(folder, config.max_length, kName);
   const bool by_others = result.model_->origin() != nullptr;
   std::error_code ignored;  // what was converted to heed's own layout has kept its settings
-  if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored))
+  if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored)) {
     result.settings_ = generate::search_settings(folder);
-  result.settings_->stop_when = generate::stop_when_of(folder);  // for whatever beam is asked for
+    result.settings_->stop_when = generate::stop_when_of(folder);  // for whatever beam is asked for
+  }
   if (!by_others) {
     result.around_.after = {result.source_->special().end};
     return result;
