@@ -8,6 +8,7 @@
 #include "cli/command.h"
 #include "cli/convert_ctranslate2.h"
 #include "cli/float_types.h"
+#include "formats/weights.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "models/ctranslate2.h"
@@ -55,7 +56,7 @@ void convert_pipeline(const fs::path& from, const ConvertCommand& o) {
   if (o.layout != Layout::huggingface && lacks_tokenizers(from) && fs::exists(from / "config.json", error)) {
     const auto model = models::load(from, {.packed = o.weights == WeightFormat::int8, .weights = o.weights});
     if (model->origin() == nullptr) {
-      return files::write_folder(o.output, "convert", {}, [&](const fs::path& folder) {
+      return files::write_folder(o.output, "convert", io::safetensors_shards(o.output), [&](const fs::path& folder) {
         models::save(*model, folder);
         train::copy_tokenizer(from, folder);
       });

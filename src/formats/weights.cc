@@ -8,6 +8,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "formats/weights.h"
 #include "heed/error.h"
 #include "heed/io.h"
 
@@ -155,6 +156,18 @@ bool exists(const fs::path& folder, const char* name) {
 }
 
 }  // namespace
+
+std::vector<fs::path> safetensors_shards(const fs::path& folder) {
+  if (!exists(folder, kSafetensors.index)) return {};
+  std::vector<fs::path> names = {kSafetensors.index};
+  try {
+    for (const auto& [shard, tensors] : read_index(folder / kSafetensors.index, kSafetensors))
+      names.emplace_back(shard);
+  } catch (const Error&) {
+    return {};
+  }
+  return names;
+}
 
 PytorchAllowed::PytorchAllowed() : before_(std::exchange(pytorch_is_allowed, true)) {}
 PytorchAllowed::~PytorchAllowed() { pytorch_is_allowed = before_; }

@@ -7,6 +7,8 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "formats/weights.h"
+#include "generate/settings.h"
 #include "heed/error.h"
 #include "heed/io.h"
 #include "models/sentence_folder.h"
@@ -102,13 +104,15 @@ void save_model(const models::Model& model, const fs::path& folder, Layout layou
   }
 }
 
-// What a folder that is written over may hold beside the weights, and what would change the meaning of the new ones:
-// names in it, and in its sub-folder `inner`.
+// What a folder that is written over may hold beside the new files, and what would change their meaning: older shards
+// of weights, settings and tokenizers. Names in it, and in its sub-folder `inner`.
 std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const fs::path& inner = {}) {
   std::vector<fs::path> names;
   std::error_code ignored;
-  if (fs::equivalent(from, to, ignored)) return names;
+  const bool onto_itself = fs::equivalent(from, to, ignored);
   for (const fs::path& place : {fs::path(), inner}) {
+    for (const fs::path& name : io::safetensors_shards(to / place)) names.push_back((place / name).lexically_normal());
+    if (onto_itself) continue;
     for (const char* const name : text::tokenizer_files()) names.push_back((place / name).lexically_normal());
     for (const char* const name : kSideFiles) names.push_back((place / name).lexically_normal());
     for (const char* const name : models::sentence_settings_files()) names.push_back((place / name).lexically_normal());
@@ -173,6 +177,9 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
     source.save(folder, text::Side::source);
     target.save(folder, text::Side::target);
     copy_files(from, folder, kSideFiles);
+    std::error_code ignored;
+    if (!own && will_be_own && !fs::exists(from / kSearchSettings, ignored))
+      io::write_file_atomically(folder / kSearchSettings, generate::generation_config_of(from));
     copy_licences(from, folder, to);
   });
 }

@@ -5,6 +5,7 @@
 
 #include "base/files.h"
 #include "formats/json.h"
+#include "formats/weights.h"
 #include "heed/error.h"
 #include "heed/models.h"
 #include "heed/text.h"
@@ -134,7 +135,8 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   io::Tensors mean = mean_of(files);
   for (auto& [name, tensor] : mean) tensor = tensor.to(dtype);
   const bool is_checkpoint = fs::exists(folders[0] / "state.json", error);  // and lies two below its run
-  const std::vector<fs::path> stale(tokenizer_files().begin(), tokenizer_files().end());
+  std::vector<fs::path> stale = io::safetensors_shards(output);
+  stale.insert(stale.end(), tokenizer_files().begin(), tokenizer_files().end());
   files::write_folder(output, "average", stale, [&](const fs::path& to) {
     copy_tokenizer(folders[0], to);
     const fs::path beside = is_checkpoint ? folders[0] / ".." / ".." : folders[0];

@@ -110,6 +110,20 @@ TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
   save(encoder, second, scratch / "to", Layout::same);
   EXPECT_FALSE(fs::exists(scratch / "to/modules.json"));
   EXPECT_TRUE(same_vectors(Encoder::load(scratch / "to").embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  // Older shards are another model; a file that their index does not name is not.
+  const fs::path shards = with_words(scratch, "bert-sharded"), kept = shards / "model-00009-of-00009.safetensors";
+  io::write_file_atomically(kept, "another");
+  ASSERT_TRUE(fs::exists(shards / "model.safetensors.index.json"));
+  for (const fs::path& from : {second, shards}) {
+    const fs::path to = scratch / ("shards of " + from.filename().string());
+    fs::copy(shards, to);
+    const Encoder written = Encoder::load(from == shards ? to : from);
+    save(written, from == shards ? to : from, to, Layout::same);
+    EXPECT_FALSE(fs::exists(to / "model.safetensors.index.json"));
+    EXPECT_FALSE(fs::exists(to / "model-00001-of-00003.safetensors"));
+    EXPECT_TRUE(fs::exists(to / kept.filename()));
+    EXPECT_TRUE(same_vectors(Encoder::load(to).embed(kSomeTexts), written.embed(kSomeTexts)));
+  }
   // Onto itself: nothing is lost.
   save(Encoder::load(first), first, first, Layout::same);
   EXPECT_TRUE(fs::exists(first / "modules.json"));
@@ -237,6 +251,15 @@ TEST(SavePipeline, ATranslatorInEveryLayoutTranslatesAlike) {
   const char* const brief = "No.";
   EXPECT_EQ(Translator::load(scratch / "strict").translate(brief).front().text, strict.translate(brief).front().text);
   EXPECT_NE(strict.translate(brief).front().text, marian.translate(brief).front().text);
+  // Folders of older versions have them in config.json.
+  io::Json config = io::parse_json(io::read_file(scratch / "marian/config.json")).value;
+  config.update(settings);
+  io::write_file_atomically(scratch / "marian/config.json", io::json_text(config));
+  fs::remove(scratch / "marian/generation_config.json");
+  const Translator older = Translator::load(scratch / "marian");
+  save(older, scratch / "marian", scratch / "older", Layout::heed);
+  EXPECT_EQ(older.translate(brief).front().text, strict.translate(brief).front().text);
+  EXPECT_EQ(Translator::load(scratch / "older").translate(brief).front().text, strict.translate(brief).front().text);
 }
 
 TEST(EmbedOptions, AreToldOfTheWorkAndMayEndIt) {
