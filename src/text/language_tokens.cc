@@ -7,13 +7,12 @@
 namespace heed::text {
 
 bool looks_like_language(std::string_view piece) {
-  if (piece.starts_with("__") && piece.ends_with("__")) return piece.size() > 4;
-  if (piece.starts_with(">>") && piece.ends_with("<<")) return piece.size() > 4;
+  const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
+  const auto letters = [&](std::string_view part) { return std::ranges::all_of(part, is_letter); };
+  const bool bars = piece.starts_with("__") && piece.ends_with("__");
+  // GPT-2's vocabulary has runs of bars, which name nothing.
+  if (bars || (piece.starts_with(">>") && piece.ends_with("<<"))) return std::ranges::any_of(piece, is_letter);
   const size_t bar = piece.find('_');
-  const auto letters = [](std::string_view part) {
-    return std::all_of(part.begin(), part.end(),
-                       [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); });
-  };
   return (bar == 2 || bar == 3) && (piece.size() == bar + 3 || piece.size() == bar + 5) &&
          letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));
 }
