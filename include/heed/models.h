@@ -259,6 +259,7 @@ struct Cost {
 };
 // 4 B E L (2 E + L): projections 8 B L E^2 and the two products 4 B L^2 E, whatever the number of heads.
 [[nodiscard]] int64_t multi_head_attention_flops(int64_t batch, int64_t width, int64_t length);
+// Throws Error where the multiply-adds of a batch are 1e18 or more.
 [[nodiscard]] Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t target_length);
 
 }  // namespace heed::models

@@ -47,7 +47,7 @@ std::string as_json(const Asked& asked, const std::vector<Answer>& answers) {
 
 std::string as_lines(const std::vector<Answer>& answers) {
   std::string lines;
-  for (const Answer& one : answers) lines += fmt::format("{}\t{:.6f}\n", one_line(one.text), one.score);
+  for (const Answer& one : answers) lines += fmt::format("{}\t{:.6f}\n", one_field(one.text), one.score);
   return lines;
 }
 
@@ -56,10 +56,14 @@ struct Stopped {};
 
 std::string answer_line(const AnswerCommand& o, const Encoder& encoder, const std::string& line, std::string name,
                         bool json) {
-  if (line.empty()) return json ? as_json({}, {}) : "\n";
+  if (line.find_first_not_of(" \t\v\f\r") == std::string::npos) return json ? as_json({}, {}) : "\n";
   const Asked asked = asked_in(o, line, name);
   AnswerOptions options = o.answer;
-  options.text.name = [&](int64_t text) { return text == 1 && o.context ? std::string("the context") : name; };
+  options.text.name = [&](int64_t text) {
+    if (text == 0) return name + ", the question";
+    if (!o.context) return name + ", the text";
+    return o.context_file.empty() ? std::string("the context") : o.context_file;
+  };
   options.on_window = [] {
     if (stop_requested().load()) throw Stopped();
   };

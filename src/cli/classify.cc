@@ -81,7 +81,7 @@ std::vector<std::string> classes_of_texts(const ClassifyCommand& o, const Encode
   for (size_t i = 0; i < texts.size(); ++i) {
     made[static_cast<size_t>(places[i])] =
         json ? as_json(encoder, texts[i], &classes[i]) + '\n'
-             : fmt::format("{}\t{:.6f}\n", one_line(classes[i].label), classes[i].score);
+             : fmt::format("{}\t{:.6f}\n", one_field(classes[i].label), classes[i].score);
   }
   return made;
 }

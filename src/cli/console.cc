@@ -163,4 +163,10 @@ std::string one_line(std::string text) {
   return text;
 }
 
+std::string one_field(std::string text) {
+  text = one_line(std::move(text));
+  std::ranges::replace(text, '\t', ' ');
+  return text;
+}
+
 }  // namespace heed::cli

@@ -73,5 +73,7 @@ void install_signal_handlers(bool one_of_several = false);
 [[nodiscard]] std::string for_shell(const std::string& word);
 // Text that stays on its line, whatever it holds: line ends become spaces.
 [[nodiscard]] std::string one_line(std::string text);
+// The same for a field of a line whose fields have tabs between them.
+[[nodiscard]] std::string one_field(std::string text);
 
 }  // namespace heed::cli

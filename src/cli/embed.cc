@@ -33,9 +33,16 @@ struct EmbedCommand {
 VectorFormat format_of(const EmbedCommand& o, bool json) {
   if (json && o.format != VectorFormat::automatic && o.format != VectorFormat::json)
     throw UsageError("--json and another --format; one can be given");
-  if (json) return VectorFormat::json;
-  if (o.format != VectorFormat::automatic) return o.format;
   const std::string ending = std::filesystem::path(o.output).extension().string();
+  if (json || o.format != VectorFormat::automatic) {
+    const VectorFormat format = json ? VectorFormat::json : o.format;
+    if (ending == ".npy" && format != VectorFormat::npy)
+      throw UsageError(fmt::format("an --output that ends in .npy takes --format npy; found {}",
+                                   json                           ? "--json"
+                                   : format == VectorFormat::json ? "--format json"
+                                                                  : "--format text"));
+    return format;
+  }
   return ending == ".npy"                          ? VectorFormat::npy
          : ending == ".json" || ending == ".jsonl" ? VectorFormat::json
                                                    : VectorFormat::text;

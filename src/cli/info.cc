@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <optional>
 #include <sstream>
 
 #include "cli/command.h"
@@ -25,7 +26,8 @@ namespace fs = std::filesystem;
 
 struct InfoCommand {
   std::string model;
-  int64_t batch = 1, source_length = 64, target_length = 64, vocabulary = 32000;
+  int64_t batch = 1, source_length = 64, target_length = 64;
+  std::optional<int64_t> vocabulary;
 };
 
 // Names and versions of heed and of the libraries that the build found.
@@ -135,18 +137,37 @@ ModelFacts facts_of_folder(const fs::path& path) {
 }
 
 constexpr std::array<std::string_view, 4> kPresets = {"tiny", "small", "base", "big"};
+constexpr int64_t kUsualVocabulary = 32000;  // of a preset
 
 ModelFacts find_facts(const InfoCommand& o) {
   fs::path path = o.model;
   std::error_code ignored;
   const bool may_be_name = path.is_relative() && path.has_parent_path() && !fs::exists(path, ignored);
   if (may_be_name) path = io::find_model_folder(o.model);
-  if (fs::is_directory(path, ignored)) return facts_of_folder(path);
-  if (fs::exists(path, ignored)) return {models::config_from_json(io::read_file(path, 1 << 20), path.string())};
-  if (std::ranges::find(kPresets, o.model) != kPresets.end()) {
+  if (!fs::exists(path, ignored) && std::ranges::find(kPresets, o.model) != kPresets.end()) {
     models::Config config = models::preset(o.model);
-    config.source_vocabulary = config.target_vocabulary = o.vocabulary;
+    config.source_vocabulary = config.target_vocabulary = o.vocabulary.value_or(kUsualVocabulary);
     return {config};
+  }
+  if (o.vocabulary && fs::exists(path, ignored))
+    throw UsageError(fmt::format("--vocabulary is for a preset ({}); found the model {}", fmt::join(kPresets, ", "),
+                                 in_quotes(o.model)));
+  if (fs::is_directory(path, ignored)) return facts_of_folder(path);
+  if (fs::exists(path, ignored)) {
+    const std::string text = io::read_file(path, 1 << 20);
+    // The file of others leaves open what only the weights beside it tell.
+    const io::Json config = io::parse_json(text).value;
+    if (config.is_object() && config.contains("model_type")) {
+      const fs::path folder = fs::absolute(path).parent_path();
+      const auto has = [&](const char* name) { return fs::exists(folder / name, ignored); };
+      if (path.filename() != "config.json" || (!has("model.safetensors") && !has("model.safetensors.index.json")))
+        throw Error(
+            fmt::format("{}: expected the config.json of a folder with its weights, which say what a file of "
+                        "Hugging Face leaves open; found none beside it",
+                        in_quotes(path.string())));
+      return facts_of_folder(folder);
+    }
+    return {models::config_from_json(text, path.string())};
   }
   try {
     path = io::find_model_folder(o.model);  // a name of one word
@@ -261,7 +282,10 @@ void add_info_command(Options& options) {
   options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1).needs("MODEL");
   options.add("--source-length", o->source_length, "Source tokens of each").range(1).needs("MODEL");
   options.add("--target-length", o->target_length, "Target tokens of each").range(1).needs("MODEL");
-  options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary").range(1).needs("MODEL");
+  options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary")
+      .range(1)
+      .needs("MODEL")
+      .shows(std::to_string(kUsualVocabulary));
   options.footer(
       "A multiply-add counts as two operations.\n"
       "Examples:\n"

@@ -38,6 +38,8 @@ bool parse_number(const std::string& text, T& value) {
   return error == std::errc() && stop == end;
 }
 
+bool is_whole(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+
 std::string joined(const std::vector<std::string>& words, const char* last) {
   std::string out;
   for (size_t i = 0; i < words.size(); ++i) out += (i == 0 ? "" : i + 1 == words.size() ? last : ", ") + words[i];
@@ -114,7 +116,7 @@ Option& Option::shows(std::string default_text) {
   return *this;
 }
 
-std::string Option::expected() const {
+std::string Option::expected(bool names_the_most) const {
   if (!words_.empty()) return joined(words_, " or ");
   return std::visit(
       [&](const auto& target) -> std::string {
@@ -127,7 +129,8 @@ std::string Option::expected() const {
           using Value = ValueOf<Target>;
           if constexpr (std::is_arithmetic_v<Value>) {
             const std::string kind = std::is_integral_v<Value> ? "a whole number" : "a number";
-            if (has_range_ && most_ < kMany) return kind + " from " + bound_text(least_) + " to " + bound_text(most_);
+            if (has_range_ && (most_ < kMany || names_the_most))
+              return kind + " from " + bound_text(least_) + " to " + bound_text(most_);
             if (has_range_) return kind + ", " + bound_text(least_) + " or more";
             return std::is_unsigned_v<Value> ? kind + ", 0 or more" : kind;
           } else {
@@ -138,8 +141,8 @@ std::string Option::expected() const {
       variable_);
 }
 
-void Option::refuse(std::string_view found) const {
-  throw UsageError(fmt::format("{} takes {}; found {}", name_, expected(), found));
+void Option::refuse(std::string_view found, bool is_above) const {
+  throw UsageError(fmt::format("{} takes {}; found {}", name_, expected(is_above), found));
 }
 
 void Option::set(const std::string& text) {
@@ -169,9 +172,10 @@ void Option::set(const std::string& text) {
           using Value = ValueOf<Target>;
           if constexpr (std::is_arithmetic_v<Value>) {
             Value value{};
-            if (!parse_number(text, value)) refuse(found);
+            // (a whole number that fails has too many digits)
+            if (!parse_number(text, value)) refuse(found, has_range_ && is_whole(text));
             const auto number = static_cast<double>(value);
-            if (number < least_ || number > most_) refuse(found);
+            if (number < least_ || number > most_) refuse(found, number > most_);
             *target = value;
           } else if constexpr (std::is_same_v<Value, std::vector<std::string>>) {
             target->push_back(text);

@@ -74,9 +74,11 @@ class Option {
   [[nodiscard]] bool is_required() const { return required_; }
   [[nodiscard]] std::string heading() const;      // "--beam N"
   [[nodiscard]] std::string description() const;  // the help, the range and the default
-  [[nodiscard]] std::string expected() const;     // "a whole number from 1 to 1000"
+  // "a whole number from 1 to 1000". The largest number of all, which is more than anyone means, is only named to those
+  // who passed it.
+  [[nodiscard]] std::string expected(bool names_the_most = false) const;
   // "--beam takes a whole number from 1 to 1000; found <found>"
-  [[noreturn]] void refuse(std::string_view found) const;
+  [[noreturn]] void refuse(std::string_view found, bool is_above = false) const;
 
  private:
   std::string name_, help_, group_, takes_, allowed_, default_, needs_;

@@ -14,6 +14,7 @@
 #include "heed/error.h"
 #include "heed/io.h"
 #include "heed/text.h"
+#include "text/utf8.h"
 
 namespace heed::cli {
 namespace {
@@ -42,10 +43,10 @@ std::shared_ptr<const text::Tokenizer> load(const TokenizeCommand& o) {
 }
 
 // A line that is a JSON text: "a\nb".
-std::string text_of_json(const std::string& line, int64_t number) {
+std::string text_of_json(const std::string& line, const std::string& name) {
   const io::ParsedJson parsed = io::parse_json(line);
-  require(parsed.problem.empty(), "tokenize", "line ", number, ": ", parsed.problem);
-  require(parsed.value.is_string(), "tokenize", "line ", number, ": a text in JSON; found another value");
+  require(parsed.problem.empty(), "tokenize", name, ": a text in JSON; found something else");
+  require(parsed.value.is_string(), "tokenize", name, ": a text in JSON; found another value");
   return parsed.value.get<std::string>();
 }
 
@@ -72,7 +73,8 @@ std::string as_line(const TokenizeCommand& o, const text::Tokenizer& tokenizer, 
 }
 
 std::string tokenized(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const std::string& line,
-                      const Context& context) {
+                      const std::string& name, const Context& context) {
+  text::require_utf8(line, "tokenize", name);
   text::TokensOptions options{.add_special = !o.plain, .limit = o.limit, .parse_special = o.parse_special};
   std::string_view text = line;
   if (const size_t tab = line.find('\t'); o.pair_by_tab && tab != std::string::npos) {
@@ -90,7 +92,7 @@ struct Answers {
 
 // What is written for each of these lines. All threads share them. `before` lines were read earlier.
 Answers answers_to(const TokenizeCommand& o, const text::Tokenizer& tokenizer, const std::vector<std::string>& lines,
-                   int64_t before, const Context& context) {
+                   int64_t before, const std::string& input, const Context& context) {
   constexpr int64_t kGrain = 16;  // lines at least for each thread: to wake one takes longer than a line
   Answers made{.lines = std::vector<std::string>(lines.size())};
   std::vector<std::exception_ptr> errors(lines.size());
@@ -98,8 +100,8 @@ Answers answers_to(const TokenizeCommand& o, const text::Tokenizer& tokenizer, c
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       try {
         const std::string& line = lines[i];
-        const int64_t number = before + static_cast<int64_t>(i) + 1;
-        made.lines[i] = tokenized(o, tokenizer, o.json_input ? text_of_json(line, number) : line, context);
+        const std::string name = fmt::format("{}, line {}", input, before + static_cast<int64_t>(i) + 1);
+        made.lines[i] = tokenized(o, tokenizer, o.json_input ? text_of_json(line, name) : line, name, context);
       } catch (...) {
         errors[i] = std::current_exception();
       }
@@ -116,7 +118,7 @@ int run_tokenize(const TokenizeCommand& o, Context& context) {
   if (o.text && !o.input.empty()) throw UsageError("a text or --input can be given; found both");
   const auto tokenizer = load(o);
   if (o.text) {
-    print_line(tokenized(o, *tokenizer, *o.text, context));
+    print_line(tokenized(o, *tokenizer, *o.text, "TEXT", context));
     return kSuccess;
   }
   InputLines input(o.input);
@@ -126,7 +128,7 @@ int run_tokenize(const TokenizeCommand& o, Context& context) {
     constexpr size_t kMostLines = 1000;
     const std::vector<std::string> lines = input.next(kMostLines);
     if (lines.empty()) break;
-    const Answers answers = answers_to(o, *tokenizer, lines, number, context);
+    const Answers answers = answers_to(o, *tokenizer, lines, number, input.name(), context);
     for (const std::string& line : answers.lines) print_line(line);
     if (answers.error) std::rethrow_exception(answers.error);
     number += std::ssize(lines);

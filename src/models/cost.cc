@@ -1,4 +1,7 @@
 // What a model costs: the sizes of its matrices, added up.
+#include <algorithm>
+
+#include "heed/error.h"
 #include "models/add_norm.h"
 #include "models/token_embedding.h"
 
@@ -94,6 +97,19 @@ int64_t attention_kept(const Sizes& s) {
 }
 int64_t feed_forward_kept(const Sizes& s) { return (s.gated ? 5 : 2) * s.inner + 3 * s.width; }
 
+// Throws Error for a batch whose multiply-adds may be too many for 64 bits; `length` is the longer one of both sides.
+void require_countable(const Config& c, const Sizes& s, int64_t batch, int64_t length) {
+  constexpr double kMost = 1e18;  // six times as many operations, those of training, are below 2^63
+  const auto number = [](int64_t x) { return static_cast<double>(x); };
+  const double layer = number(2 * s.attention_weights() + 3 * s.width * s.inner) +
+                       2 * number(length) * number(s.heads * (s.head_size + s.value_size));
+  const double token = number(c.encoder_layers + c.decoder_layers) * layer +
+                       number(s.width) * number(s.width + std::max(c.source_vocabulary, c.target_vocabulary));
+  require(number(batch) * number(length) * token < kMost, "cost",
+          "a batch and lengths that need fewer than 1e18 multiply-adds; found a batch of ", batch, " and a length of ",
+          length);
+}
+
 }  // namespace
 
 int64_t multi_head_attention_flops(int64_t batch, int64_t width, int64_t length) {
@@ -103,6 +119,7 @@ int64_t multi_head_attention_flops(int64_t batch, int64_t width, int64_t length)
 Cost cost(const Config& config, int64_t batch, int64_t source_length, int64_t target_length) {
   config.validate();
   const Sizes s(config);
+  require_countable(config, s, batch, std::max(source_length, target_length));
   const int64_t encoder_layers = config.architecture == Architecture::decoder_only ? 0 : config.encoder_layers;
   const int64_t decoder_layers = config.architecture == Architecture::encoder_only ? 0 : config.decoder_layers;
   const bool crosses = config.architecture == Architecture::encoder_decoder;

@@ -102,6 +102,8 @@ TEST(Embed, RefusesLinesAndOptionsByName) {
   EXPECT_EQ(run({"embed", model, "--input", text, "--output", text}).status, 2);
   EXPECT_EQ(read(text), "paris\n");
   EXPECT_EQ(run({"embed", model, "--format", "npy"}).status, 2);
+  EXPECT_EQ(run({"embed", model, "--format", "json", "--output", folder / "a.npy"}, {.input = "a\n"}).status, 2);
+  EXPECT_EQ(run({"embed", model, "--json", "--output", folder / "a.npy"}, {.input = "a\n"}).status, 2);
   EXPECT_EQ(run({"embed", model, "x", "--input", "y"}).status, 2);
   EXPECT_EQ(run({"embed", model, "x", "--similar-prompt", "y"}).status, 2);
   const std::string file = folder / "no.npy";
@@ -330,6 +332,17 @@ TEST(Answer, InATextOrInEachLine) {
             "found no tab\n");
   EXPECT_EQ(run({"answer", model, "a city", "--context", ""}).err,
             "heed answer: the context: expected a text of at least one token; found an empty one\n");
+  const auto error_of = [&](const std::string& line) { return run({"answer", model}, {.input = line}).err; };
+  EXPECT_EQ(error_of(" \t" + context + "\n"),
+            "heed answer: standard input, line 1, the question: expected a text of at least one token; found an empty "
+            "one\n");
+  EXPECT_EQ(
+      error_of("\na city\t \n"),
+      "heed answer: standard input, line 2, the text: expected a text of at least one token; found an empty one\n");
+  EXPECT_EQ(run({"answer", model, "--context", context}, {.input = " \t\na city\n"}).out, "\n" + one.out);
+  const std::string bad = folder.write("bad.txt", "a\n\xff");
+  EXPECT_EQ(run({"answer", model, "a city", "--context-file", bad}).err,
+            "heed answer: " + bad + ": expected valid UTF-8; found byte 0xff at position 3\n");
   EXPECT_EQ(run({"answer", model, "x", "--context", "y", "--context-file", file}).status, 2);
   EXPECT_EQ(run({"answer", model_in(folder, "bert-masked"), "x", "--context", "y"}).status, 1);
 }

@@ -487,6 +487,33 @@ TEST(Program, InfoOfAPreset) {
   EXPECT_NE(text.out.find("parameters"), std::string::npos);
 }
 
+TEST(Program, InfoOfAFileOfHuggingFace) {
+  const std::string folder = std::string(HEED_SOURCE_DIR) + "/tests/data/families/bert-classify";
+  const Result of_folder = run({"info", folder});
+  EXPECT_EQ(of_folder.status, 0) << of_folder.err;
+  EXPECT_EQ(run({"info", folder + "/config.json"}).out, of_folder.out);  // the weights beside it say the rest
+  const Folder alone;
+  const std::string config = alone.write("config.json", R"({"model_type": "bert"})");
+  const Result no_weights = run({"info", config});
+  EXPECT_EQ(no_weights.status, 1);
+  EXPECT_NE(no_weights.err.find("'" + config + "': expected the config.json of a folder with its weights"),
+            std::string::npos)
+      << no_weights.err;
+  const Result words = run({"info", folder, "--vocabulary", "9"});
+  EXPECT_EQ(words.status, 2);
+  EXPECT_NE(words.err.find("--vocabulary is for a preset"), std::string::npos) << words.err;
+}
+
+TEST(Program, InfoOfACostThatCannotBeCounted) {
+  const Result large = run({"info", "base", "--batch", "1000000000", "--source-length", "1000000000"});
+  EXPECT_EQ(large.status, 1);
+  EXPECT_NE(large.err.find("fewer than 1e18 multiply-adds"), std::string::npos) << large.err;
+  EXPECT_EQ(run({"info", "base", "--batch", "1073741825"}).err,
+            "heed info: --batch takes a whole number from 1 to 1073741824; found '1073741825'\n");
+  EXPECT_EQ(run({"info", "base", "--batch", "99999999999999999999"}).err,
+            "heed info: --batch takes a whole number from 1 to 1073741824; found '99999999999999999999'\n");
+}
+
 TEST(Program, BleuOfGivenTranslations) {
   const Folder folder;
   const std::string hypotheses = folder.write("hyp", "the cat sat on the mat\nhello there my friend\n");

@@ -50,8 +50,16 @@ TEST(Tokenize, ManyLines) {
     const Result wrong = run(one, {.input = lines + "the\n" + lines + "the\n"});
     EXPECT_EQ(wrong.status, 1);
     EXPECT_EQ(wrong.out, pieces) << threads;
-    EXPECT_NE(wrong.err.find("line 2501"), std::string::npos) << wrong.err;
+    EXPECT_NE(wrong.err.find("standard input, line 2501: "), std::string::npos) << wrong.err;
   }
+}
+
+TEST(Tokenize, SaysWhereATextIsNotUtf8) {
+  const Folder folder;
+  const std::string file = folder.write("text", "the\nthe\nthe \xff\n");
+  const Result wrong = run({"tokenize", kTokenizer, "--input", file, "--pieces", "--plain"});
+  EXPECT_EQ(wrong.out, "the\nthe\n");
+  EXPECT_EQ(wrong.err, "heed tokenize: " + file + ", line 3: expected valid UTF-8; found byte 0xff at position 5\n");
 }
 
 TEST(Tokenize, AModelOfTheCache) {
