@@ -153,7 +153,9 @@ struct RecipeField {
 
 struct Progress {
   int64_t update = 0, epoch = 0, max_updates = 0;
-  double loss = 0;  // mean a target token since the last report, smoothing included
+  // Mean a target token since the last report, smoothing included. Where no update was made since (a validation that
+  // follows a report), it is that of the last report of this run, and so is tokens_per_second; 0 where there was none.
+  double loss = 0;
   double learning_rate = 0;
   double gradient_norm = 0;
   double tokens_per_second = 0;  // target tokens

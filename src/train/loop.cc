@@ -113,6 +113,7 @@ class Trainer {
   double rate_seconds_ = 0;
   double rate_waited_ = 0;
   int64_t rate_bytes_ = 0, rate_updates_ = 0;
+  double last_loss_ = 0, last_rate_ = 0;  // of the last report of this run
 };
 
 Trainer::Trainer(const Recipe& recipe, const fs::path& folder, std::optional<LoadedCheckpoint> loaded,
@@ -286,10 +287,10 @@ Progress Trainer::progress_now() const {
       .update = state_.update,
       .epoch = state_.epoch,
       .max_updates = recipe_.max_updates,
-      .loss = state_.loss_tokens > 0 ? state_.loss_sum / static_cast<double>(state_.loss_tokens) : 0.0,
+      .loss = state_.loss_tokens > 0 ? state_.loss_sum / static_cast<double>(state_.loss_tokens) : last_loss_,
       .learning_rate = learning_rate_,
       .gradient_norm = gradient_norm_,
-      .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : 0.0,
+      .tokens_per_second = rate_seconds_ > 0 ? static_cast<double>(rate_tokens_) / rate_seconds_ : last_rate_,
       .seconds = seconds(),
       .valid_loss = std::nullopt,
       .valid_bleu = std::nullopt,
@@ -314,6 +315,8 @@ void Trainer::report() {
        {"tokens_per_second", progress.tokens_per_second},
        {"seconds", progress.seconds}});
   show(progress);
+  last_loss_ = progress.loss;
+  last_rate_ = progress.tokens_per_second;
   state_.loss_sum = 0;
   state_.loss_tokens = 0;
   rate_tokens_ = 0;

@@ -66,6 +66,8 @@ class Trains(unittest.TestCase):
         self.assertLess(trained[-1].loss, trained[0].loss)
         valid = [p for _, p in reports if p.valid_loss is not None]
         self.assertEqual([p.update for p in valid], [10, 20, 30])
+        before = {p.update: (p.loss, p.tokens_per_second) for p in trained}
+        self.assertEqual([(p.loss, p.tokens_per_second) for p in valid], [before[p.update] for p in valid])
         self.assertTrue(valid[-1].best)
         self.assertTrue(any("parameters" in line for line in lines))
 
