@@ -37,6 +37,13 @@ def text(function: str, value: Any, what: str = "a text") -> str:
     return value
 
 
+def refuse_or_cut(function: str, too_long: Any) -> str:
+    """What an encoder does with a text that is too long. It cannot read it in parts."""
+    if text(function, too_long, "too_long") not in ("refuse", "cut"):
+        raise ValueError(f'[{function}] too_long "refuse" or "cut"; found "{too_long}"')
+    return cast(str, too_long)
+
+
 def listed(function: str, values: Any, what: str, hint: str = "") -> List[Any]:
     """The elements of an iterable. A str, bytes, a dict and a table are refused: their elements are characters, numbers,
     keys and columns."""

@@ -23,6 +23,13 @@ def rows_of(function: str, vectors: Any) -> npt.NDArray[np.float32]:
     return array[None] if array.ndim == 1 else array
 
 
+def is_one_vector(vectors: Any) -> bool:
+    """Whether rows_of() makes one row of a vector (E)."""
+    if isinstance(vectors, (list, tuple)):
+        return len(vectors) > 0 and np.ndim(_array_of(vectors[0])) == 0
+    return np.ndim(_array_of(vectors)) == 1
+
+
 def _array_of(one: Any) -> Any:
     """Of a tensor: its numbers without a gradient, in a format that NumPy has."""
     if not hasattr(one, "detach"):

@@ -416,7 +416,7 @@ class Encoder(_Reader):
     def encode(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> Encoding:
         """The states of one text, a row for each token."""
         _checks.text("encode", text)
-        _checks.strings("encode", too_long=too_long)
+        _checks.refuse_or_cut("encode", too_long)
         _checks.booleans("encode", parse_special=parse_special)
         return Encoding(*self._model.encode(text, too_long, 0, bool(parse_special), True))
 
@@ -430,7 +430,8 @@ class Encoder(_Reader):
         """
         rows = _checks.texts("embed", texts, "; embed([text]) gives its vector, and encode(text) the states of its tokens")
         _checks.integers("embed", batch_tokens=batch_tokens)
-        _checks.strings("embed", too_long=too_long, prompt=prompt)
+        _checks.strings("embed", prompt=prompt)
+        _checks.refuse_or_cut("embed", too_long)
         _checks.booleans("embed", parse_special=parse_special)
         return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, bool(parse_special), True)
 
@@ -444,7 +445,8 @@ class Encoder(_Reader):
         """
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
         _checks.integers("classify", batch_tokens=batch_tokens)
-        _checks.strings("classify", too_long=too_long, prompt=prompt)
+        _checks.strings("classify", prompt=prompt)
+        _checks.refuse_or_cut("classify", too_long)
         _checks.booleans("classify", parse_special=parse_special)
         found = self._model.classify(pairs, batch_tokens, too_long, prompt, bool(parse_special))
         return [Classification(*one) for one in found]
@@ -452,7 +454,7 @@ class Encoder(_Reader):
     def classify_tokens(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> List[TokenClass]:
         """The class of each token, with its place in the text."""
         _checks.text("classify_tokens", text)
-        _checks.strings("classify_tokens", too_long=too_long)
+        _checks.refuse_or_cut("classify_tokens", too_long)
         _checks.booleans("classify_tokens", parse_special=parse_special)
         found = self._model.classify_tokens(text, too_long, bool(parse_special))
         return [TokenClass(*one) for one in found]
@@ -478,7 +480,7 @@ class Encoder(_Reader):
         """The `count` likeliest tokens for each `mask_token` in the text."""
         _checks.text("fill", text)
         _checks.integers("fill", count=count)
-        _checks.strings("fill", too_long=too_long)
+        _checks.refuse_or_cut("fill", too_long)
         return [[Filling(*one) for one in place] for place in self._model.fill(text, count, too_long)]
 
 

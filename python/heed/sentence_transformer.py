@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from . import _checks, _heed
-from ._vectors import normalised, pairwise_similarities, quantised, rows_of, similarities
+from ._vectors import is_one_vector, normalised, pairwise_similarities, quantised, rows_of, similarities
 from .pipelines import Encoder
 from .tokenizers import Tokenizer
 
@@ -230,6 +230,9 @@ class SentenceTransformer:
         now = {"prompts": dict(self.prompts), "default_prompt_name": self.default_prompt_name,
                "similarity_fn_name": self.similarity_fn_name, "truncate_dim": self.truncate_dim}
         changed = {name: value for name, value in now.items() if value != self._loaded[name]}
+        for name, prompt in self.prompts.items():  # before anything is written
+            _checks.text("save", name, "the name of a prompt")
+            _checks.text("save", prompt, f'the prompt "{name}"')
         limit = {} if self._longest == self.encoder.longest else {"max_seq_length": self._longest}
         if (changed or limit) and not self._has_modules:
             raise ValueError(f"[save] a folder with a modules.json, for settings that were changed "
@@ -379,11 +382,13 @@ class SentenceTransformer:
         return _tensor_where_torch_is(similarities(self.similarity_fn_name, a, b))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
-        """(number of rows): how alike row n of one and row n of the other are."""
+        """(number of rows): how alike row n of one and row n of the other are. Of two vectors: one number."""
         a, b = rows_of("similarity_pairwise", embeddings1), rows_of("similarity_pairwise", embeddings2)
         if a.shape[1] != b.shape[1] or (len(a) != len(b) and 1 not in (len(a), len(b))):
             raise ValueError(f"[similarity_pairwise] as many vectors of one size; found {a.shape} and {b.shape}")
-        return _tensor_where_torch_is(pairwise_similarities(self.similarity_fn_name, a, b))
+        found = pairwise_similarities(self.similarity_fn_name, a, b)
+        alone = is_one_vector(embeddings1) and is_one_vector(embeddings2)
+        return _tensor_where_torch_is(found.reshape(()) if alone else found)
 
 
 def _read(file: pathlib.Path) -> Dict[str, Any]:

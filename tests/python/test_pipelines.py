@@ -231,6 +231,10 @@ class SmallModels(unittest.TestCase):
             np.testing.assert_array_equal(encoder.embed([text])[0], row)
         with self.assertRaises(TypeError):
             encoder.embed("the cat")
+        calls = {"embed": ["a"], "classify": ["a"], "encode": "a", "classify_tokens": "a", "fill": "a"}
+        for name, given in calls.items():
+            with self.assertRaisesRegex(ValueError, rf'^\[{name}\] too_long "refuse" or "cut"; found "split"'):
+                getattr(encoder, name)(given, too_long="split")
         self.assertIn('id="record">', encoder.attention_page("the cat"))
 
 

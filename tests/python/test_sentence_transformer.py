@@ -157,6 +157,11 @@ class Encodes(unittest.TestCase):
             np.testing.assert_allclose(pairs, np.diagonal(matrix), atol=1e-5)
             np.testing.assert_allclose(np.asarray(model.similarity_pairwise(a[0], b)), matrix[0], atol=1e-5)
             self.assertEqual(np.asarray(model.similarity(a[:0], b)).shape, (0, 3))
+            one = np.asarray(model.similarity_pairwise(a[0], b[0]))
+            self.assertEqual(one.shape, ())  # as sentence-transformers has it
+            self.assertAlmostEqual(float(one), matrix[0, 0], places=5)
+            self.assertEqual(np.asarray(model.similarity_pairwise(list(a[0]), list(b[0]))).shape, ())
+            self.assertEqual(np.asarray(model.similarity_pairwise(list(a[:1]), list(b[:1]))).shape, (1,))
         self.assertEqual(self.model.similarity_fn_name, "dot")  # as the folder says
         with self.assertRaisesRegex(ValueError, "similarity_fn_name: one of cosine, .*; found \"near\""):
             self.model.similarity_fn_name = "near"
@@ -275,6 +280,15 @@ class Encodes(unittest.TestCase):
         np.testing.assert_array_equal(found.encode(TEXTS), model.encode(TEXTS))
         self.assertEqual({file.name for file in to.iterdir()},
                          {file.name for file in self.folder.iterdir()} - {"golden.safetensors"})
+
+    def test_a_prompt_that_is_no_text_is_not_saved(self):
+        to = pathlib.Path(self.folder).parent / "no prompt"
+        for prompts, error in (({"q": 5}, TypeError), ({"q": "\ud800"}, ValueError), ({5: "q"}, TypeError)):
+            model = heed.SentenceTransformer(self.folder)
+            model.prompts = prompts
+            with self.assertRaisesRegex(error, r"^\[save\] the "):
+                model.save(to)
+            self.assertFalse(to.exists())
 
     def test_without_modules_there_are_no_settings(self):
         with tempfile.TemporaryDirectory() as scratch:
