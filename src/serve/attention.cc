@@ -107,7 +107,7 @@ Reply attention(const Reading& reading, const Arguments& request) {
   Binary numbers(dtype == "f16" ? DType::f16 : DType::f32);
   json maps = json::array(), telling = json::object(), names = json::object();
   for (const PartOfRecord& part : parts_of(record)) {
-    if (!wanted.empty() && std::find(wanted.begin(), wanted.end(), part.name) == wanted.end()) continue;
+    if (request.has("parts") && std::find(wanted.begin(), wanted.end(), part.name) == wanted.end()) continue;
     const Ids& rows = part.part == inspect::Part::encoder ? reading.source : reading.target;
     for (const int64_t layer : all_or(request, "layers", static_cast<int64_t>(part.maps.size()))) {
       const inspect::Map& map = part.maps[static_cast<size_t>(layer)];

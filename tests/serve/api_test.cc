@@ -123,6 +123,10 @@ TEST_F(ApiTest, WeightsAreThoseThatTheModelComputes) {
   const Tensor cross = record.cross[1].weights;
   ASSERT_EQ(some.numbers.size(), static_cast<size_t>(2 * cross.size(1) * cross.size(2)));
   EXPECT_EQ(some.numbers[1], cross.at({2, 0, 1}));
+  for (const char* const name : {"parts", "layers"}) {
+    const Weights none = weights(with(reading(0, done), {{name, json::array()}}));
+    EXPECT_TRUE(none.header["maps"].empty()) << name;
+  }
 }
 
 // Every number of one weight, computed anew by the operator from the queries, keys and values of the layer.
