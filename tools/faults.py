@@ -533,8 +533,6 @@ FAULTS = [
     # Long runs of unknown characters, languages, folders that are written over.
     ("text/sentencepiece_cutter.cc", "joins = id >= size;", "joins = false;", "each unknown byte of a long text a token"),
     ("text/sentencepiece_cutter.cc", "result.back().end = piece.end();", "", "an unknown token of a long text without its end"),
-    ("text/sentencepiece_cutter.cc", "if (processor_->IsByte(id)) return;", "if (processor_->IsByte(id)) break;",
-     "bytes that a model has taken for unknown ones"),
     ("text/language_tokens.cc", "return std::ranges::any_of(piece, is_letter);", "return piece.size() > 4;", "runs of bars taken for languages"),
     ("pipelines/save.cc", "if (!own && will_be_own && !fs::exists(from / kSearchSettings, ignored))",
      "if (!own && will_be_own && fs::exists(from / kSearchSettings, ignored))", "settings of a search in config.json lost"),
