@@ -10,8 +10,8 @@
 namespace heed::models::test {
 namespace {
 
-constexpr int64_t kTexts = 4, kLongest = 5, kWidth = 3;
-constexpr int32_t kLengths[kTexts] = {5, 3, 2, 0};
+constexpr int64_t kSequences = 4, kLongest = 5, kWidth = 3;
+constexpr int32_t kLengths[kSequences] = {5, 3, 2, 0};
 
 // One number of a pooling, in double precision. `column`: of the states (kLongest, kWidth) of one text.
 double plain_pooling(TokenPooling pooling, const float* column, int64_t begin, int64_t end) {
@@ -37,7 +37,7 @@ double plain_pooling(TokenPooling pooling, const float* column, int64_t begin, i
 double plain_sum(const std::vector<TokenPooling>& poolings, int64_t skipped, const Tensor& states,
                  const Tensor& factors) {
   double sum = 0;
-  for (int64_t b = 0; b < kTexts; ++b) {
+  for (int64_t b = 0; b < kSequences; ++b) {
     for (int64_t p = 0; p < std::ssize(poolings); ++p) {
       for (int64_t e = 0; e < kWidth; ++e) {
         const float* const column = states.data<float>() + b * kLongest * kWidth + e;
@@ -65,12 +65,12 @@ TEST(Pooling, AndItsGradientsMatchPlainLoops) {
                                                       {TokenPooling::weighted_mean},
                                                       {TokenPooling::largest, TokenPooling::weighted_mean}};
   std::mt19937 random(3);
-  const Tensor lengths = Tensor::from(std::span<const int32_t>(kLengths), {kTexts});
+  const Tensor lengths = Tensor::from(std::span<const int32_t>(kLengths), {kSequences});
   for (const auto& poolings : all) {
     for (const int64_t skipped : {0, 1, 2}) {
       SCOPED_TRACE("pooling " + std::to_string(static_cast<int>(poolings[0])) + ", skipped " + std::to_string(skipped));
-      const Tensor states = random_numbers({kTexts, kLongest, kWidth}, random);
-      const Tensor factors = random_numbers({kTexts, kWidth * std::ssize(poolings)}, random);
+      const Tensor states = random_numbers({kSequences, kLongest, kWidth}, random);
+      const Tensor factors = random_numbers({kSequences, kWidth * std::ssize(poolings)}, random);
       const Value x(states.clone(), true);
       const Value all_numbers = sum(pooled_states(x, lengths, poolings, skipped) * Value(factors));
       EXPECT_NEAR(static_cast<double>(all_numbers.data().at({})), plain_sum(poolings, skipped, states, factors), 1e-5);
