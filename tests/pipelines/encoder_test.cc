@@ -401,7 +401,8 @@ TEST(HuggingFaceEncoder, TheMaskIsTheTokenThatATextCanName) {
 // the exact one.
 TEST(MiniLM, GivesWhatOtherEnginesGive) {
   const char* const given = std::getenv("HEED_MINILM");
-  if (given == nullptr) GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
+  if (given == nullptr || *given == '\0')
+    GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
   const fs::path reference_file = test::shared_data("minilm/reference_embeddings.json");
   if (!fs::exists(reference_file)) GTEST_SKIP() << reference_file << " is not there";
   const auto reference = nlohmann::json::parse(test::contents_of(reference_file))["third_party"];
@@ -431,7 +432,8 @@ TEST(MiniLM, GivesWhatOtherEnginesGive) {
 
 TEST(MiniLM, NoNeighbourChangesABit) {
   const char* const given = std::getenv("HEED_MINILM");
-  if (given == nullptr) GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
+  if (given == nullptr || *given == '\0')
+    GTEST_SKIP() << "HEED_MINILM does not name a folder of sentence-transformers/all-MiniLM-L6-v2";
   const Encoder encoder = Encoder::load(given);
   std::vector<std::string> texts;
   for (int i = 0; i < 24; ++i) {
