@@ -124,6 +124,16 @@ bool has_sentence_modules(const fs::path& folder) {
   return !path.is_string() || !path.get<std::string>().empty();
 }
 
+bool is_sentence_transformer(const fs::path& folder) {
+  std::error_code ignored;
+  const fs::path above = folder / "..";
+  try {
+    return has_sentence_modules(above) && fs::equivalent(read_sentence_modules(above).front().folder, folder, ignored);
+  } catch (const Error&) {
+    return false;  // the modules of something else
+  }
+}
+
 namespace {
 
 // The files of these models do not say that prompts are left out: sentence-transformers knows them by their names. Here

@@ -17,6 +17,8 @@ struct SentenceModule {
 };
 // modules.json, unless it lists the Transformer of a cross-encoder alone.
 [[nodiscard]] bool has_sentence_modules(const std::filesystem::path& folder);
+// Whether this folder is the Transformer that modules.json in the folder above names.
+[[nodiscard]] bool is_sentence_transformer(const std::filesystem::path& folder);
 // Whether config_sentence_transformers.json says that the model compares pairs.
 [[nodiscard]] bool is_cross_encoder(const std::filesystem::path& folder);
 // A Transformer, a Pooling, and others. Throws Error, with the file and the key, for modules that heed does not have.

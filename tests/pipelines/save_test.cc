@@ -98,6 +98,19 @@ TEST(SavePipeline, AT5OfSentenceTransformersLosesItsDecoder) {
   for (const auto& [name, tensor] : tensors) EXPECT_FALSE(name.starts_with("decoder.")) << name;
   EXPECT_TRUE(same_vectors(Encoder::load(scratch / "same").embed(kSomeTexts), encoder.embed(kSomeTexts)));
   EXPECT_TRUE(fs::exists(scratch / "same/modules.json"));
+  // The same with the T5 in a folder below.
+  const fs::path apart = scratch / "apart";
+  fs::create_directory(apart);
+  for (const char* const name : {"modules.json", "1_Pooling", "2_Normalize"}) fs::rename(from / name, apart / name);
+  fs::rename(from, apart / "0_Transformer");
+  io::ParsedJson list = io::parse_json(io::read_file(apart / "modules.json"));
+  list.value[0]["path"] = "0_Transformer";
+  io::write_file_atomically(apart / "modules.json", list.value.dump());
+  EXPECT_TRUE(same_vectors(Encoder::load(apart).embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  // Modules of something else beside it say nothing.
+  list.value[0]["path"] = "other";
+  io::write_file_atomically(apart / "modules.json", list.value.dump());
+  EXPECT_EQ(models::read_config(apart / "0_Transformer").architecture, models::Architecture::encoder_decoder);
 }
 
 // What lies in a folder that is written over must not change what the new files mean.

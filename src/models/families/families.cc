@@ -61,7 +61,7 @@ Reading read_folder(const std::filesystem::path& folder, const io::Json& object)
   const Family& family = family_in(keys);  // before the weights are looked for
   Reading reading{.design = {}, .weights = read_current_weights(folder)};
   // As in sentence-transformers, a T5 with modules.json is its encoder, also where the file has its decoder.
-  if (family.read == read_t5 && has_sentence_modules(folder))
+  if (family.read == read_t5 && (has_sentence_modules(folder) || is_sentence_transformer(folder)))
     std::erase_if(reading.weights, [](const auto& entry) { return entry.first.starts_with("decoder."); });
   reading.design = read_design(object, where, reading.weights);
   return reading;
