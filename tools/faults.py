@@ -487,9 +487,9 @@ FAULTS = [
     ("pipelines/read_texts.h", "warnings[static_cast<size_t>(i)].push_back(told);", "options.on_warning(told);",
      "warnings out of order"),
     # Folders of others.
-    ("models/families/families.cc", "if (family.read == read_t5 && has_sentence_modules(folder))", "if (family.read != read_t5)",
+    ("models/families/families.cc", "if (family.read == read_t5 && (has_sentence_modules(folder) || is_sentence_transformer(folder)))", "if (family.read != read_t5)",
      "a T5 of sentence-transformers keeps its decoder"),
-    ("models/families/families.cc", "if (family.read == read_t5 && has_sentence_modules(folder))",
+    ("models/families/families.cc", "if (family.read == read_t5 && (has_sentence_modules(folder) || is_sentence_transformer(folder)))",
      "if (family.read != nullptr && has_sentence_modules(folder))", "every model with modules.json loses its decoder"),
     ("models/pooling.cc", "return static_cast<double>(l + 1) * share_of", "return static_cast<double>(l) * share_of",
      "the gradient of a weighted mean has other weights"),
