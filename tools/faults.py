@@ -533,7 +533,7 @@ FAULTS = [
     # Long runs of unknown characters, languages, folders that are written over.
     ("text/sentencepiece_cutter.cc", "joins = id >= size;", "joins = false;", "each unknown byte of a long text a token"),
     ("text/sentencepiece_cutter.cc", "result.back().end = piece.end();", "", "an unknown token of a long text without its end"),
-    ("text/language_tokens.cc", "return std::ranges::any_of(piece, is_letter);", "return piece.size() > 4;", "runs of bars taken for languages"),
+    ("text/language_tokens.cc", "return std::ranges::any_of(piece, is_letter);", "return piece.size() > 4;", "runs of underscores taken for languages"),
     ("pipelines/save.cc", "if (!own && will_be_own && !fs::exists(from / kSearchSettings, ignored))",
      "if (!own && will_be_own && fs::exists(from / kSearchSettings, ignored))", "settings of a search in config.json lost"),
     ("formats/weights.cc", "std::vector<fs::path> names = {kSafetensors.index};", "std::vector<fs::path> names;\n  return names;",

@@ -38,7 +38,9 @@ bool parse_number(const std::string& text, T& value) {
   return error == std::errc() && stop == end;
 }
 
-bool is_whole(const std::string& text) { return text.find_first_not_of("0123456789") == std::string::npos; }
+bool is_whole(const std::string& text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
+}
 
 std::string joined(const std::vector<std::string>& words, const char* last) {
   std::string out;

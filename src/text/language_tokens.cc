@@ -9,9 +9,9 @@ namespace heed::text {
 bool looks_like_language(std::string_view piece) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   const auto letters = [&](std::string_view part) { return std::ranges::all_of(part, is_letter); };
-  const bool bars = piece.starts_with("__") && piece.ends_with("__");
-  // GPT-2's vocabulary has runs of bars, which name nothing.
-  if (bars || (piece.starts_with(">>") && piece.ends_with("<<"))) return std::ranges::any_of(piece, is_letter);
+  const bool underscores = piece.starts_with("__") && piece.ends_with("__");
+  // GPT-2's vocabulary has runs of underscores, which name nothing.
+  if (underscores || (piece.starts_with(">>") && piece.ends_with("<<"))) return std::ranges::any_of(piece, is_letter);
   const size_t bar = piece.find('_');
   return (bar == 2 || bar == 3) && (piece.size() == bar + 3 || piece.size() == bar + 5) &&
          letters(piece.substr(0, bar)) && letters(piece.substr(bar + 1));

@@ -510,6 +510,7 @@ TEST(Program, InfoOfACostThatCannotBeCounted) {
   EXPECT_NE(large.err.find("fewer than 1e18 multiply-adds"), std::string::npos) << large.err;
   EXPECT_EQ(run({"info", "base", "--batch", "1073741825"}).err,
             "heed info: --batch takes a whole number from 1 to 1073741824; found '1073741825'\n");
+  EXPECT_EQ(run({"info", "base", "--batch", ""}).err, "heed info: --batch takes a whole number, 1 or more; found ''\n");
   EXPECT_EQ(run({"info", "base", "--batch", "99999999999999999999"}).err,
             "heed info: --batch takes a whole number from 1 to 1073741824; found '99999999999999999999'\n");
 }
