@@ -37,6 +37,8 @@ std::string_view nearest_word(std::string_view word, std::span<const std::string
   size_t best = std::max<size_t>(1, letters / 3) + 1;
   for (const std::string_view candidate : candidates) {
     const bool begins = letters > 1 && candidate.starts_with(word);
+    const size_t longer = std::max(word.size(), candidate.size()) - std::min(word.size(), candidate.size());
+    if (!begins && longer >= best) continue;  // each letter too many is an edit
     const size_t edits = begins ? 1 : distance(word, candidate);
     if (edits < best) {
       best = edits;

@@ -2,10 +2,24 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <string>
 #include <vector>
 
 namespace heed {
 namespace {
+
+// The edits between a[0..i) and b[0..j), by their definition.
+size_t edits(std::string_view a, std::string_view b) {
+  if (a.empty() || b.empty()) return a.size() + b.size();
+  const std::string_view a_rest = a.substr(1), b_rest = b.substr(1);
+  if (a[0] == b[0]) return edits(a_rest, b_rest);
+  size_t fewest = 1 + std::min({edits(a_rest, b), edits(a, b_rest), edits(a_rest, b_rest)});
+  if (a.size() > 1 && b.size() > 1 && a[0] == b[1] && a[1] == b[0]) {
+    fewest = std::min(fewest, 1 + edits(a.substr(2), b.substr(2)));
+  }
+  return fewest;
+}
 
 TEST(NearestWord, IsOneTypingMistakeAway) {
   const std::vector<std::string_view> options = {"--help", "--beam", "--batch-tokens", "--seed"};
@@ -35,6 +49,25 @@ TEST(NearestWord, WordsThatAreCutOff) {
   EXPECT_EQ(nearest_word("t", names), "") << "one letter begins too many words";
   EXPECT_EQ(nearest_word("", names), "");
   EXPECT_EQ(nearest_word("average", {}), "");
+}
+
+TEST(NearestWord, IsTheOneWithTheFewestEdits) {
+  std::vector<std::string> words;
+  for (unsigned n = 1; n < 120; ++n) {
+    std::string word;
+    for (unsigned rest = n * 2654435761u; rest > 0 && word.size() < 2 + n % 5; rest /= 7) word += "abc"[rest % 3];
+    words.push_back(word);
+  }
+  const std::vector<std::string_view> candidates(words.begin(), words.begin() + 40);
+  for (const std::string_view word : words) {
+    std::string_view expected;
+    size_t best = std::max<size_t>(1, word.size() / 3) + 1;
+    for (const std::string_view candidate : candidates) {
+      const size_t distance = candidate.starts_with(word) ? 1 : edits(word, candidate);
+      if (distance < best) best = distance, expected = candidate;
+    }
+    EXPECT_EQ(nearest_word(word, candidates), expected) << word;
+  }
 }
 
 }  // namespace

@@ -1,10 +1,12 @@
 // Words that have been cut before. Most words of a text come again, and looking one up is quicker than cutting it.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <cstring>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace heed::text::huggingface {
@@ -15,7 +17,8 @@ struct Cut {
   uint32_t begin = 0, end = 0;
 };
 
-// A table without chains: a word takes the place of another one with the same hash. Only short words are kept.
+// A table without chains: a word takes the place of another one with the same hash. Only short words are kept. The
+// table begins small, because a large one takes longer to clear than a short text takes to cut.
 class WordCache {
  public:
   static constexpr size_t kLongest = 24;  // bytes
@@ -23,15 +26,15 @@ class WordCache {
   // Adds the tokens of a word that was kept.
   [[nodiscard]] bool find(std::string_view word, uint64_t hash, std::vector<Cut>& cuts) const {
     if (entries_.empty()) return false;
-    const Entry& entry = entries_[hash % kEntries];
+    const Entry& entry = entries_[hash & (entries_.size() - 1)];
     if (entry.size != word.size() || std::memcmp(entry.word.data(), word.data(), word.size()) != 0) return false;
     for (size_t i = 0; i < entry.count; ++i) cuts.push_back({entry.ids[i], entry.begins[i], entry.ends[i]});
     return true;
   }
   void keep(std::string_view word, uint64_t hash, const Cut* cuts, size_t count) {
     if (count > kMostTokens) return;
-    if (entries_.empty()) entries_.resize(kEntries);
-    Entry& entry = entries_[hash % kEntries];
+    if (kept_++ == entries_.size() && entries_.size() < kMostEntries) grow();
+    Entry& entry = entries_[hash & (entries_.size() - 1)];
     entry.size = static_cast<uint8_t>(word.size());
     entry.count = static_cast<uint8_t>(count);
     std::memcpy(entry.word.data(), word.data(), word.size());
@@ -56,7 +59,7 @@ class WordCache {
   }
 
  private:
-  static constexpr size_t kEntries = 1 << 14;
+  static constexpr size_t kFewestEntries = 1 << 8, kMostEntries = 1 << 14;  // powers of two
   static constexpr size_t kMostTokens = 8;
   struct Entry {
     uint8_t size = 0, count = 0;
@@ -64,7 +67,17 @@ class WordCache {
     std::array<char, kLongest> word{};
     std::array<int32_t, kMostTokens> ids{};
   };
+
+  void grow() {
+    std::vector<Entry> larger(std::max(kFewestEntries, 8 * entries_.size()));
+    for (const Entry& entry : entries_) {
+      if (entry.size > 0) larger[hash_of({entry.word.data(), entry.size}) & (larger.size() - 1)] = entry;
+    }
+    entries_ = std::move(larger);
+  }
+
   std::vector<Entry> entries_;
+  size_t kept_ = 0;  // words since the start, those of the same place too
 };
 
 }  // namespace heed::text::huggingface
