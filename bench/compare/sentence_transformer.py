@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""heed.SentenceTransformer beside sentence-transformers' own class: every argument of encode(), and what stands around it.
+"""heed.SentenceTransformer, or heed.CrossEncoder, beside sentence-transformers' own class: every argument of encode(), or of
+predict() and rank(), and what stands around it.
 
     python3 -m venv venv && venv/bin/pip install sentence-transformers numpy
-    make && PYTHONPATH=build/release/python venv/bin/python bench/compare/sentence_transformer.py FOLDER
+    make && PYTHONPATH=build/release/python venv/bin/python bench/compare/sentence_transformer.py FOLDER [--cross-encoder]
 
-FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2. The Python must be the one that heed's module was built for.
+FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2, or a cross-encoder. The Python must be the one that heed's module was built for.
 Each line of the table is a call with the same arguments of both: equal types and shapes, and the largest deviation (of
 quantised vectors: the share of numbers that differ, by one). Then the arguments that only one of the two knows. Fails above
 1e-4 or 1 %.
@@ -100,6 +101,59 @@ def calls():
     yield "max_seq_length = 16", shorter
 
 
+def cross_encoder_calls():
+    import torch
+
+    many = texts()
+    pairs = list(zip(many, many[1:])) + [(many[-2], many[-1]), (many[3], many[-2])]
+    yield "predict(pairs)", lambda m: m.predict(pairs)
+    yield "predict(one pair)", lambda m: m.predict(pairs[0])
+    yield "predict(one text)", lambda m: m.predict(many[0])
+    yield "predict([])", lambda m: m.predict([])
+    yield "predict(array)", lambda m: m.predict(np_array(pairs))
+    yield "predict(sentences=...)", lambda m: m.predict(sentences=pairs)
+    for name, options in {
+        "batch_size=7": {"batch_size": 7},
+        "prompt": {"prompt": "query: "},
+        "activation_fn=Tanh": {"activation_fn": torch.nn.Tanh()},
+        "activation_fn=Sigmoid": {"activation_fn": torch.nn.Sigmoid()},
+        "apply_softmax": {"apply_softmax": True},
+        "convert_to_tensor": {"convert_to_tensor": True},
+        "convert_to_numpy=False": {"convert_to_numpy": False},
+        "device=cpu": {"device": "cpu"},
+        "show_progress_bar": {"show_progress_bar": True},
+    }.items():
+        yield name, lambda m, options=options: m.predict(pairs, **options)
+    yield "first prompt by name", lambda m: m.predict(pairs, prompt_name=next(iter(m.prompts), None))
+    yield "num_labels", lambda m: [numbers(m.num_labels), numbers(m.max_seq_length)]
+
+    def shorter(m):
+        before, m.max_seq_length = m.max_seq_length, 16
+        try:
+            return m.predict(pairs)
+        finally:
+            m.max_seq_length = before
+
+    yield "max_seq_length = 16", shorter
+
+    def ranked(m, **options):
+        found = m.rank(many[0], many[1:40], **options)
+        return [numbers([one[name] for one in found]) for name in ("corpus_id", "score")]
+
+    def rank(m, **options):
+        return ranked(m, **options) if m.num_labels == 1 else [numbers(0)]
+
+    yield "rank", rank
+    yield "rank, top_k=5", lambda m: rank(m, top_k=5)
+    yield "rank, prompt, documents", lambda m: rank(m, prompt="query: ", return_documents=True)
+
+
+def np_array(pairs):
+    import numpy as np
+
+    return np.array(pairs)
+
+
 def differences(ours, theirs, name):
     known = [set(inspect.signature(getattr(c, name)).parameters) - {"self", "kwargs"} for c in (ours, theirs)]
     print(f"{name}(): arguments of theirs that heed's lacks: {', '.join(sorted(known[1] - known[0])) or 'none'}; of heed's "
@@ -110,6 +164,7 @@ def differences(ours, theirs, name):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
+    parser.add_argument("--cross-encoder", action="store_true")
     args = parser.parse_args()
     sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # transformers.py is a neighbour of this file
     import sentence_transformers
@@ -118,17 +173,18 @@ def main():
 
     warnings.simplefilter("ignore")
     print(f"sentence-transformers {sentence_transformers.__version__}, heed {heed.__version__}")
-    peer = sentence_transformers.SentenceTransformer(args.model, device="cpu")
-    own = heed.SentenceTransformer(args.model, device="cpu")
+    kind = "CrossEncoder" if args.cross_encoder else "SentenceTransformer"
+    peer = getattr(sentence_transformers, kind)(args.model, device="cpu")
+    own = getattr(heed, kind)(args.model, device="cpu")
     failed = []
-    for name, call in calls():
+    for name, call in cross_encoder_calls() if args.cross_encoder else calls():
         found = compare(call(own), call(peer))
         bound = 0.01 if "precision" in name else 1e-4
         print(f"{name:34} {found:.1e}" + ("" if found <= bound else "  too far"))
         if not found <= bound:
             failed.append(name)
-    for name in ("__init__", "encode"):
-        if differences(heed.SentenceTransformer, sentence_transformers.SentenceTransformer, name):
+    for name in ("__init__", *(("predict", "rank") if args.cross_encoder else ("encode",))):
+        if differences(getattr(heed, kind), getattr(sentence_transformers, kind), name):
             failed.append(name)
     sys.exit(f"different: {', '.join(failed)}" if failed else 0)
 

@@ -224,18 +224,17 @@ class Generator {
 struct EncoderOptions {
   // Tokens in a batch at most, padding included. 0: 384, or 256 where weights are packed as int8.
   int64_t batch_tokens = 0;
-  // Of embed() and classify(): the name of the prompt that stands in front of each text (of a pair, of the first one),
-  // "query" for example. Empty: the one that the model names as its default, which as a rule is none.
+  // Of embed(), classify() and class_logits(): the name of the prompt that stands in front of each text (of a pair, of
+  // the first one), "query" for example. Empty: the one that the model names as its default, which as a rule is none.
   std::string prompt = {};
   std::optional<std::string> prompt_text = {};  // the prompt itself, in place of its name
-  // Of encode() and embed(): a limit of tokens in place of Encoder::longest(), at most the positions of the model. 0:
-  // none.
+  // A limit of tokens in place of Encoder::longest(), at most the positions of the model. 0: none.
   int64_t longest = 0;
   // "[SEP]" in a text is the special token of the vocabulary, not five characters. For models of others that come with
   // such a tokenizer.
   bool parse_special = false;
   TextOptions text = {};
-  // Told by embed() and classify() how many texts are done. It may throw to end the work.
+  // Told by the same three how many texts are done. It may throw to end the work.
   std::function<void(int64_t done)> progress = {};
 };
 
@@ -322,6 +321,8 @@ class Encoder {
                                                      const EncoderOptions& options = {}) const;
   [[nodiscard]] std::vector<Classification> classify(std::span<const std::string> texts,
                                                      const EncoderOptions& options = {}) const;
+  // What those scores are made of: (number of texts, number of labels()).
+  [[nodiscard]] Tensor class_logits(std::span<const TextPair> texts, const EncoderOptions& options = {}) const;
   // The class of each token but those that stand around the text. Throws Error for models without such a head.
   [[nodiscard]] std::vector<TokenClass> classify_tokens(std::string_view text,
                                                         const EncoderOptions& options = {}) const;

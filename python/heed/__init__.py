@@ -29,12 +29,12 @@ from ._heed import (
 )
 
 __all__ = [
-    "Answer", "Attention", "AttentionGradients", "AttentionResult", "Classification", "Encoder", "Encoding", "Filling",
-    "Generation", "Generator", "KeyValueCache", "KeyValues", "Picture", "Progress", "SentenceTransformer", "Tapped", "Taps",
-    "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa", "attention",
-    "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached", "attention_varlen",
-    "attention_varlen_backward", "available_isas", "convert", "explain", "load", "num_threads", "ops", "peak_gflops",
-    "recipe_keys", "reference", "set_isa", "set_num_threads", "train",
+    "Answer", "Attention", "AttentionGradients", "AttentionResult", "Classification", "CrossEncoder", "Encoder", "Encoding",
+    "Filling", "Generation", "Generator", "KeyValueCache", "KeyValues", "Picture", "Progress", "SentenceTransformer",
+    "Tapped", "Taps", "TokenClass", "Tokenizer", "Tokens", "Translation", "Translator", "__version__", "active_isa",
+    "attention", "attention_additive", "attention_additive_backward", "attention_backward", "attention_cached",
+    "attention_varlen", "attention_varlen_backward", "available_isas", "convert", "explain", "load", "num_threads", "ops",
+    "peak_gflops", "recipe_keys", "reference", "set_isa", "set_num_threads", "train",
 ]
 
 Array = Any  # a NumPy array, or what has the buffer protocol or DLPack
@@ -482,6 +482,7 @@ from .pipelines import (  # noqa: E402
     convert,
     load,
 )
+from .cross_encoder import CrossEncoder  # noqa: E402
 from .sentence_transformer import SentenceTransformer  # noqa: E402
 from .tokenizers import Tokenizer, Tokens  # noqa: E402
 from .training import Progress, recipe_keys, train  # noqa: E402

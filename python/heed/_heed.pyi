@@ -106,6 +106,10 @@ class Encoder:
         self, texts: Sequence[Tuple[str, Optional[str]]], batch_tokens: int, too_long: str, prompt: str,
         parse_special: bool,
     ) -> List[Tuple[str, float, List[float]]]: ...
+    def class_logits(
+        self, texts: Sequence[Tuple[str, Optional[str]]], prompt_text: str, longest: int,
+        on_progress: Optional[Callable[[int], Any]], parse_special: bool,
+    ) -> _Floats: ...
     def classify_tokens(self, text: str, too_long: str, parse_special: bool) -> List[Tuple[str, int, int, str, float]]: ...
     def answer(
         self, question: str, passage: str, count: int, longest_answer: int, may_be_none: bool, window: int, overlap: int

@@ -12,34 +12,19 @@ from __future__ import annotations
 import json
 import os
 import pathlib
-import warnings
 from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import numpy as np
 import numpy.typing as npt
 
 from . import _checks, _heed
+from ._drop_in import Bar, DropIn, check_device, import_torch, read_settings, refuse, tensor_where_torch_is
 from ._vectors import is_one_vector, normalised, pairwise_similarities, quantised, rows_of, similarities
-from .pipelines import Encoder
-from .tokenizers import Tokenizer
 
 __all__ = ["SentenceTransformer"]
 
 _SIMILARITIES = ("cosine", "dot", "euclidean", "manhattan")
 _PRECISIONS = ("float32", "int8", "uint8", "binary", "ubinary")
-
-
-def _refuse(function: str, **given: Any) -> None:
-    """What would change the result, and heed does not do."""
-    for name, value in given.items():
-        if value is not None and value is not False and value != {}:
-            raise ValueError(f"[{function}] no {name}, which heed does not have; found {value!r}")
-
-
-def _check_device(function: str, device: Any) -> None:
-    for one in device if isinstance(device, (list, tuple)) else [device]:
-        if one is not None and str(one).partition(":")[0] != "cpu":
-            raise ValueError(f'[{function}] device "cpu", because heed computes on processors; found "{one}"')
 
 
 def _check_dimension(function: str, value: Optional[int]) -> None:
@@ -50,48 +35,7 @@ def _check_dimension(function: str, value: Optional[int]) -> None:
         raise ValueError(f"[{function}] truncate_dim of 1 or more; found {value}")
 
 
-def _torch(function: str, what: str) -> Any:
-    try:
-        import torch
-    except ImportError:
-        raise ImportError(f"[{function}] PyTorch, for {what}; found none installed") from None
-    return torch
-
-
-def _tensor_where_torch_is(array: Any) -> Any:
-    try:
-        import torch
-    except ImportError:
-        return array
-    return torch.from_numpy(array)
-
-
-class _Bar:
-    """A progress bar of tqdm, where one is asked for and tqdm is installed."""
-
-    def __init__(self, wanted: Optional[bool], total: int) -> None:
-        self._bar: Any = None
-        if not wanted:
-            return
-        try:
-            from tqdm.auto import tqdm
-        except ImportError:
-            warnings.warn("no progress bar: tqdm is not installed", stacklevel=4)
-        else:
-            self._bar = tqdm(total=total, desc="Sentences")
-
-    def __call__(self, done: int) -> None:
-        self._bar.update(done - self._bar.n)
-
-    def __enter__(self) -> "Optional[_Bar]":
-        return self if self._bar is not None else None
-
-    def __exit__(self, *unused: Any) -> None:
-        if self._bar is not None:
-            self._bar.close()
-
-
-class SentenceTransformer:
+class SentenceTransformer(DropIn):
     """A model that gives each text a vector. Each vector has the bits that it has alone, so no batch size changes it."""
 
     SUPPORTED_SIMILARITY_FN_NAMES = list(_SIMILARITIES)
@@ -127,38 +71,20 @@ class SentenceTransformer:
         Nothing is downloaded and no code of a model is run, so trust_remote_code, local_files_only, token and
         model_card_data have no effect. backend says who computes, and must be left alone.
         """
-        _refuse("SentenceTransformer", modules=modules, cache_folder=cache_folder, revision=revision,
+        refuse("SentenceTransformer", modules=modules, cache_folder=cache_folder, revision=revision,
                 model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
                 config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
-        _check_device("SentenceTransformer", device)
-        name = _checks.path("SentenceTransformer", model_name_or_path, "a folder or ORG/NAME")
-        folder = pathlib.Path(_heed.find_model_folder(_with_organisation(name)))
-        self.encoder = Encoder(folder, weights=weights)
-        # Without modules.json sentence-transformers takes the mean of the states, and reads no settings.
-        self._has_modules = (folder / "modules.json").exists()
-        settings = _read(folder / "config_sentence_transformers.json") if self._has_modules else {}
-        # sentence-transformers has these two, without a text, where nobody names others.
-        self.prompts: Dict[str, str] = {"query": "", "document": "", **(settings.get("prompts") or {}), **(prompts or {})}
-        self.default_prompt_name: Optional[str] = (
-            settings.get("default_prompt_name") if default_prompt_name is None else default_prompt_name)
-        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
-            raise ValueError(f"[SentenceTransformer] default_prompt_name: {self._names()}; found "
-                             f'"{self.default_prompt_name}"')
+        check_device("SentenceTransformer", device)
+        # Without modules.json sentence-transformers takes the mean of the states.
+        settings = self._load(model_name_or_path, "sentence-transformers", prompts, default_prompt_name, weights, "query",
+                              "document")
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
         self._own_truncate_dim: Optional[int] = settings.get("truncate_dim")
         self._check_truncate_dim("SentenceTransformer", truncate_dim)
         self.truncate_dim = truncate_dim
-        self._longest = self.encoder.longest
-        self._loaded = {"prompts": {"query": "", "document": "", **(settings.get("prompts") or {})},
-                        "default_prompt_name": settings.get("default_prompt_name"),
+        self._loaded = {"prompts": self._own_prompts, "default_prompt_name": self._own_default_prompt,
                         "similarity_fn_name": settings.get("similarity_fn_name") or "cosine",
                         "truncate_dim": self._own_truncate_dim}
-        # "[SEP]" in a text is the special token there. The tokenizers of heed's own models know no such thing.
-        try:
-            self.encoder.encode("", parse_special=True)
-            self._parses_special = True
-        except ValueError:
-            self._parses_special = False
 
     def _check_truncate_dim(self, function: str, value: Optional[int]) -> None:
         _check_dimension(function, value)
@@ -166,17 +92,6 @@ class SentenceTransformer:
         if value is not None and own is not None and value > own:
             raise ValueError(f"[{function}] truncate_dim of at most {own}, as config_sentence_transformers.json says; found "
                              f"{value}")
-
-    def _names(self) -> str:
-        return f"one of {', '.join(self.prompts)}"
-
-    @property
-    def tokenizer(self) -> Tokenizer:
-        return self.encoder.tokenizer
-
-    @property
-    def device(self) -> str:
-        return "cpu"
 
     @property
     def truncate_dim(self) -> Optional[int]:
@@ -200,19 +115,6 @@ class SentenceTransformer:
             raise ValueError(f"[SentenceTransformer] similarity_fn_name: one of {', '.join(_SIMILARITIES)}; found "
                              f'"{value}"')
         self._similarity = str(value)
-
-    @property
-    def max_seq_length(self) -> int:
-        """Longer texts are cut to so many tokens, special ones included. At most as many as the model has positions."""
-        return self._longest
-
-    @max_seq_length.setter
-    def max_seq_length(self, value: int) -> None:
-        _checks.integers("max_seq_length", value=value)
-        most = self.encoder._model.positions()
-        if not 3 <= value <= most:
-            raise ValueError(f"[max_seq_length] 3 to {most} tokens; found {value}")
-        self._longest = int(value)
 
     def get_max_seq_length(self) -> int:
         return self._longest
@@ -247,16 +149,6 @@ class SentenceTransformer:
 
     save_pretrained = save
 
-    def __repr__(self) -> str:
-        return f"SentenceTransformer({self.encoder.folder!r})"
-
-    def eval(self) -> "SentenceTransformer":
-        return self
-
-    def to(self, device: Any) -> "SentenceTransformer":
-        _check_device("to", device)
-        return self
-
     def preprocess(self, inputs: Sequence[str], prompt: Optional[str] = None) -> Dict[str, Any]:
         """What the model reads, padded: "input_ids", "attention_mask" and, where it has them, "token_type_ids"."""
         before = "" if prompt is None else _checks.text("preprocess", prompt, "prompt")
@@ -266,18 +158,10 @@ class SentenceTransformer:
         found = self.tokenizer.arrays(texts, max_length=self._longest, parse_special=self._parses_special)
         if self.encoder.token_types < 2:
             del found["token_type_ids"]
-        return {name: _tensor_where_torch_is(array) for name, array in found.items()}
+        return {name: tensor_where_torch_is(array) for name, array in found.items()}
 
     def tokenize(self, texts: Sequence[str]) -> Dict[str, Any]:
         return self.preprocess(texts)
-
-    def _prompt(self, prompt: Optional[str], prompt_name: Optional[str]) -> str:
-        if prompt is not None:
-            return _checks.text("encode", prompt, "prompt")
-        name = self.default_prompt_name if prompt_name is None else prompt_name
-        if name is not None and name not in self.prompts:
-            raise ValueError(f'[encode] prompt_name: {self._names()}; found "{name}"')
-        return "" if name is None else _checks.text("encode", self.prompts[name], f'the prompt "{name}"')
 
     def encode(
         self,
@@ -307,8 +191,8 @@ class SentenceTransformer:
         precision: float32, int8, uint8, binary or ubinary. Without convert_to_numpy and convert_to_tensor the result is
         a list of tensors.
         """
-        _refuse("encode", pool=pool, processing_kwargs=processing_kwargs)
-        _check_device("encode", device)
+        refuse("encode", pool=pool, processing_kwargs=processing_kwargs)
+        check_device("encode", device)
         if inputs is not None and sentences is not None:
             raise TypeError("[encode] inputs or sentences; found both")
         inputs = sentences if inputs is None else inputs
@@ -319,7 +203,7 @@ class SentenceTransformer:
         if batch_size < 1 or precision not in (None, *_PRECISIONS):
             raise ValueError(f"[encode] batch_size of 1 or more and a precision of {', '.join(_PRECISIONS)}; found "
                              f'{batch_size} and "{precision}"')
-        before = self._prompt(prompt, prompt_name)
+        before = self._prompt("encode", prompt, prompt_name)
         if output_value == "token_embeddings":
             if precision not in (None, "float32"):
                 raise ValueError(f'[encode] precision "float32" for the states of tokens; found "{precision}"')
@@ -336,9 +220,9 @@ class SentenceTransformer:
         if len(texts) > 0 and precision not in (None, "float32"):
             found = quantised(vectors, str(precision))
         if convert_to_tensor:
-            found = _torch("encode", "convert_to_tensor=True").from_numpy(found if len(texts) > 0 else found[:, 0])
+            found = import_torch("encode", "convert_to_tensor=True").from_numpy(found if len(texts) > 0 else found[:, 0])
         elif not convert_to_numpy:
-            found = list(_torch("encode", "convert_to_numpy=False").from_numpy(found))
+            found = list(import_torch("encode", "convert_to_numpy=False").from_numpy(found))
         elif len(texts) == 0:
             found = np.array([])
         return found[0] if single else found
@@ -359,14 +243,14 @@ class SentenceTransformer:
         return self.encode(inputs, prompt_name, prompt, *arguments, **options)
 
     def _vectors(self, texts: List[str], prompt: str, bar: Optional[bool]) -> npt.NDArray[np.float32]:
-        with _Bar(bar, len(texts)) as progress:  # sentence-transformers does not warn of cut texts
+        with Bar(bar, len(texts), "Sentences") as progress:  # sentence-transformers does not warn of cut texts
             return self.encoder._model.embed(
                 texts, 0, "cut", "", prompt, self._longest, progress, self._parses_special, False)
 
     def _states(self, texts: List[str], bar: Optional[bool]) -> List[Any]:
-        torch = _torch("encode", 'output_value="token_embeddings"')
+        torch = import_torch("encode", 'output_value="token_embeddings"')
         states = []
-        with _Bar(bar, len(texts)) as progress:
+        with Bar(bar, len(texts), "Sentences") as progress:
             for text in texts:
                 found = self.encoder._model.encode(text, "cut", self._longest, self._parses_special, False)[1]
                 states.append(torch.from_numpy(found))
@@ -379,7 +263,7 @@ class SentenceTransformer:
         a, b = rows_of("similarity", embeddings1), rows_of("similarity", embeddings2)
         if a.shape[1] != b.shape[1]:
             raise ValueError(f"[similarity] vectors of one size; found {a.shape} and {b.shape}")
-        return _tensor_where_torch_is(similarities(self.similarity_fn_name, a, b))
+        return tensor_where_torch_is(similarities(self.similarity_fn_name, a, b))
 
     def similarity_pairwise(self, embeddings1: Any, embeddings2: Any) -> Any:
         """(number of rows): how alike row n of one and row n of the other are. Of two vectors: one number."""
@@ -388,24 +272,14 @@ class SentenceTransformer:
             raise ValueError(f"[similarity_pairwise] as many vectors of one size; found {a.shape} and {b.shape}")
         found = pairwise_similarities(self.similarity_fn_name, a, b)
         alone = is_one_vector(embeddings1) and is_one_vector(embeddings2)
-        return _tensor_where_torch_is(found.reshape(()) if alone else found)
-
-
-def _read(file: pathlib.Path) -> Dict[str, Any]:
-    found = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    return found if isinstance(found, dict) else {}
+        return tensor_where_torch_is(found.reshape(()) if alone else found)
 
 
 def _update(file: pathlib.Path, settings: Dict[str, Any]) -> None:
     """Changes these keys of a JSON file, or makes one."""
     if not settings:
         return
-    text = json.dumps({**_read(file), **settings}, indent=2, ensure_ascii=False) + "\n"
+    text = json.dumps({**read_settings(file), **settings}, indent=2, ensure_ascii=False) + "\n"
     unfinished = file.with_name(file.name + ".unfinished")
     unfinished.write_text(text, encoding="utf-8")
     os.replace(unfinished, file)
-
-
-def _with_organisation(name: str) -> str:
-    """A name such as all-MiniLM-L6-v2 is one of sentence-transformers, where no folder has that name."""
-    return name if "/" in name or os.path.exists(name) else f"sentence-transformers/{name}"

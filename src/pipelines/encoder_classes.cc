@@ -70,17 +70,18 @@ void Encoder::Parts::require_answers(const char* function) const {
           words_for(reader.model->config().head));
 }
 
-std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {
+Tensor Encoder::class_logits(std::span<const TextPair> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::classify";
   parts_->require_head(models::Head::text_class, kName);
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
+  pipelines::require_longest(options.longest, kName);
   const std::string prompt = parts_->prompt(options, kName);
   std::vector<Sequence> all;
   pipelines::read_texts(
       0, std::ssize(texts), options.text,
       [&](int64_t place, const TextOptions& text_options) {
         const TextPair& text = texts[static_cast<size_t>(place)];
-        text::TokensOptions tokens{.parse_special = options.parse_special};
+        text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
         if (text.pair) tokens.pair = *text.pair;
         if (!prompt.empty()) pipelines::require_utf8(text.text, place, text_options, kName);  // as places of the text
         Sequence sequence =
@@ -91,12 +92,16 @@ std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, c
       },
       options.progress, all);
   const auto classes = static_cast<int64_t>(labels().size());
-  const Tensor logits = pipelines::rows_of(
+  return pipelines::rows_of(
       all, batch_tokens, model_->config().padding_id, classes,
       [&](const pipelines::SequenceBatch& batch) {
         return model_->forward(batch.ids, batch.lengths, batch.types).data();
       },
       options.progress);
+}
+
+std::vector<Classification> Encoder::classify(std::span<const TextPair> texts, const EncoderOptions& options) const {
+  const Tensor logits = class_logits(texts, options);
   std::vector<Classification> result;
   for (int64_t i = 0; i < logits.size(0); ++i) {
     std::vector<float> scores = scores_of(row_of(logits, i), parts_->scores);

@@ -154,21 +154,51 @@ EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long
           .progress = [](int64_t) { raise_if_interrupted(); }};
 }
 
+std::function<void(int64_t)> progress_to(const std::function<void(int64_t)>& on_progress) {
+  return [&on_progress](int64_t done) {
+    raise_if_interrupted();
+    if (on_progress) on_progress(done);
+  };
+}
+
+std::vector<TextPair> pairs_of(const std::vector<std::pair<std::string, std::optional<std::string>>>& texts) {
+  std::vector<TextPair> pairs;
+  for (const auto& [text, pair] : texts) pairs.push_back({text, pair});
+  return pairs;
+}
+
 // (label, score, scores) of each text or pair.
 py::list classify(const Encoder& encoder, const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
                   int64_t batch_tokens, const std::string& too_long, const std::string& prompt, bool parse_special) {
   EncoderOptions options = encoder_options(batch_tokens, too_long, parse_special);
   options.prompt = prompt;
-  std::vector<TextPair> pairs;
-  for (const auto& [text, pair] : texts) pairs.push_back({text, pair});
   std::vector<Classification> found;
   {
+    const std::vector<TextPair> pairs = pairs_of(texts);
     const WithoutGil without_gil;
     found = encoder.classify(pairs, options);
   }
   py::list list;
   for (const Classification& one : found) list.append(py::make_tuple(one.label, one.score, one.scores));
   return list;
+}
+
+// As embed() below: (number of texts or pairs, classes).
+py::array class_logits(const Encoder& encoder,
+                       const std::vector<std::pair<std::string, std::optional<std::string>>>& texts,
+                       const std::string& prompt_text, int64_t longest, const std::function<void(int64_t)>& on_progress,
+                       bool parse_special) {
+  EncoderOptions options = encoder_options(0, "cut", parse_special, false);
+  options.prompt_text = prompt_text;
+  options.longest = longest;
+  options.progress = progress_to(on_progress);
+  Tensor found;
+  {
+    const std::vector<TextPair> pairs = pairs_of(texts);
+    const WithoutGil without_gil;
+    found = encoder.class_logits(pairs, options);
+  }
+  return to_numpy(found);
 }
 
 py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, int64_t batch_tokens,
@@ -178,10 +208,7 @@ py::array embed(const Encoder& encoder, const std::vector<std::string>& texts, i
   options.prompt = prompt;
   options.prompt_text = prompt_text;
   options.longest = longest;
-  options.progress = [&](int64_t done) {
-    raise_if_interrupted();
-    if (on_progress) on_progress(done);
-  };
+  options.progress = progress_to(on_progress);
   Tensor found;
   {
     const WithoutGil without_gil;
@@ -367,6 +394,7 @@ void define_pipelines(py::module_& module) {
            [](const Encoder& pipeline) { return tokenizer_of(pipeline, std::mem_fn(&Encoder::tokenizer)); })
       .def("record", &record_text<Encoder>)
       .def("classify", &classify)
+      .def("class_logits", &class_logits)
       .def("classify_tokens", &classify_tokens)
       .def("answer", &answer)
       .def("fill", &fill)
