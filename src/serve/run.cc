@@ -76,7 +76,7 @@ class Writing : public Service::Stream {
     if (!started_) {
       started_ = true;
       if (!send("start", start_event(writer_.reading()))) return false;
-      if (plan_.beam > 1) search();
+      if (plan_.beam > 1 && plan_.most > 0) search();
       return true;
     }
     const Served& model = *writer_.reading().model;

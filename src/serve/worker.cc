@@ -81,7 +81,10 @@ void Worker::run(const Open& open) {
   state_.notify_all();
 }
 
-bool Worker::may_begin(const Job& job) const { return job.begun || !job.is_stream || streams_ < limits_.streams; }
+bool Worker::may_begin(const Job& job) const {
+  if (job.begun || !job.is_stream) return true;
+  return streams_ - paused_ < limits_.streams && streams_ < limits_.streams + limits_.unread;
+}
 
 std::shared_ptr<Worker::Job> Worker::next_job() {
   std::unique_lock lock(mutex_);
@@ -148,7 +151,11 @@ void Worker::compute(const std::shared_ptr<Job>& job) {
   if (goes_on) {
     job->ready = true;
     job->paused = job->events.size() >= kMostEvents && !job->dropped;
-    if (!job->paused) queue_.push_back(job);
+    if (job->paused) {
+      ++paused_;
+    } else {
+      queue_.push_back(job);
+    }
   } else {
     job->ended = true;
     job->error = error;
@@ -184,6 +191,14 @@ void Worker::drop(Job& job) {
     job.ended = true;
     queue_.erase(found);
   }
+}
+
+// A stream that paused takes turns again.
+void Worker::go_on(const std::shared_ptr<Job>& job) {
+  job->paused = false;
+  --paused_;
+  queue_.push_back(job);
+  work_.notify_all();
 }
 
 void Worker::wait(std::unique_lock<std::mutex>& lock, Job& job, const Gone& gone, const std::function<bool()>& ready) {
@@ -227,10 +242,7 @@ std::unique_ptr<Worker::Run> Worker::open(std::string name, nlohmann::json reque
 Worker::Run::~Run() {
   worker_.drop(*job_);
   const std::lock_guard lock(worker_.mutex_);
-  if (!job_->paused) return;
-  job_->paused = false;
-  worker_.queue_.push_back(job_);
-  worker_.work_.notify_all();
+  if (job_->paused) worker_.go_on(job_);
 }
 
 std::optional<Worker::Event> Worker::Run::next(const Gone& gone) {
@@ -243,11 +255,7 @@ std::optional<Worker::Event> Worker::Run::next(const Gone& gone) {
   }
   Event event = std::move(job.events.front());
   job.events.pop_front();
-  if (job.paused && job.events.size() < kMostEvents / 2) {
-    job.paused = false;
-    worker_.queue_.push_back(job_);
-    worker_.work_.notify_all();
-  }
+  if (job.paused && job.events.size() < kMostEvents / 2) worker_.go_on(job_);
   return event;
 }
 

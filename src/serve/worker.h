@@ -20,7 +20,8 @@ namespace heed::serve {
 
 struct Limits {
   size_t waiting = 128;  // requests that have not begun; one more is refused with 503
-  size_t streams = 8;    // streams that have begun; others wait
+  size_t streams = 8;    // streams that take turns; others wait
+  size_t unread = 24;    // besides these, streams that pause until their clients read what was computed
   double wait_seconds = 60, compute_seconds = 60, stream_seconds = 600;  // after these, 408
 };
 
@@ -77,6 +78,7 @@ class Worker {
   [[nodiscard]] bool hand_over(Job& job, std::string_view name, const nlohmann::json& data);
   [[nodiscard]] std::shared_ptr<Job> add(std::string name, nlohmann::json request, bool is_stream);
   void drop(Job& job);
+  void go_on(const std::shared_ptr<Job>& job);
   void wait(std::unique_lock<std::mutex>& lock, Job& job, const Gone& gone, const std::function<bool()>& ready);
 
   Limits limits_;
@@ -86,7 +88,7 @@ class Worker {
   std::mutex mutex_;  // of all below, and of what jobs share
   std::condition_variable work_, state_;
   std::deque<std::shared_ptr<Job>> queue_;
-  size_t waiting_ = 0, streams_ = 0;
+  size_t waiting_ = 0, streams_ = 0, paused_ = 0;  // streams_: those that have begun, paused_ among them
   bool opened_ = false, stopping_ = false, ended_ = false;
   std::exception_ptr failure_;
 

@@ -51,6 +51,10 @@ TEST_F(ApiTest, ARunWritesWhatThePipelineWrites) {
     for (size_t i = 0; i < expected.log_probs.size(); ++i)
       EXPECT_NEAR(done["log_probs"][i].get<double>(), static_cast<double>(expected.log_probs[i]), 1e-5);
   }
+  for (const int64_t beam : {1, 4}) {
+    const json done = run({{"model", 0}, {"text", "abc hgfe"}, {"beam", beam}, {"max_tokens", 0}});
+    EXPECT_EQ(done["text"], "") << beam;
+  }
   const Generator generator = Generator::load(folder_.path() / "continues");
   const json done =
       run({{"model", 1}, {"text", "abc"}, {"temperature", 0.9}, {"top_p", 0.8}, {"seed", 7}, {"max_tokens", 20}});

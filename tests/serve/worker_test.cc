@@ -120,7 +120,7 @@ TEST(Worker, ForgetsWhoHasGone) {
 }
 
 TEST(Worker, OpensSoManyStreamsAndNoMore) {
-  Working w({.streams = 2});
+  Working w({.streams = 2, .unread = 0});
   const nlohmann::json request = {{"count", 200}};  // more than a stream computes ahead of its reader
   const auto a = w.worker.open("run", request, kHere), b = w.worker.open("run", request, kHere);
   std::vector<std::thread> threads;
@@ -130,6 +130,27 @@ TEST(Worker, OpensSoManyStreamsAndNoMore) {
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(w.seen.most_streams, 2);
   EXPECT_EQ(w.seen.streams, 0);
+}
+
+TEST(Worker, AStreamThatIsNotReadKeepsNoPlace) {
+  Working w({.streams = 2, .unread = 3});
+  const nlohmann::json request = {{"count", 200}};  // more than a stream computes ahead of its reader
+  std::vector<std::unique_ptr<Worker::Run>> unread;
+  for (int i = 0; i < 4; ++i) unread.push_back(w.worker.open("run", request, kHere));
+  EXPECT_EQ(events_of(*w.worker.open("run", request, kHere)), 201) << "beside four that nobody reads";
+  unread.push_back(w.worker.open("run", request, kHere));
+  EXPECT_EQ(w.seen.streams, 5);
+  std::atomic<bool> opened{false};
+  std::thread sixth([&] {
+    const auto run = w.worker.open("run", request, kHere);
+    opened = true;
+    EXPECT_EQ(events_of(*run), 201);
+  });
+  while (w.status_of("echo", {}) != 200) sleep_ms(1);
+  EXPECT_FALSE(opened) << "as many as there may be have begun";
+  for (const auto& run : unread) EXPECT_EQ(events_of(*run), 201);
+  sixth.join();
+  EXPECT_EQ(w.seen.most_streams, 5);
 }
 
 TEST(Worker, StopsWithoutWaitingForWhatDoesNotListen) {
