@@ -29,12 +29,12 @@ def _identity(logits: _Floats) -> _Floats:
 
 
 def _sigmoid(logits: _Floats) -> _Floats:
-    return np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))).astype(np.float32)
+    return np.asarray(np.exp(-np.logaddexp(0.0, -logits.astype(np.float64))), np.float32)
 
 
 def _softmax(scores: _Floats) -> _Floats:
     powers = np.exp(scores.astype(np.float64) - scores.max(axis=1, keepdims=True))
-    return (powers / powers.sum(axis=1, keepdims=True)).astype(np.float32)
+    return np.asarray(powers / powers.sum(axis=1, keepdims=True), np.float32)
 
 
 class CrossEncoder(DropIn):
@@ -86,7 +86,10 @@ class CrossEncoder(DropIn):
         if max_length is not None:
             self.max_seq_length = max_length
         self._own_activation = self._activation_of_folder(settings)
-        self.activation_fn = default_activation_function if activation_fn is None else activation_fn
+        self._activation = self._own_activation
+        given = default_activation_function if activation_fn is None else activation_fn
+        if given is not None:
+            self.activation_fn = given
 
     def _activation_of_folder(self, settings: Dict[str, Any]) -> Callable[[Any], Any]:
         config = read_settings(pathlib.Path(self.encoder.folder) / "config.json")

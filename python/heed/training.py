@@ -27,6 +27,8 @@ __all__ = ["Progress", "recipe_keys", "train"]
 Path = Union[str, "os.PathLike[str]"]
 Recipe = Union[Path, Mapping[str, Any]]
 
+_MOST_TABLES = 8  # one in another; a dict may contain itself
+
 
 class Progress(NamedTuple):
     """A report of a training. Validations are reports of their own, in which valid_loss, valid_bleu or
@@ -62,21 +64,30 @@ def _plain(value: Any) -> Any:
     raise TypeError(f"[train] keys of a recipe that are numbers, strings, lists or tables; found {_checks.found(value)}")
 
 
-def _checked(recipe: Any, key: str = "recipe") -> Any:
+def _check_key(key: Any, table: str) -> None:
+    _checks.text("train", key, "a key of a recipe")
+    if table.count(".") > _MOST_TABLES:
+        raise ValueError(f"[train] tables in at most {_MOST_TABLES} tables; found more, at {key}")
+
+
+def _checked(recipe: Any, key: str = "recipe", level: int = 0) -> Any:
     """The recipe as it is. ValueError for a string that is no UTF-8, as names of folders may be, and for what is no
     number."""
     if isinstance(recipe, (float, np.floating)) and not math.isfinite(recipe):
         raise ValueError(f"[train] {key}: a finite number; found {recipe}")
     if isinstance(recipe, str):
         return _checks.text("train", recipe, key)
+    if level > _MOST_TABLES:
+        raise ValueError(f"[train] tables in at most {_MOST_TABLES} tables; found more, at {key}")
     if isinstance(recipe, Mapping):
-        return {name: _checked(value, name) for name, value in recipe.items()}
-    return [_checked(value, key) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe
+        return {name: _checked(value, str(name), level + 1) for name, value in recipe.items()}
+    return [_checked(value, key, level + 1) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe
 
 
 def _flat(changes: Mapping[str, Any], table: str = "") -> List[Tuple[str, str]]:
     flat: List[Tuple[str, str]] = []
     for key, value in changes.items():
+        _check_key(key, table)
         if isinstance(value, Mapping):
             flat += _flat(value, f"{table}{key}.")
         elif isinstance(value, (str, os.PathLike)):

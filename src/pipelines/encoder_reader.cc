@@ -14,18 +14,18 @@ namespace {
 struct MaskToken {
   int32_t id = -1;
   std::string text;
+  bool is_token = false;  // the tokenizer finds it in a text
 };
 
 MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tokenizer, bool by_others) {
   if (config.head != models::Head::masked_token) return {};
-  if (!by_others) return {.id = static_cast<int32_t>(config.mask_id), .text = config.mask_id < 0 ? "" : "[MASK]"};
   // The one that a text can name: MPNet's vocabulary has BERT's [MASK] too, as a word that no text is cut into.
   for (const char* const token : {"[MASK]", "<mask>"}) {
-    const auto id = tokenizer.id_of(token);
+    const auto id = by_others ? tokenizer.id_of(token) : std::nullopt;
     if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
-      return {.id = *id, .text = token};
+      return {.id = *id, .text = token, .is_token = true};
   }
-  return {};
+  return {.id = static_cast<int32_t>(config.mask_id), .text = config.mask_id < 0 ? "" : "[MASK]"};
 }
 
 // The tokens of pieces of one text, one piece behind the other.
@@ -83,7 +83,8 @@ EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
           .positions = config.max_length,
           .lowercases = settings.lowercase,
           .mask_id = mask.id,
-          .mask_token = std::move(mask.text)};
+          .mask_token = std::move(mask.text),
+          .mask_is_token = mask.is_token};
 }
 
 std::string EncoderReader::cased(std::string text, int64_t place, const TextOptions& options,
@@ -133,7 +134,7 @@ int64_t EncoderReader::length_of_prompt(const std::string& prompt, const text::T
 
 text::Tokens EncoderReader::read_with_masks(std::string_view text, const TextOptions& options,
                                             const char* function) const {
-  if (model->origin() != nullptr) return read(text, {.parse_special = true}, 0, options, function);
+  if (mask_is_token) return read(text, {.parse_special = true}, 0, options, function);
   // The tokenizers of heed's own models have no token for the mask, which training adds behind theirs: what stands
   // between two masks is read by itself.
   const text::Tokens around = read("", {}, 0, options, function);  // a begin and an end

@@ -22,6 +22,7 @@ struct EncoderReader {
   bool lowercases = false;  // texts, not those that have masks
   int32_t mask_id = -1;     // -1: none
   std::string mask_token = {};
+  bool mask_is_token = false;  // the tokenizer finds it in a text; heed's own tokenizers have none
 
   // As `folder`, where the tokenizer is, and the settings say.
   [[nodiscard]] static EncoderReader of(std::shared_ptr<const models::Bert> model,

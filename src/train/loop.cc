@@ -218,6 +218,9 @@ void Trainer::announce() {
   require(corpus_.valid || recipe_.patience == 0, "train",
           "patience: 0 where no text is held back for validation (valid_fraction or valid_source); found ",
           recipe_.patience);
+  require(corpus_.valid || recipe_.best_by == "loss", "train",
+          "best_by: loss where no text is held back for validation (valid_fraction or valid_source); found ",
+          recipe_.best_by);
   for (const std::string& warning : warnings_of(recipe_, corpus_)) message("warning: " + warning);
   if (!corpus_.valid) message("no validation: no text is held back (valid_fraction or valid_source)");
 }
@@ -455,7 +458,11 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
     CheckpointStore store(folder, [&](std::string_view text) {
       if (callbacks.message) callbacks.message(text);
     });
-    if (!resume) require_unused(folder, !store.empty());
+    if (resume) {
+      remove_half_written(folder);
+    } else {
+      require_unused(folder, !store.empty());
+    }
     distributed::require_one_folder(ranks, folder / ".lock", mark);
     auto loaded = resume ? store.load_newest() : std::nullopt;
     int64_t update = loaded ? loaded->state.update : -1;

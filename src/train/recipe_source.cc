@@ -3,6 +3,8 @@
 
 #include <toml++/toml.h>
 
+#include <cmath>
+
 #include "heed/error.h"
 #include "heed/io.h"
 
@@ -54,7 +56,11 @@ Json from_toml(const toml::node& node, const std::string& key, RecipeSource& sou
   }
   if (const auto* text = node.as_string()) return text->get();
   if (const auto* integer = node.as_integer()) return integer->get();
-  if (const auto* number = node.as_floating_point()) return number->get();
+  if (const auto* number = node.as_floating_point()) {
+    require(std::isfinite(number->get()), "read_recipe", source.at(key), ": ", key, ": a finite number; found ",
+            number->get());
+    return number->get();
+  }
   if (const auto* boolean = node.as_boolean()) return boolean->get();
   fail("read_recipe", source.at(key), ": ", key, ": text, a number, true or false; found a list or a date");
 }

@@ -68,6 +68,30 @@ void require_unused(const fs::path& folder, bool has_checkpoints) {
           ": a folder without a training; found one");
   require(!fs::exists(folder / "model.safetensors"), "train", files::quoted(folder),
           ": a folder without a model; found one");
+  // The new model would lose them, or be read with them.
+  std::vector<const char*> of_models = {"config.json", "modules.json", "config_sentence_transformers.json"};
+  of_models.insert(of_models.end(), tokenizer_files().begin(), tokenizer_files().end());
+  of_models.insert(of_models.end(), models::sentence_settings_files().begin(), models::sentence_settings_files().end());
+  const char* const advice =
+      fs::exists(folder / "recipe.json") ? " (--resume goes on with a training that was stopped)" : "";
+  for (const char* const name : of_models) {
+    require(!fs::exists(folder / name), "train", files::quoted(folder), ": a folder without files of a model; found ",
+            name, advice);
+  }
+}
+
+void remove_half_written(const fs::path& folder) {
+  std::vector<fs::path> places = {folder};
+  for (const fs::path& below : module_folders(folder)) places.push_back(folder / below);
+  std::error_code ignored;
+  for (const fs::path& place : places) {
+    for (const auto& entry : fs::directory_iterator(place, ignored)) {
+      const std::string name = entry.path().filename().string();
+      const auto is_of = [&](const char* file) { return name.starts_with("." + std::string(file) + "."); };
+      if (name.ends_with(".tmp") && (is_of("model.safetensors") || std::ranges::any_of(all_own(), is_of)))
+        fs::remove(entry.path(), ignored);
+    }
+  }
 }
 
 void require_only_begun(const fs::path& folder, const std::function<void(std::string_view)>& message) {

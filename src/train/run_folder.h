@@ -17,8 +17,11 @@ namespace heed::train {
 // Throws Error unless a training was begun in `folder`. It need not have a checkpoint yet.
 void require_begun(const std::filesystem::path& folder);
 
-// Throws Error where a training or a model is there.
+// Throws Error where a training, a model or a file of one is there.
 void require_unused(const std::filesystem::path& folder, bool has_checkpoints);
+
+// Removes what a process that was killed left of files that it was writing.
+void remove_half_written(const std::filesystem::path& folder);
 
 // A run that was killed before its first checkpoint begins again. One with a model has had checkpoints, and is an
 // Error.

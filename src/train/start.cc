@@ -137,8 +137,8 @@ std::unique_ptr<models::Model> with_score_of(const Recipe& recipe, std::unique_p
 void check_start(const Recipe& recipe, const Start& start, const std::string& where) {
   const models::Config& config = start.model->config();
   const auto fits = [&](const std::shared_ptr<const text::Tokenizer>& tokenizer, int64_t vocabulary) {
-    // Models of others may have more rows than there are tokens; heed's own have one more for the mask.
-    const bool masks = start.model->origin() == nullptr && config.architecture == models::Architecture::encoder_only;
+    // Models of others may have more rows than there are tokens; those that heed has trained, one more for the mask.
+    const bool masks = start.model->origin() == nullptr && config.mask_id == tokenizer->vocabulary();
     const int64_t found = tokenizer->vocabulary() + (masks ? 1 : 0);
     require(found == vocabulary || (found < vocabulary && start.model->origin() != nullptr), "train", where,
             ": a tokenizer of ", vocabulary, " tokens, as many as the model has; found ", found);
@@ -245,6 +245,7 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     for (const char* const token : {"[MASK]", "<mask>"}) {
       if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
     }
+    if (frames.mask_id < 0) frames.mask_id = static_cast<int32_t>(config.mask_id);
   }
   return frames;
 }

@@ -295,6 +295,54 @@ TEST(Training, AMaskedLanguageModelIsInspected) {
   const Result r = run({"inspect", model, "the cat", "--output", page});
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_TRUE(fs::exists(page));
+
+  // In the layout of Hugging Face it still has a mask, and can be trained further.
+  const std::string bert = (folder / "bert").string(), gap = "the [MASK] sat [MASK]";
+  ASSERT_EQ(run({"convert", model, bert, "--layout", "huggingface"}).status, 0);
+  const auto before = nlohmann::json::parse(run({"fill", model, gap, "--json"}).out)["masks"];
+  const auto after = nlohmann::json::parse(run({"fill", bert, gap, "--json"}).out)["masks"];
+  ASSERT_EQ(after.size(), 2U);
+  for (size_t place = 0; place < 2; ++place) {
+    ASSERT_EQ(after[place].size(), before[place].size());
+    for (size_t i = 0; i < after[place].size(); ++i) {
+      EXPECT_EQ(after[place][i]["token"], before[place][i]["token"]);
+      EXPECT_NEAR(after[place][i]["probability"].get<double>(), before[place][i]["probability"].get<double>(), 1e-6);
+    }
+  }
+  const std::string more = (folder / "more").string();
+  const Result further = run({"train", "--task", "masked_language_model", "--from", bert, "--train-source",
+                              (folder / "text").string(), "--max-updates", "1", "--output", more});
+  ASSERT_EQ(further.status, 0) << further.err;
+  EXPECT_EQ(run({"fill", more, gap}).status, 0);
+}
+
+// A model of others in heed's own layout keeps its tokenizer, and has no row for a mask of heed's.
+TEST(Training, StartsFromABertInHeedsOwnLayout) {
+  const Folder folder;
+  const fs::path bert = folder / "bert";
+  fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families/st-mean", bert, fs::copy_options::recursive);
+  std::string words = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\n", pairs;
+  for (int i = 5; i < 61; ++i) words += "w" + std::to_string(i) + "\n";
+  (void)folder.write("bert/vocab.txt", words);
+  for (int i = 5; i < 45; ++i) pairs += "w" + std::to_string(i) + "\tw" + std::to_string(i + 8) + " w5\n";
+  const std::string own = (folder / "own").string();
+  ASSERT_EQ(run({"convert", bert.string(), own, "--layout", "heed"}).status, 0);
+  std::string losses[2];
+  for (const bool is_own : {false, true}) {
+    const std::string to = (folder / (is_own ? "of own" : "of bert")).string();
+    const Result trained =
+        run({"train", "--task", "sentence_embedding", "--from", is_own ? own : bert.string(), "--pairs",
+             folder.write("pairs.tsv", pairs), "--valid-fraction", "0.2", "--max-updates", "3", "--output", to});
+    ASSERT_EQ(trained.status, 0) << trained.err;
+    std::istringstream log(read(fs::path(to) / "log.jsonl"));
+    for (std::string line; std::getline(log, line);) {
+      const auto entry = nlohmann::json::parse(line);
+      if (entry["type"] == "end") losses[is_own ? 1 : 0] = entry["loss"].dump();
+    }
+    EXPECT_EQ(run({"embed", to, "w7 w9"}).status, 0);
+  }
+  EXPECT_FALSE(losses[0].empty());
+  EXPECT_EQ(losses[1], losses[0]);
 }
 
 TEST(Training, ALanguageModelGenerates) {

@@ -212,11 +212,17 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
         for wrong in ({"changes": 3}, {"on_progress": 3}, {"resume": "yes"}):
             with self.assertRaisesRegex(TypeError, rf"\[train\] {next(iter(wrong))} as ", msg=str(wrong)):
                 heed.train(self.recipe, a, **wrong)
+        endless = {}
+        endless["model"] = endless
         for wrong, text in (({"train_source": b"x"}, "numbers, strings, lists or tables; found bytes"),
                             ({"model": {"dropout": float("nan")}}, "dropout: a finite number; found nan"),
+                            ({"changes": {3: 4}}, "a key of a recipe as a str; found int 3"),
+                            ({"changes": endless}, "tables in at most 8 tables; found more, at model"),
+                            ({"model": endless}, "tables in at most 8 tables; found more, at model"),
                             ({"train_source": "a\udcff"}, "train_source of Unicode's characters; found a lone surrogate")):
+            options = {"changes": wrong.pop("changes", None)}
             with self.assertRaisesRegex((TypeError, ValueError), text):
-                heed.train({**self.recipe, **wrong}, a)
+                heed.train({**self.recipe, **wrong}, a, **options)
         with self.assertRaisesRegex(TypeError, r"\[train\] start as a str or a path; found int 3"):
             heed.train(self.recipe, a, start=3)
         a.mkdir()

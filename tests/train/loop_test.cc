@@ -245,6 +245,10 @@ TEST_F(Training, StopsEarlyAndKeepsTheBest) {
   blind.valid_source = blind.valid_target = "";
   blind.patience = 2;
   EXPECT_CONTAINS(message_of([&] { (void)train(blind, folder / "blind", false, {}); }), "patience: 0 where no text");
+  blind.patience = 0;
+  blind.best_by = "bleu";
+  blind.valid_beam = 2;
+  EXPECT_CONTAINS(message_of([&] { (void)train(blind, folder / "blind", false, {}); }), "best_by: loss where no text");
   recipe.patience = 2;
   recipe.keep_last = 1;
   EXPECT_EQ(run(recipe, folder / "m"), Outcome::stopped_early);

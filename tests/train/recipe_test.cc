@@ -78,6 +78,8 @@ TEST_F(RecipeFile, NamesFileLineAndKeyOfWhatIsWrong) {
                   "model.source_vocabulary: no value, as the task and the tokenizers decide it; found 9");
   EXPECT_CONTAINS(error("[model]\nwidth = 100\nheads = 7\n"), "width");
   EXPECT_CONTAINS(error("seed = [1, 2]\n"), "a list or a date");
+  EXPECT_CONTAINS(error("[schedule]\npeak = inf\n"), "line 2: schedule.peak: a finite number; found inf");
+  EXPECT_CONTAINS(error("label_smoothing = nan\n"), "line 1: label_smoothing: a finite number; found nan");
   EXPECT_CONTAINS(error("seed = \n"), "line 1: TOML");
   EXPECT_CONTAINS(error("{", "r.json"), "JSON");
   EXPECT_CONTAINS(error("[1]", "r.json"), "object");
@@ -94,6 +96,10 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
   EXPECT_CONTAINS(error("tokenizer = \"words\"\n"), "tokenizer");
   EXPECT_CONTAINS(error("[model]\nshare_embeddings = true\n"), "shared_vocabulary");
   EXPECT_CONTAINS(error("task = \"language_model\"\nvalid_beam = 4\n"), "valid_beam");
+  for (const char* const key : {"pairs", "train_target", "valid_target"}) {
+    EXPECT_CONTAINS(error("task = \"masked_language_model\"\n" + std::string(key) + " = \"a.txt\"\n"),
+                    std::string(key) + ": for translation and sentence_embedding; found task masked_language_model");
+  }
   EXPECT_CONTAINS(error("consistency_until = 5\n"), "consistency_until: 0, or, with consistency");
   EXPECT_CONTAINS(error("consistency = 5.0\nconsistency_from = 5\nconsistency_until = 5\n"),
                   "more than consistency_from; found 5, with consistency 5 from 5");

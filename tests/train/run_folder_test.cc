@@ -79,6 +79,41 @@ TEST(RunFolder, KeepsWhatOthersPutThere) {
   EXPECT_TRUE(fs::exists(folder / "model/recipe.json"));
 }
 
+// A model is read with all files that are beside it.
+TEST(RunFolder, HoldsNoFilesOfAnotherModel) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 1;
+  for (const char* const name : {"config.json", "modules.json", "source.vocab", "tokenizer.json",
+                                 "sentence_bert_config.json", "generation_config.json"}) {
+    const fs::path there = folder / ("with " + std::string(name));
+    fs::create_directory(there);
+    write_text(there / name, "{}");
+    EXPECT_CONTAINS(error_in(recipe, there), std::string(": a folder without files of a model; found ") + name);
+    EXPECT_EQ(read_text(there / name), "{}");
+    EXPECT_EQ(std::distance(fs::directory_iterator(there), {}), 1) << name;
+  }
+  fs::create_directory(folder / "recipe");
+  write_text(folder / "recipe/recipe.json", "{}");
+  EXPECT_EQ(train(recipe, folder / "recipe", false, {}), Outcome::finished);
+}
+
+// A process that is killed while it writes leaves its unfinished file.
+TEST(RunFolder, LosesUnfinishedFilesOnResume) {
+  const TemporaryFolder folder;
+  Recipe recipe = copy_recipe(folder.path());
+  recipe.max_updates = 2;
+  EXPECT_EQ(train(recipe, folder / "run", false, {}), Outcome::finished);
+  for (const char* const name : {".model.safetensors.123-4.tmp", ".config.json.123-5.tmp", ".mine.tmp"}) {
+    write_text(folder / "run" / name, "half");
+  }
+  recipe.max_updates = 3;
+  EXPECT_EQ(train(recipe, folder / "run", true, {}), Outcome::finished);
+  EXPECT_FALSE(fs::exists(folder / "run/.model.safetensors.123-4.tmp"));
+  EXPECT_FALSE(fs::exists(folder / "run/.config.json.123-5.tmp"));
+  EXPECT_TRUE(fs::exists(folder / "run/.mine.tmp")) << "of somebody else";
+}
+
 TEST(RunFolder, OfAnAverageIsNotWrittenOverUnasked) {
   const TemporaryFolder folder;
   Recipe recipe = copy_recipe(folder.path());

@@ -201,6 +201,7 @@ TEST_F(Starts, FromEveryFamily) {
     for (const auto& [name, tensor] : io::read_safetensors(more / "model.safetensors").tensors) {
       EXPECT_EQ(tensor.dtype(), DType::f32) << name;
     }
+    EXPECT_EQ(Json::parse(read_text(more / "config.json")).value("dtype", "float32"), "float32");
   }
 }
 
@@ -221,6 +222,7 @@ TEST_F(Starts, RefusesWhatContradictsTheFolder) {
   const auto error = [&](const char* from, const char* key, const char* value) {
     Recipe recipe = start_recipe(copy_, folder_ / from);
     set_option(recipe, key, value);
+    if (recipe.task != copy_.task) recipe.train_target = recipe.valid_target = "";
     return message_of([&] { (void)run(recipe, folder_ / "new"); });
   };
   EXPECT_CONTAINS(error("marian", "model.width", "32"), "model.width: 16, as the model of from has; found 32");

@@ -166,6 +166,9 @@ Design read_bert(Keys& keys, const Weights& weights) {
   }
   design.names = {{prefix, kBertBody}};
   if (config.head == Head::masked_token) {
+    // Of models that heed has trained, whose tokenizers have no token for it. Others find it in their tokenizer.
+    const int64_t mask = keys.whole("mask_token_id", -1);
+    if (mask >= 0 && mask < config.source_vocabulary) config.mask_id = mask;
     design.names.push_back({"", kBertMasked});
   } else {
     if (config.head_hidden) design.names.push_back({prefix, kBertPooler});

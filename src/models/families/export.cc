@@ -179,6 +179,7 @@ Exported as_bert(const Config& c, io::Tensors own) {
   json["max_position_embeddings"] = c.max_length;
   json["type_vocab_size"] = own.at("encoder.embedding.types").size(0);
   json["layer_norm_eps"] = static_cast<double>(c.norm_epsilon);
+  if (c.mask_id >= 0) json["mask_token_id"] = c.mask_id;
   Keys keys(json, kExporter);
   const Weights names{{"bert.", Tensor::zeros({1})}, {"cls.predictions.", Tensor::zeros({1})}};  // what it begins with
   const Design design = read_bert(keys, names);

@@ -125,6 +125,14 @@ io::Tensors own_weights(const Model& model, const Design& design, const Weights&
 std::shared_ptr<const Origin> with_f32_files(const Origin& origin) {
   auto result = std::make_shared<Origin>(origin);
   for (auto& [name, form] : result->forms) form.dtype = DType::f32;
+  io::Json config = io::parse_json(origin.config_json).value;
+  bool says_another = false;
+  for (const char* const key : {"dtype", "torch_dtype"}) {  // transformers 5 rounds the weights to what it reads there
+    if (!config.contains(key) || config[key] == "float32") continue;
+    config[key] = "float32";
+    says_another = true;
+  }
+  if (says_another) result->config_json = io::json_text(config, 2) + "\n";
   return result;
 }
 
