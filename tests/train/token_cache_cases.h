@@ -115,7 +115,8 @@ inline Recipe recipe_of(const CacheCase& c, const std::filesystem::path& folder,
   }
   if (c.own_valid) {
     write_text(folder / "valid.txt", prose(30, 5));
-    recipe.valid_source = recipe.valid_target = (folder / "valid.txt").string();
+    recipe.valid_source = (folder / "valid.txt").string();
+    if (c.task == "translation") recipe.valid_target = recipe.valid_source;
   }
   return recipe;
 }
