@@ -99,6 +99,8 @@ class CrossEncoder(DropIn):
         # Loading has refused all but these two. sentence-transformers imports nothing but PyTorch's.
         if isinstance(name, str) and name.startswith("torch."):
             return _identity if name.endswith(".Identity") else _sigmoid
+        if config.get("plain_score") is True:  # in heed's own layout
+            return _identity
         return _sigmoid if self.num_labels == 1 else _identity
 
     @property
@@ -225,10 +227,16 @@ class CrossEncoder(DropIn):
         device: Any = None,
         pool: Any = None,
         chunk_size: Optional[int] = None,
+        *,
+        activation_fct: Optional[Callable[[Any], Any]] = None,
+        num_workers: Any = None,
+        apply_softmax: Any = None,
+        convert_to_numpy: Any = None,
+        convert_to_tensor: Any = None,
     ) -> List[Dict[str, Any]]:
         """The documents as they match the query, the best first, or the top_k best: {"corpus_id": place in `documents`,
         "score": ...}, with "text" if return_documents. Equal scores keep the order of `documents`. For models of one
-        label."""
+        label. As there, `activation_fct` is the older name of `activation_fn`, and the last four have no effect."""
         if self.num_labels != 1:
             raise ValueError(f"[rank] a model of one label; found {self.num_labels}")
         _checks.text("rank", query, "query")
@@ -238,7 +246,8 @@ class CrossEncoder(DropIn):
             if top_k < 0:
                 raise ValueError(f"[rank] top_k of 0 or more; found {top_k}")
         scores = self.predict([(query, text) for text in texts], prompt_name, prompt, batch_size, show_progress_bar,
-                              activation_fn, device=device, pool=pool, chunk_size=chunk_size)
+                              activation_fn, device=device, pool=pool, chunk_size=chunk_size,
+                              activation_fct=activation_fct)
         order = sorted(range(len(texts)), key=lambda place: -float(scores[place]))[:top_k]
         return [{"corpus_id": place, "score": float(scores[place]), **({"text": texts[place]} if return_documents else {})}
                 for place in order]

@@ -2,6 +2,7 @@
 #include "pipelines/save.h"
 
 #include <algorithm>
+#include <array>
 #include <span>
 #include <system_error>
 
@@ -146,6 +147,13 @@ void copy_licences(const fs::path& from, const fs::path& folder, const fs::path&
     if (!fs::exists(to / name, ignored)) copy_files(from, folder, std::span(&name, 1));
 }
 
+// transformers has no class for heed's own tokenizers. Without a name it would take one of the model's family, and read
+// every text as unknown tokens; with this one it says that it has none.
+void name_own_tokenizer(const fs::path& folder) {
+  if (!has_own_tokenizer(folder)) return;
+  io::write_file_atomically(folder / "tokenizer_config.json", "{\n  \"tokenizer_class\": \"HeedTokenizer\"\n}\n");
+}
+
 // A folder in heed's own layout has as many tokens as rows.
 void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
   require(tokenizer.vocabulary() == rows, kSaver, "a tokenizer of ", rows,
@@ -153,6 +161,12 @@ void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
 }
 
 }  // namespace
+
+bool has_own_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  return std::ranges::any_of(std::array{"source.model", "source.vocab", "target.model", "target.vocab"},
+                             [&](const char* name) { return fs::exists(folder / name, ignored); });
+}
 
 void save(const Translator& translator, const fs::path& from, const fs::path& to, Layout layout) {
   require_source(from);
@@ -189,6 +203,7 @@ void save(const Generator& generator, const fs::path& from, const fs::path& to, 
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
     save_model(generator.model(), folder, layout);
     generator.tokenizer().save(folder, text::Side::target);
+    if (layout == Layout::huggingface) name_own_tokenizer(folder);
     copy_files(from, folder, kSideFiles);
     copy_licences(from, folder, to);
   });
@@ -220,6 +235,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const fs::path folder = place(folders.front());
     save_model(model, folder, layout);
     tokenizer.save(folder, text::Side::source);
+    if (layout == Layout::huggingface && model.origin() == nullptr) name_own_tokenizer(folder);
     copy_files(folders.front(), folder, models::sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);

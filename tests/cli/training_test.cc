@@ -298,7 +298,10 @@ TEST(Training, AMaskedLanguageModelIsInspected) {
 
   // In the layout of Hugging Face it still has a mask, and can be trained further.
   const std::string bert = (folder / "bert").string(), gap = "the [MASK] sat [MASK]";
-  ASSERT_EQ(run({"convert", model, bert, "--layout", "huggingface"}).status, 0);
+  const Result converted = run({"convert", model, bert, "--layout", "huggingface"});
+  ASSERT_EQ(converted.status, 0);
+  EXPECT_NE(converted.err.find("but not its tokenizer"), std::string::npos) << converted.err;
+  EXPECT_EQ(nlohmann::json::parse(read(fs::path(bert) / "tokenizer_config.json"))["tokenizer_class"], "HeedTokenizer");
   const auto before = nlohmann::json::parse(run({"fill", model, gap, "--json"}).out)["masks"];
   const auto after = nlohmann::json::parse(run({"fill", bert, gap, "--json"}).out)["masks"];
   ASSERT_EQ(after.size(), 2U);

@@ -45,7 +45,8 @@ class Scores(unittest.TestCase):
     def test_the_arguments_stand_in_their_order(self):
         for method, expected, older in (
             (heed.CrossEncoder.predict, PREDICT, {"sentences", "activation_fct", "num_workers", "processing_kwargs"}),
-            (heed.CrossEncoder.rank, RANK, set()),
+            (heed.CrossEncoder.rank, RANK,
+             {"activation_fct", "num_workers", "apply_softmax", "convert_to_numpy", "convert_to_tensor"}),
         ):
             found = inspect.signature(method).parameters
             self.assertEqual(list(found)[: len(expected)], expected)
@@ -82,6 +83,9 @@ class Scores(unittest.TestCase):
             file.write_text(json.dumps({**config, **settings}))
             model = heed.CrossEncoder(self.folder)
             np.testing.assert_allclose(model.predict(PAIRS), expected, atol=1e-6, err_msg=str(settings))
+        file.write_text(json.dumps({**config, "problem_type": "regression"}))  # for transformers' pipeline, not there
+        model = heed.CrossEncoder(self.folder)
+        np.testing.assert_allclose(model.predict(PAIRS), probabilities, atol=1e-6)
         # sentence-transformers 6 keeps it beside the modules.
         (self.folder / "modules.json").write_text(json.dumps(
             [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}]))
@@ -106,6 +110,14 @@ class Scores(unittest.TestCase):
         own = heed.CrossEncoder(self.folder, prompts={"q": "b "}, default_prompt_name="q")
         np.testing.assert_array_equal(own.predict(PAIRS), self.model.predict(PAIRS, prompt="b "))
         self.assertGreater(np.abs(own.predict(PAIRS) - self.scores).max(), 1e-4)
+
+    def test_plain_scores_in_heeds_own_layout(self):
+        own = self.scratch / "own"
+        self.model.encoder.save(own, layout="heed")
+        self.assertTrue(json.loads((own / "config.json").read_text())["plain_score"])
+        texts = ["a b", "z y x"]
+        expected = [one.score for one in heed.Encoder(own).classify(texts)]
+        np.testing.assert_array_equal([heed.CrossEncoder(own).predict(text) for text in texts], np.float32(expected))
 
     def test_several_labels(self):
         model = heed.CrossEncoder(self.several)
