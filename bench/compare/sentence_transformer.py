@@ -5,7 +5,8 @@ predict() and rank(), and what stands around it.
     python3 -m venv venv && venv/bin/pip install sentence-transformers numpy
     make && PYTHONPATH=build/release/python venv/bin/python bench/compare/sentence_transformer.py FOLDER [--cross-encoder]
 
-FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2, or a cross-encoder. The Python must be the one that heed's module was built for.
+FOLDER is a model such as sentence-transformers/all-MiniLM-L6-v2, or a cross-encoder. The Python must be the one that
+heed's module was built for.
 Each line of the table is a call with the same arguments of both: equal types and shapes, and the largest deviation (of
 quantised vectors: the share of numbers that differ, by one). Then the arguments that only one of the two knows. Fails above
 1e-4 or 1 %.

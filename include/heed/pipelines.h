@@ -228,7 +228,8 @@ struct EncoderOptions {
   // the first one), "query" for example. Empty: the one that the model names as its default, which as a rule is none.
   std::string prompt = {};
   std::optional<std::string> prompt_text = {};  // the prompt itself, in place of its name
-  // A limit of tokens in place of Encoder::longest(), at most the positions of the model. 0: none.
+  // Of encode(), embed(), classify() and class_logits(): a limit of tokens in place of Encoder::longest(), at most the
+  // positions of the model. 0: none.
   int64_t longest = 0;
   // "[SEP]" in a text is the special token of the vocabulary, not five characters. For models of others that come with
   // such a tokenizer.

@@ -51,14 +51,14 @@ def read_settings(file: pathlib.Path) -> Dict[str, Any]:
 class Bar:
     """A progress bar of tqdm, where one is asked for and tqdm is installed."""
 
-    def __init__(self, wanted: Optional[bool], total: int, what: str) -> None:
+    def __init__(self, wanted: Optional[bool], total: int, what: str, depth: int = 4) -> None:
         self._bar: Any = None
         if not wanted:
             return
         try:
             from tqdm.auto import tqdm
         except ImportError:
-            warnings.warn("no progress bar: tqdm is not installed", stacklevel=4)
+            warnings.warn("no progress bar: tqdm is not installed", stacklevel=depth)
         else:
             self._bar = tqdm(total=total, desc=what)
 

@@ -24,6 +24,10 @@ __all__ = ["CrossEncoder"]
 _Floats = npt.NDArray[np.float32]
 
 
+def _is_torch_name(name: Any) -> bool:
+    return isinstance(name, str) and name.startswith("torch.")
+
+
 def _identity(logits: _Floats) -> _Floats:
     return logits
 
@@ -72,44 +76,50 @@ class CrossEncoder(DropIn):
         activation_fn makes scores of logits; it gets and returns tensors of PyTorch. Without one it is what the folder
         says, else the sigmoid for one label and nothing for several. default_activation_function is its older name.
         Nothing is downloaded and no code of a model is run, so trust_remote_code, local_files_only, token and
-        model_card_data have no effect, and all numbers are float32 (keep_in_fp32_modules). backend says who computes, and
-        must be left alone.
+        model_card_data have no effect; nor has keep_in_fp32_modules, because the output layer is computed in float32. backend
+        says who computes, and must be left alone.
         """
         refuse("CrossEncoder", modules=modules, cache_folder=cache_folder, revision=revision, model_kwargs=model_kwargs,
                processor_kwargs=processor_kwargs, config_kwargs=config_kwargs,
                backend=None if backend == "torch" else backend)
         check_device("CrossEncoder", device)
-        settings = self._load(model_name_or_path, "cross-encoder", prompts, default_prompt_name, weights)
+        self._settings = self._load(model_name_or_path, "cross-encoder", prompts, default_prompt_name, weights)
         self.encoder._model.class_logits([], "", 0, None, False)  # raises ValueError unless it tells classes of texts
+        if num_labels is not None:
+            _checks.integers("CrossEncoder", num_labels=num_labels)
         if num_labels is not None and num_labels != self.num_labels:
             raise ValueError(f"[CrossEncoder] num_labels of {self.num_labels}, as the model has; found {num_labels}")
         if max_length is not None:
+            _checks.integers("CrossEncoder", max_length=max_length)
             self.max_seq_length = max_length
-        self._own_activation = self._activation_of_folder(settings)
-        self._activation = self._own_activation
-        given = default_activation_function if activation_fn is None else activation_fn
-        if given is not None:
-            self.activation_fn = given
+        self.activation_fn = default_activation_function if activation_fn is None else activation_fn
 
-    def _activation_of_folder(self, settings: Dict[str, Any]) -> Callable[[Any], Any]:
+    def _activation_of_folder(self) -> Callable[[Any], Any]:
+        name: Any = self._settings.get("activation_fn")
         config = read_settings(pathlib.Path(self.encoder.folder) / "config.json")
-        own = config.get("sentence_transformers")
-        name = (settings.get("activation_fn") or (own.get("activation_fn") if isinstance(own, dict) else None)
-                or config.get("sbert_ce_default_activation_function"))
-        # Loading has refused all but these two. sentence-transformers imports nothing but PyTorch's.
-        if isinstance(name, str) and name.startswith("torch."):
-            return _identity if name.endswith(".Identity") else _sigmoid
+        if not _is_torch_name(name):  # sentence-transformers imports nothing but PyTorch's
+            own = config.get("sentence_transformers")
+            if not isinstance(own, dict) or "activation_fn" not in own:
+                own = {"activation_fn": config.get("sbert_ce_default_activation_function")}  # before version 4
+            name = own["activation_fn"]
+        if _is_torch_name(name):
+            for known, function in (("Identity", _identity), ("Sigmoid", _sigmoid)):
+                if name.endswith("." + known):
+                    return function
+            raise ValueError(f"[CrossEncoder] Sigmoid or Identity as activation_fn of the folder, or another one as an "
+                             f"argument; found {name}")
         if config.get("plain_score") is True:  # in heed's own layout
             return _identity
         return _sigmoid if self.num_labels == 1 else _identity
 
     @property
-    def activation_fn(self) -> Callable[[Any], Any]:
+    def activation_fn(self) -> Any:
         return self._activation
 
     @activation_fn.setter
-    def activation_fn(self, value: Optional[Callable[[Any], Any]]) -> None:
-        self._activation = self._own_activation if value is None else self._callable("activation_fn", value)
+    def activation_fn(self, value: Any) -> None:
+        self._has_own_activation = value is None
+        self._activation = self._activation_of_folder() if value is None else self._callable("activation_fn", value)
 
     @staticmethod
     def _callable(function: str, value: Any) -> Callable[[Any], Any]:
@@ -138,7 +148,7 @@ class CrossEncoder(DropIn):
             ("prompts", self.prompts != self._own_prompts),
             ("default_prompt_name", self.default_prompt_name != self._own_default_prompt),
             ("max_seq_length", self._longest != self.encoder.longest),
-            ("activation_fn", self._activation is not self._own_activation)) if differs]
+            ("activation_fn", not self._has_own_activation)) if differs]
         if changed:
             raise ValueError(f"[save] the settings that the model was loaded with; found others: {', '.join(changed)}")
         self.encoder.save(path, overwrite=overwrite)
@@ -185,7 +195,7 @@ class CrossEncoder(DropIn):
         given = activation_fct if activation_fn is None else activation_fn
         activation = self._activation if given is None else self._callable("predict", given)
         before = self._prompt("predict", prompt, prompt_name)
-        with Bar(show_progress_bar, len(pairs), "Pairs") as progress:
+        with Bar(show_progress_bar, len(pairs), "Pairs", depth=3) as progress:
             logits = self.encoder._model.class_logits(pairs, before, self._longest, progress, self._parses_special)
         if len(pairs) == 0:
             empty = np.array([])

@@ -72,8 +72,8 @@ class SentenceTransformer(DropIn):
         model_card_data have no effect. backend says who computes, and must be left alone.
         """
         refuse("SentenceTransformer", modules=modules, cache_folder=cache_folder, revision=revision,
-                model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
-                config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
+               model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
+               config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
         check_device("SentenceTransformer", device)
         # Without modules.json sentence-transformers takes the mean of the states.
         settings = self._load(model_name_or_path, "sentence-transformers", prompts, default_prompt_name, weights, "query",

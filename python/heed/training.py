@@ -67,7 +67,7 @@ def _plain(value: Any) -> Any:
 def _check_key(key: Any, table: str) -> None:
     _checks.text("train", key, "a key of a recipe")
     if table.count(".") > _MOST_TABLES:
-        raise ValueError(f"[train] tables in at most {_MOST_TABLES} tables; found more, at {key}")
+        raise ValueError(f"[train] tables nested at most {_MOST_TABLES} deep; found more, at {key}")
 
 
 def _checked(recipe: Any, key: str = "recipe", level: int = 0) -> Any:
@@ -78,7 +78,7 @@ def _checked(recipe: Any, key: str = "recipe", level: int = 0) -> Any:
     if isinstance(recipe, str):
         return _checks.text("train", recipe, key)
     if level > _MOST_TABLES:
-        raise ValueError(f"[train] tables in at most {_MOST_TABLES} tables; found more, at {key}")
+        raise ValueError(f"[train] tables nested at most {_MOST_TABLES} deep; found more, at {key}")
     if isinstance(recipe, Mapping):
         return {name: _checked(value, str(name), level + 1) for name, value in recipe.items()}
     return [_checked(value, key, level + 1) for value in recipe] if isinstance(recipe, (list, tuple)) else recipe

@@ -84,6 +84,8 @@ std::string_view hint_for(std::string_view command, std::string_view text) {
   if (says("a folder that can be made") && (command == "heed train" || command == "heed average"))
     return says("token_cache") ? "name another folder with --token-cache" : "name another folder with --output";
   if (says("a folder without a training")) return "go on with --resume, or name another folder";
+  if (says("a folder without files of a model"))
+    return "name another folder, or go on with --resume if a training was stopped there";
   if (says("a folder without a model")) return "name another folder; --from trains that model further";
   if (says("tokens that the model reads") && command == "heed translate")
     return "--too-long split translates it sentence by sentence";

@@ -238,7 +238,7 @@ int run_inspect(const InspectCommand& o, Context& context) {
 
 void add_inspect_command(Options& options) {
   auto o = std::make_shared<InspectCommand>();
-  options.add("MODEL", o->model, "Folder of a model").takes("DIR").required();
+  options.add("MODEL", o->model, "Folder of a model, or its name in Hugging Face's cache").takes("DIR").required();
   options.add("TEXT", o->text, "The text that the model reads");
   options.add("--source", o->source, "The same as an option");
   options.add("--target", o->target, "What the model says; without it, the model translates");

@@ -25,7 +25,9 @@ MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tok
     if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
       return {.id = *id, .text = token, .is_token = true};
   }
-  return {.id = static_cast<int32_t>(config.mask_id), .text = config.mask_id < 0 ? "" : "[MASK]"};
+  // The row that training adds behind the tokenizer's own tokens.
+  if (config.mask_id < 0 || (by_others && config.mask_id != tokenizer.vocabulary())) return {};
+  return {.id = static_cast<int32_t>(config.mask_id), .text = "[MASK]"};
 }
 
 // The tokens of pieces of one text, one piece behind the other.
@@ -137,7 +139,9 @@ text::Tokens EncoderReader::read_with_masks(std::string_view text, const TextOpt
   if (mask_is_token) return read(text, {.parse_special = true}, 0, options, function);
   // The tokenizers of heed's own models have no token for the mask, which training adds behind theirs: what stands
   // between two masks is read by itself.
-  const text::Tokens around = read("", {}, 0, options, function);  // a begin and an end
+  const text::Tokens around = read("", {}, 0, options, function);
+  require(around.ids.size() == 2, function, "a tokenizer that puts a token before a text and one behind it; found ",
+          around.ids.size(), " around an empty one");
   Joined joined;
   joined.add_around(around, 0, 0);
   for (size_t begin = 0;;) {

@@ -148,7 +148,7 @@ void copy_licences(const fs::path& from, const fs::path& folder, const fs::path&
 }
 
 // transformers has no class for heed's own tokenizers. Without a name it would take one of the model's family, and read
-// every text as unknown tokens; with this one it says that it has none.
+// every text as unknown tokens; with this one it refuses to load it.
 void name_own_tokenizer(const fs::path& folder) {
   if (!has_own_tokenizer(folder)) return;
   io::write_file_atomically(folder / "tokenizer_config.json", "{\n  \"tokenizer_class\": \"HeedTokenizer\"\n}\n");
@@ -235,7 +235,7 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const fs::path folder = place(folders.front());
     save_model(model, folder, layout);
     tokenizer.save(folder, text::Side::source);
-    if (layout == Layout::huggingface && model.origin() == nullptr) name_own_tokenizer(folder);
+    if (!becomes_own(model, layout)) name_own_tokenizer(folder);
     copy_files(folders.front(), folder, models::sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);

@@ -91,6 +91,8 @@ std::string in_python(std::string_view message) {
 std::string hint_for(std::string_view message) {
   const auto says = [&](std::string_view part) { return message.find(part) != std::string_view::npos; };
   if (says("a folder without a training")) return " (go on with resume=True, or name another folder)";
+  if (says("a folder without files of a model"))
+    return " (name another folder, or go on with resume=True if a training was stopped there)";
   if (says("a folder without a model")) return " (name another folder; start trains that model further)";
   if (says("tokens that the model reads") && !says("::record]") && !says("::answer]")) {
     return message.starts_with("[translate]") ? " (too_long=\"split\" translates it sentence by sentence)"

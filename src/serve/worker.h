@@ -20,8 +20,8 @@ namespace heed::serve {
 
 struct Limits {
   size_t waiting = 128;  // requests that have not begun; one more is refused with 503
-  size_t streams = 8;    // streams that take turns; others wait
-  size_t unread = 24;    // besides these, streams that pause until their clients read what was computed
+  size_t streams = 8;    // a stream begins where fewer than so many take turns
+  size_t unread = 24;    // besides, so many pause until their clients read; then they take turns, too
   double wait_seconds = 60, compute_seconds = 60, stream_seconds = 600;  // after these, 408
 };
 

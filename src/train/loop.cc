@@ -480,6 +480,16 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
   }
 }
 
+// Older versions began trainings whose recipes name texts that nothing reads, and these go on.
+void require_targets_are_read(const Recipe& recipe) {
+  const bool are_read = recipe.task == "translation" || recipe.task == "sentence_embedding";
+  for (const auto& [key, file] :
+       {std::pair("train_target", &recipe.train_target), std::pair("valid_target", &recipe.valid_target)}) {
+    require(are_read || file->empty(), "train", key, ": for translation and sentence_embedding; found task ",
+            recipe.task);
+  }
+}
+
 Outcome follow(const Recipe& recipe, const fs::path& folder, const Callbacks& callbacks,
                distributed::Communicator& ranks, const Grid& grid) {
   distributed::require_one_folder(ranks, folder / ".lock", "");
@@ -498,6 +508,7 @@ Outcome train(const Recipe& recipe, const fs::path& folder, bool resume, const C
               distributed::Communicator& ranks, int context_ranks) {
   if (resume) require_begun(folder);  // before what a recipe that is not there would be blamed for
   validate(recipe);
+  if (!resume) require_targets_are_read(recipe);
   const Grid grid(recipe, ranks.size(), context_ranks);
   distributed::require_agreement(ranks, "version of heed", distributed::hash_of(HEED_VERSION));
   distributed::require_agreement(ranks, "recipe", distributed::hash_of(to_json(recipe)));

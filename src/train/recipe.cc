@@ -365,11 +365,8 @@ void validate(const Recipe& recipe) {
           "context_parallel: 1, unless the task is language_model and context at least twice as large; found ",
           recipe.context_parallel, ", ", recipe.task, " and context ", recipe.context);
   const bool has_pairs = translation || recipe.task == "sentence_embedding";
-  for (const auto& [key, file] : {std::pair("pairs", &recipe.pairs), std::pair("train_target", &recipe.train_target),
-                                  std::pair("valid_target", &recipe.valid_target)}) {
-    require(has_pairs || file->empty(), "recipe", key, ": for translation and sentence_embedding; found task ",
-            recipe.task);
-  }
+  require(has_pairs || recipe.pairs.empty(), "recipe", "pairs: for translation and sentence_embedding; found task ",
+          recipe.task);
   require(recipe.consistency == 0 || (recipe.task != "sentence_embedding" && !has_scores(recipe)), "recipe",
           "consistency: 0 for ", recipe.task, ", where it does not say how two answers differ; found ",
           recipe.consistency);

@@ -72,11 +72,9 @@ void require_unused(const fs::path& folder, bool has_checkpoints) {
   std::vector<const char*> of_models = {"config.json", "modules.json", "config_sentence_transformers.json"};
   of_models.insert(of_models.end(), tokenizer_files().begin(), tokenizer_files().end());
   of_models.insert(of_models.end(), models::sentence_settings_files().begin(), models::sentence_settings_files().end());
-  const char* const advice =
-      fs::exists(folder / "recipe.json") ? " (--resume goes on with a training that was stopped)" : "";
   for (const char* const name : of_models) {
     require(!fs::exists(folder / name), "train", files::quoted(folder), ": a folder without files of a model; found ",
-            name, advice);
+            name);
   }
 }
 

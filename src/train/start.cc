@@ -245,7 +245,8 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     for (const char* const token : {"[MASK]", "<mask>"}) {
       if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
     }
-    if (frames.mask_id < 0) frames.mask_id = static_cast<int32_t>(config.mask_id);
+    if (frames.mask_id < 0 && config.mask_id == source.vocabulary())
+      frames.mask_id = static_cast<int32_t>(config.mask_id);
   }
   return frames;
 }

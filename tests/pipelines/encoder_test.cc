@@ -386,6 +386,21 @@ TEST(HuggingFaceEncoder, FillsWhatIsMissing) {
                   "a model that tells classes of texts; found a model that guesses masked tokens");
 }
 
+// The row that a training of heed adds for its mask is behind the tokenizer's tokens; any other is a token of a text.
+TEST(HuggingFaceEncoder, NoTokenOfAVocabularyIsTakenForHeedsOwnMask) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-masked");
+  std::string vocabulary = io::read_file(folder / "vocab.txt");
+  vocabulary.replace(vocabulary.find("[MASK]"), 6, "nomask");
+  scratch.file("bert-masked/vocab.txt", vocabulary);
+  auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config["mask_token_id"] = 9;
+  scratch.file("bert-masked/config.json", config.dump());
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.mask_token(), "");
+  EXPECT_CONTAINS(message_of([&] { (void)encoder.fill("paris [MASK]"); }), "a tokenizer with [MASK] or <mask>");
+}
+
 // MPNet's vocabulary is BERT's with four tokens in front and <mask> behind: [MASK] is a word of it.
 TEST(HuggingFaceEncoder, TheMaskIsTheTokenThatATextCanName) {
   const Scratch scratch;

@@ -130,6 +130,21 @@ class Scores(unittest.TestCase):
         np.testing.assert_allclose(shares, powers / powers.sum(axis=1, keepdims=True), atol=1e-6)
         np.testing.assert_array_equal(model.predict(PAIRS[0]), logits[0])
         np.testing.assert_array_equal(self.model.predict(PAIRS, apply_softmax=True), self.scores)  # one label
+        file = self.several / "config.json"
+        before = file.read_text()
+        self.addCleanup(file.write_text, before)
+        for key, value, expected in (
+            ("sentence_transformers", {"activation_fn": NAMES["sigmoid"]}, 1 / (1 + np.exp(-logits.astype(float)))),
+            ("sbert_ce_default_activation_function", NAMES["identity"], logits),
+        ):
+            file.write_text(json.dumps({**json.loads(before), key: value}))
+            np.testing.assert_allclose(heed.CrossEncoder(self.several).predict(PAIRS), expected, atol=1e-6)
+        change(file, sentence_transformers={"activation_fn": "torch.nn.modules.activation.Softmax"})
+        with self.assertRaisesRegex(ValueError, "Sigmoid or Identity as activation_fn of the folder.*Softmax"):
+            heed.CrossEncoder(self.several)
+        own = heed.CrossEncoder(self.several, activation_fn=abs)  # then the folder's does not matter
+        with self.assertRaises(ValueError):
+            own.activation_fn = None
         with self.assertRaisesRegex(ValueError, r"\[rank\] a model of one label; found 3"):
             model.rank("a", ["b"])
 

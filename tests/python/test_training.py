@@ -217,8 +217,8 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
         for wrong, text in (({"train_source": b"x"}, "numbers, strings, lists or tables; found bytes"),
                             ({"model": {"dropout": float("nan")}}, "dropout: a finite number; found nan"),
                             ({"changes": {3: 4}}, "a key of a recipe as a str; found int 3"),
-                            ({"changes": endless}, "tables in at most 8 tables; found more, at model"),
-                            ({"model": endless}, "tables in at most 8 tables; found more, at model"),
+                            ({"changes": endless}, "tables nested at most 8 deep; found more, at model"),
+                            ({"model": endless}, "tables nested at most 8 deep; found more, at model"),
                             ({"train_source": "a\udcff"}, "train_source of Unicode's characters; found a lone surrogate")):
             options = {"changes": wrong.pop("changes", None)}
             with self.assertRaisesRegex((TypeError, ValueError), text):

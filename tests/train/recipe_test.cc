@@ -96,10 +96,6 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
   EXPECT_CONTAINS(error("tokenizer = \"words\"\n"), "tokenizer");
   EXPECT_CONTAINS(error("[model]\nshare_embeddings = true\n"), "shared_vocabulary");
   EXPECT_CONTAINS(error("task = \"language_model\"\nvalid_beam = 4\n"), "valid_beam");
-  for (const char* const key : {"pairs", "train_target", "valid_target"}) {
-    EXPECT_CONTAINS(error("task = \"masked_language_model\"\n" + std::string(key) + " = \"a.txt\"\n"),
-                    std::string(key) + ": for translation and sentence_embedding; found task masked_language_model");
-  }
   EXPECT_CONTAINS(error("consistency_until = 5\n"), "consistency_until: 0, or, with consistency");
   EXPECT_CONTAINS(error("consistency = 5.0\nconsistency_from = 5\nconsistency_until = 5\n"),
                   "more than consistency_from; found 5, with consistency 5 from 5");

@@ -234,6 +234,12 @@ TEST_F(Starts, RefusesWhatContradictsTheFolder) {
   EXPECT_CONTAINS(error("marian", "token_cache", "x"), "token_cache: left out");
   EXPECT_CONTAINS(error("marian", "task", "masked_language_model"), "from: a model that fits the task");
   EXPECT_CONTAINS(error("bert", "log_every", "1"), "from: a model that fits the task, translation");
+  for (const char* const key : {"train_target", "valid_target"}) {
+    Recipe unread = start_recipe(masked(), folder_ / "bert");
+    set_option(unread, key, "a.txt");
+    EXPECT_CONTAINS(message_of([&] { (void)run(unread, folder_ / "new"); }),
+                    std::string(key) + ": for translation and sentence_embedding; found task masked_language_model");
+  }
   EXPECT_CONTAINS(error("nothing/at/all", "log_every", "1"), "from: ");
   EXPECT_FALSE(fs::exists(folder_ / "new"));  // a run that fails at once leaves nothing
 

@@ -33,7 +33,8 @@ class WordCache {
   }
   void keep(std::string_view word, uint64_t hash, const Cut* cuts, size_t count) {
     if (count > kMostTokens) return;
-    if (kept_++ == entries_.size() && entries_.size() < kMostEntries) grow();
+    if (kept_ >= entries_.size() && entries_.size() < kMostEntries) grow();
+    ++kept_;
     Entry& entry = entries_[hash & (entries_.size() - 1)];
     entry.size = static_cast<uint8_t>(word.size());
     entry.count = static_cast<uint8_t>(count);
