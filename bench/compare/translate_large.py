@@ -10,7 +10,8 @@ sides share, 77 million weights. With --nllb it is an M2M100 of the size of NLLB
 1,024, 256,206 tokens, 615 million weights in 2.5 GB; the comparison needs 12 GB of memory. Such a model never ends a
 sentence, so each translation gets the same number of tokens (--tokens). The lines are the first distinct English sentences
 of demo/heldout.tsv. CTranslate2 gets the folder through its own converter, and the fastest of its ways: batches of 512 or
-2,048 tokens (of the larger model: 2,048), which all threads share, or one for each thread. Loading is not counted, nor is a first translation of all lines.
+2,048 tokens (of the larger model: 2,048), which all threads share, or one for each thread. Loading is not counted, nor is a
+first translation of all lines.
 
 Prints medians of sentences a second and their ratio, and the largest memory of a process that loads the model and
 translates the lines. CTranslate2's process is Python with CTranslate2 and SentencePiece, heed's is the program.
