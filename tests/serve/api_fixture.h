@@ -66,7 +66,7 @@ class ApiTest : public ::testing::Test {
     std::memcpy(&length, body.data(), 4);
     Weights out{.header = json::parse(body.substr(4, length)), .numbers = {}};
     out.numbers.resize((body.size() - 4 - length) / 4);
-    std::memcpy(out.numbers.data(), body.data() + 4 + length, out.numbers.size() * 4);
+    if (!out.numbers.empty()) std::memcpy(out.numbers.data(), body.data() + 4 + length, out.numbers.size() * 4);
     return out;
   }
 
