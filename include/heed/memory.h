@@ -1,5 +1,6 @@
 // Memory held by tensors. Freed blocks are kept and used again, so that a training asks the system for memory in its
-// first few steps only. Beyond a quarter of the most that was in use, free blocks go back. All functions are thread-safe.
+// first few steps only. Beyond a quarter of the most that was in use beside the weights of models, free blocks go back.
+// All functions are thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -17,8 +18,9 @@ struct MemoryStats {
 };
 
 [[nodiscard]] MemoryStats memory_stats();
-void reset_peak_memory();      // peak_bytes becomes bytes_in_use
-void release_cached_memory();  // gives bytes_cached back to the system
+void reset_peak_memory();  // peak_bytes becomes bytes_in_use
+// Gives bytes_cached back to the system. What is in use then counts as weights: models call it once they are loaded.
+void release_cached_memory();
 
 }  // namespace heed
 HEED_EXPORT_END

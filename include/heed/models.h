@@ -139,6 +139,11 @@ class Decoder {
   // the next step all rows that took none must be given up by a reorder(). Returns logits (rows.size(), V).
   [[nodiscard]] virtual bool steps_some() const { return false; }
   [[nodiscard]] virtual Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens);
+  // step_some(), or step() where `rows` is empty, for those who need each row's logits for a moment only: use() gets
+  // the logits (n, V) of n rows from `first` on, n as small as pays, so that a large vocabulary takes little memory.
+  // Where use() throws, the step is taken all the same.
+  using UseLogits = std::function<void(int64_t first, const Tensor& logits)>;
+  virtual void step_by_parts(std::span<const int64_t> rows, const Tensor& tokens, const UseLogits& use);
   [[nodiscard]] virtual int64_t vocabulary() const = 0;
 };
 

@@ -122,6 +122,7 @@ struct Pool {
   uint64_t releases = 0;
   int64_t most_in_use = 0;
   std::map<int64_t, int64_t> given_back;  // by trim(), of each class, and not asked for since
+  int64_t resident = 0;                   // in use when all that was free was given back: the weights of models
   int64_t allowance = 0;                  // what was asked for again
   MemoryStats stats;
 
@@ -132,16 +133,17 @@ struct Pool {
   }
 
   // Before a block of a class is asked of the system. Gives back what has been free for the longest time, until all
-  // blocks, those in use included, take no more than a quarter above the most that ever was in use. Otherwise batches
-  // of many sizes would leave a pool of blocks that few requests fit: 73 MB beside the 58 that a translation uses at
-  // most. What is asked for again after it was given back, as by every step of a training, is allowed from then on.
+  // blocks, those in use included, take no more than the most that ever was in use and a quarter of what that had
+  // beside the weights. Otherwise batches of many sizes would leave a pool of blocks that few requests fit: 73 MB
+  // beside the 58 that a translation uses at most. What is asked for again after it was given back, as by every step of
+  // a training, is allowed from then on.
   void trim(int64_t bytes) {
     if (const auto again = given_back.find(bytes); again != given_back.end() && again->second > 0) {
       --again->second;
       allowance += bytes;
     }
     const int64_t most = std::max(most_in_use, stats.bytes_in_use + bytes);
-    const int64_t limit = std::max(kAlwaysKept, most + most / 4 + allowance) - bytes;
+    const int64_t limit = std::max(kAlwaysKept, most + (most - std::min(most, resident)) / 4 + allowance) - bytes;
     while (stats.bytes_cached > 0 && stats.bytes_in_use + stats.bytes_cached > limit) {
       auto oldest = free_blocks.end();
       for (auto blocks = free_blocks.begin(); blocks != free_blocks.end(); ++blocks) {
@@ -231,6 +233,9 @@ void release_cached_memory() {
     p.stats.bytes_cached -= bytes * static_cast<int64_t>(blocks.size());
     blocks.clear();
   }
+  p.resident = p.stats.bytes_in_use;
+  p.given_back.clear();
+  p.allowance = 0;
 }
 
 }  // namespace heed

@@ -222,12 +222,23 @@ class Beam {
     std::vector<int32_t> of_rows;
     for (const int64_t r : rows) of_rows.push_back(tokens[static_cast<size_t>(r)]);
     const Tensor input = Tensor::from(std::span<const int32_t>(of_rows), {std::ssize(rows), 1});
-    const Tensor logits = (all ? decoder_.step(input) : decoder_.step_some(rows, input)).contiguous();  // (rows, V)
-    require(logits.rank() == 2 && logits.size(0) == input.size(0) && logits.size(1) == vocabulary_, kName, "logits (",
-            input.size(0), ", ", vocabulary_, ") of the decoder; found ", logits.shape());
+    int64_t seen = 0;
+    decoder_.step_by_parts(all ? std::span<const int64_t>() : rows, input, [&](int64_t first, const Tensor& logits) {
+      require(logits.rank() == 2 && first == seen && logits.size(0) <= std::ssize(rows) - seen &&
+                  logits.size(1) == vocabulary_,
+              kName, "logits (", std::ssize(rows) - seen, ", ", vocabulary_, ") of the decoder; found ",
+              logits.shape());
+      seen += logits.size(0);
+      extend(logits.contiguous(), std::span(rows).subspan(static_cast<size_t>(first)), active, length);
+    });
+    require(seen == std::ssize(rows), kName, "logits of ", rows.size(), " rows; found ", seen);
+  }
+
+  // The best extensions of the rows that have these logits (n, V): the first n of `rows`.
+  void extend(const Tensor& logits, std::span<const int64_t> rows, const std::vector<int64_t>& active, int64_t length) {
     const std::vector<float> logsumexps = finite_logsumexp(logits, kName);
     const std::vector<uint8_t>& blocked_now = rules_.blocked(length);
-    parallel_for(std::ssize(rows), 1, [&](int64_t begin, int64_t end) {
+    parallel_for(logits.size(0), 1, [&](int64_t begin, int64_t end) {
       std::vector<kernels::Selected> entries(static_cast<size_t>(candidates_));
       for (int64_t i = begin; i < end; ++i) {
         const int64_t r = rows[static_cast<size_t>(i)], beam_row = r % rows_;

@@ -24,6 +24,8 @@ class Output : public nn::Module {
     return linear_cross_entropy(scaled(x), weight_, bias_, targets, options);
   }
   [[nodiscard]] Tensor of_last(const Value& x) const;  // (N, L, E) -> the logits of the last position (N, V)
+  // The same some rows at a time, as Decoder::step_by_parts() has them.
+  void by_parts_of_last(const Value& x, const Decoder::UseLogits& use) const;
   // ops::argmax of these.
   [[nodiscard]] std::vector<int32_t> largest_of_last(const Value& x, std::span<const uint8_t> excluded) const;
   void for_packed(const std::function<void(const Value& weight)>& f) const override { f(weight_); }

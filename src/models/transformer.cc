@@ -50,25 +50,12 @@ class CachedDecoder : public Decoder {
 
   Tensor step_some(std::span<const int64_t> rows, const Tensor& tokens) override {
     const NoGradScope no_grad;
-    const int64_t copies = rows_ / sources_;
-    require(tokens.defined() && tokens.shape() == Shape({std::ssize(rows), 1}) && !rows.empty(), "Decoder::step_some",
-            "a token for each of the rows; found ", tokens.shape(), " and ", rows.size(), " rows");
-    std::vector<uint8_t> stepped = stepped_;
-    stepped.resize(static_cast<size_t>(rows_), 0);
-    std::vector<int64_t> sources;
-    for (const int64_t row : rows) {
-      require(row >= 0 && row < rows_ && stepped[static_cast<size_t>(row)] == 0, "Decoder::step_some", "rows below ",
-              rows_, " that have not taken the step; found ", row);
-      stepped[static_cast<size_t>(row)] = 1;
-      sources.push_back(row / copies);
-    }
-    stepped_ = std::move(stepped);
-    Tensor logits = output_.of_last(
-        decoder_({.ids = tokens, .first = length_}, [&](const DecoderLayer& layer, const Value& y, size_t i) {
-          return layer.step(y, caches_[i], distance_bias_, rows, sources);
-        }));
-    if (std::ranges::count(stepped_, 0) == 0) end_step();  // it was the last part: no row need be given up
-    return logits;
+    return output_.of_last(states_of(rows, tokens));
+  }
+
+  void step_by_parts(std::span<const int64_t> rows, const Tensor& tokens, const UseLogits& use) override {
+    const NoGradScope no_grad;
+    output_.by_parts_of_last(rows.empty() ? states_of(tokens) : states_of(rows, tokens), use);
   }
 
   std::vector<int32_t> step_greedy(const Tensor& tokens, std::span<const uint8_t> excluded) override {
@@ -110,6 +97,29 @@ class CachedDecoder : public Decoder {
         {.ids = tokens, .first = length_},
         [&](const DecoderLayer& layer, const Value& y, size_t i) { return layer.step(y, caches_[i], distance_bias_); });
     length_ += tokens.size(1);
+    return x;
+  }
+
+  // Of some rows.
+  Value states_of(std::span<const int64_t> rows, const Tensor& tokens) {
+    const int64_t copies = rows_ / sources_;
+    require(tokens.defined() && tokens.shape() == Shape({std::ssize(rows), 1}) && !rows.empty(), "Decoder::step_some",
+            "a token for each of the rows; found ", tokens.shape(), " and ", rows.size(), " rows");
+    std::vector<uint8_t> stepped = stepped_;
+    stepped.resize(static_cast<size_t>(rows_), 0);
+    std::vector<int64_t> sources;
+    for (const int64_t row : rows) {
+      require(row >= 0 && row < rows_ && stepped[static_cast<size_t>(row)] == 0, "Decoder::step_some", "rows below ",
+              rows_, " that have not taken the step; found ", row);
+      stepped[static_cast<size_t>(row)] = 1;
+      sources.push_back(row / copies);
+    }
+    stepped_ = std::move(stepped);
+    const Value x =
+        decoder_({.ids = tokens, .first = length_}, [&](const DecoderLayer& layer, const Value& y, size_t i) {
+          return layer.step(y, caches_[i], distance_bias_, rows, sources);
+        });
+    if (std::ranges::count(stepped_, 0) == 0) end_step();  // it was the last part: no row need be given up
     return x;
   }
 

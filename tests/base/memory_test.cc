@@ -68,6 +68,23 @@ TEST(Memory, FreeBlocksTakeLittleBesideTheMostThatWasInUse) {
   release_cached_memory();
 }
 
+// The weights of a model take no part in how much is kept.
+TEST(Memory, WhatStaysInUseKeepsNoBlocksFree) {
+  release_cached_memory();
+  const Buffer<char> weights(int64_t{1} << 30);
+  release_cached_memory();
+  const int64_t resident = memory_stats().bytes_in_use;
+  int64_t largest = 0;
+  for (double size = 8e6; size < 2e8; size *= 1.7) {
+    largest = static_cast<int64_t>(size);
+    release_memory(acquire_memory(largest));
+  }
+  const MemoryStats stats = memory_stats();
+  EXPECT_LE(stats.bytes_in_use + stats.bytes_cached, resident + largest * 5 / 4 * 5 / 4);
+  EXPECT_GE(stats.bytes_cached, largest);
+  release_cached_memory();
+}
+
 #if !defined(__SANITIZE_ADDRESS__)
 int64_t resident_pages() {
   std::ifstream statm("/proc/self/statm");

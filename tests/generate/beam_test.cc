@@ -253,6 +253,7 @@ TEST(Beam, WithoutTheRowsThatDoNotMatterItIsTheSame) {
       const int64_t rows = options.one_row ? 1 : options.beam;
       ToyDecoder whole(std::ssize(limits), rows, 30, logits), parts(std::ssize(limits), rows, 30, logits);
       parts.by_parts = true;
+      parts.rows_of_part = 1 + static_cast<int64_t>(c % 5);
       const auto expected = search(whole), got = search(parts);
       computed += parts.row_steps;
       all += whole.row_steps;
@@ -279,6 +280,30 @@ TEST(Beam, WhoIsToldOfEachStepIsToldOfAllRows) {
   (void)beam_search(decoder, 40, kBegin, kEnd, limits, {.beam = 5, .on_step = note});
   EXPECT_EQ(told[0], 40u);
   EXPECT_EQ(decoder.row_steps, 5 * static_cast<int64_t>(std::accumulate(told.begin(), told.end(), size_t{0})));
+}
+
+TEST(Beam, LogitsThatComeInPartsChangeNothing) {
+  const auto logits = random_logits(30, 90, 6);
+  const std::vector<int64_t> limits = {9, 12, 1, 7};
+  for (const bool one_row : {false, true}) {
+    const BeamOptions options{.beam = 5, .n_best = 5, .no_repeat_ngram = 2, .renormalised = true, .one_row = one_row};
+    const auto search = [&](int64_t rows_of_part) {
+      ToyDecoder decoder(4, one_row ? 1 : 5, 30, logits);
+      decoder.rows_of_part = rows_of_part;
+      return beam_search(decoder, 4, kBegin, kEnd, limits, options);
+    };
+    const auto expected = search(0);
+    for (const int64_t rows_of_part : {1, 3, 19}) {
+      const auto got = search(rows_of_part);
+      for (size_t s = 0; s < limits.size(); ++s) {
+        ASSERT_EQ(got[s].size(), expected[s].size());
+        for (size_t k = 0; k < got[s].size(); ++k) {
+          EXPECT_EQ(got[s][k].ids, expected[s][k].ids);
+          EXPECT_EQ(got[s][k].score, expected[s][k].score);
+        }
+      }
+    }
+  }
 }
 
 TEST(Beam, ABeamWiderThanTheVocabularyWorks) {

@@ -46,6 +46,12 @@ class ToyDecoder : public models::Decoder {
     }
     return out;
   }
+  void step_by_parts(std::span<const int64_t> rows, const Tensor& tokens, const UseLogits& use) override {
+    const Tensor all = rows.empty() ? step(tokens) : step_some(rows, tokens);
+    const int64_t together = rows_of_part > 0 ? rows_of_part : all.size(0);
+    for (int64_t first = 0; first < all.size(0); first += together)
+      use(first, all.slice(0, first, std::min(first + together, all.size(0))));
+  }
   void reorder(std::span<const int64_t> rows) override {
     std::vector<Row> next;
     for (const int64_t r : rows) next.push_back(rows_.at(static_cast<size_t>(r)));
@@ -54,7 +60,8 @@ class ToyDecoder : public models::Decoder {
   [[nodiscard]] int64_t vocabulary() const override { return vocabulary_; }
 
   int64_t steps = 0, most_rows = 0, last_rows = 0, row_steps = 0;
-  bool by_parts = false;  // steps_some()
+  bool by_parts = false;     // steps_some()
+  int64_t rows_of_part = 0;  // of step_by_parts(); 0: all
 
  private:
   struct Row {

@@ -228,6 +228,44 @@ TEST(Transformer, ReordersHypothesesEvenlyUnevenlyAndAway) {
   EXPECT_THROW((void)decoder->step(batch({{1}, {2}})), Error);
 }
 
+void expect_parts_of_large_vocabulary(const Transformer& model) {
+  constexpr int64_t kRows = 250;
+  const auto start = [&] { return model.start(batch({{3, 4, 5}}), lengths({{3, 4, 5}}), kRows); };
+  const auto whole = start(), parts = start(), greedy = start();
+  std::vector<int64_t> some;
+  for (int64_t r = 1; r < kRows; r += 2) some.push_back(r);
+  for (const std::vector<int64_t>& rows : {std::vector<int64_t>(), some}) {
+    std::vector<Ids> all, chosen;
+    for (const int32_t id : random_ids(kRows, model.config().target_vocabulary, 5)) all.push_back({id});
+    for (const int64_t r : rows) chosen.push_back(all[static_cast<size_t>(r)]);
+    const Tensor want = whole->step(batch(all));
+    int64_t seen = 0, most = 0;
+    parts->step_by_parts(rows, batch(rows.empty() ? all : chosen), [&](int64_t first, const Tensor& logits) {
+      EXPECT_EQ(first, seen);
+      for (int64_t i = 0; i < logits.size(0); ++i, ++seen) {
+        const int64_t row = rows.empty() ? seen : rows[static_cast<size_t>(seen)];
+        EXPECT_TRUE(same_bits(logits.select(0, i), want.select(0, row))) << "row " << row;
+      }
+      most = std::max(most, logits.size(0));
+    });
+    EXPECT_EQ(seen, rows.empty() ? kRows : std::ssize(rows));
+    EXPECT_LE(most, 96);
+    EXPECT_EQ(greedy->step_greedy(batch(all), {}), ops::argmax(want));
+  }
+}
+
+// A vocabulary of which no more than the least number of rows are there together.
+TEST(Transformer, LogitsOfALargeVocabularyComeInParts) {
+  const NoGradScope no_grad;
+  Config config = small(Architecture::encoder_decoder);
+  config.target_vocabulary = 60'000;
+  for (const bool int8 : {false, true}) {
+    const Transformer model(config, 3);
+    if (int8) model.for_packed([](const Value& weight) { weight.pack(WeightFormat::int8); });
+    expect_parts_of_large_vocabulary(model);
+  }
+}
+
 TEST(Transformer, StepsSomeOfItsRowsToTheSameBits) {
   const NoGradScope no_grad;
   std::vector<NamedConfig> all = variants(Architecture::encoder_decoder);
