@@ -97,8 +97,10 @@ int run_convert(const ConvertCommand& o, Context& context) {
   const io::PytorchAllowed here_alone;
   convert_pipeline(from, o);
   report_sizes(from, o.output, context);
-  if (o.layout == Layout::huggingface && pipelines::has_own_tokenizer(o.output))
-    message(context, "transformers reads the weights of this folder, but not its tokenizer, which is heed's own");
+  if (o.layout == Layout::huggingface && pipelines::lacks_tokenizer_json(o.output))
+    message(
+        context,
+        "transformers reads the weights of this folder, but not its tokenizer, which a tokenizer.json cannot describe");
   return kSuccess;
 }
 
@@ -122,8 +124,8 @@ void add_convert_command(Options& options) {
   options.footer(
       "A model in int8 gives the bits that --weights int8 gives with the model it was made from.\n"
       "In the layout of Hugging Face a translator is a Marian, an encoder a BERT, and a\n"
-      "decoder-only model a GPT-2: transformers loads the folder. Encoders need a head that fills\n"
-      "masks for it, decoders learned positions; of both, heed alone reads the tokenizer.\n"
+      "decoder-only model a GPT-2: transformers loads the folder with its tokenizer. Decoders need\n"
+      "learned positions for it.\n"
       "The older weights of PyTorch (pytorch_model.bin) become model.safetensors. Nothing in\n"
       "them is run, as Python may do when it reads them.\n"
       "A translator of CTranslate2 (model.bin with its vocabularies) becomes one of heed's.\n"

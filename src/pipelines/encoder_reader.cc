@@ -19,15 +19,16 @@ struct MaskToken {
 
 MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tokenizer, bool by_others) {
   if (config.head != models::Head::masked_token) return {};
+  // The row that training adds behind the tokenizer's own tokens. "[MASK]" may be a word among these.
+  if (config.mask_id >= 0 && (!by_others || config.mask_id == tokenizer.vocabulary()))
+    return {.id = static_cast<int32_t>(config.mask_id), .text = "[MASK]"};
   // The one that a text can name: MPNet's vocabulary has BERT's [MASK] too, as a word that no text is cut into.
   for (const char* const token : {"[MASK]", "<mask>"}) {
     const auto id = by_others ? tokenizer.id_of(token) : std::nullopt;
     if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
       return {.id = *id, .text = token, .is_token = true};
   }
-  // The row that training adds behind the tokenizer's own tokens.
-  if (config.mask_id < 0 || (by_others && config.mask_id != tokenizer.vocabulary())) return {};
-  return {.id = static_cast<int32_t>(config.mask_id), .text = "[MASK]"};
+  return {};
 }
 
 // The tokens of pieces of one text, one piece behind the other.

@@ -17,6 +17,7 @@
 #include "models/weights.h"
 #include "pipelines/marian_files.h"
 #include "pipelines/sentence_modules.h"
+#include "text/huggingface/write_tokenizer.h"
 #include "text/tokenizers.h"
 
 namespace heed::pipelines {
@@ -31,11 +32,18 @@ constexpr const char* kSideFiles[] = {kSearchSettings.data(), "modules.json", "c
 // What a model may be used for: a README.md of Hugging Face names the licence.
 constexpr const char* kLicences[] = {"README.md", "MODEL_CARD.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"};
 
-void write_own(const models::Model& model, const fs::path& folder) {
+// `special`: of an encoder's tokenizer. Models of others leave these ids to it.
+void write_own(const models::Model& model, const fs::path& folder, const text::SpecialIds& special) {
+  models::Config config = model.config();
+  if (config.architecture == models::Architecture::encoder_only && model.origin() != nullptr) {
+    config.begin_id = special.begin;
+    config.end_id = special.end;
+    config.unknown_id = special.unknown;
+  }
   const io::Tensors tensors = models::tensors_of(model);
   io::write_safetensors(folder / "model.safetensors", tensors,
                         {{"format", models::kFormat}, {models::kChecksumKey, models::checksum(tensors)}});
-  io::write_file_atomically(folder / "config.json", models::to_json(model.config()));
+  io::write_file_atomically(folder / "config.json", models::to_json(config));
 }
 
 // Settings and modules are copied from there.
@@ -92,12 +100,12 @@ bool becomes_own(const models::Model& model, Layout layout) {
   return layout == Layout::heed || model.packed_as(WeightFormat::int8) || (own && layout == Layout::same);
 }
 
-void save_model(const models::Model& model, const fs::path& folder, Layout layout) {
+void save_model(const models::Model& model, const fs::path& folder, Layout layout, const text::SpecialIds& special) {
   require(layout != Layout::huggingface || !model.packed_as(WeightFormat::int8), kSaver,
           "weights in f32 for the layout of Hugging Face; found weights in int8, which heed's own layout holds");
   make_folder(folder);
   if (becomes_own(model, layout)) {
-    write_own(model, folder);
+    write_own(model, folder, special);
   } else if (model.origin() == nullptr) {
     models::save_huggingface(model, folder);
   } else {
@@ -147,25 +155,41 @@ void copy_licences(const fs::path& from, const fs::path& folder, const fs::path&
     if (!fs::exists(to / name, ignored)) copy_files(from, folder, std::span(&name, 1));
 }
 
-// transformers has no class for heed's own tokenizers. Without a name it would take one of the model's family, and read
-// every text as unknown tokens; with this one it refuses to load it.
-void name_own_tokenizer(const fs::path& folder) {
-  if (!has_own_tokenizer(folder)) return;
-  io::write_file_atomically(folder / "tokenizer_config.json", "{\n  \"tokenizer_class\": \"HeedTokenizer\"\n}\n");
+// A tokenizer of one of heed's own kinds.
+bool has_own_tokenizer(const fs::path& folder) {
+  std::error_code ignored;
+  return std::ranges::any_of(std::array{"source.model", "source.vocab", "target.model", "target.vocab"},
+                             [&](const char* name) { return fs::exists(folder / name, ignored); });
 }
 
-// A folder in heed's own layout has as many tokens as rows.
-void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows) {
-  require(tokenizer.vocabulary() == rows, kSaver, "a tokenizer of ", rows,
+// transformers has no class for heed's own tokenizers: it gets a tokenizer.json beside their files. Where that has no
+// form for them it would take a tokenizer of the model's family, and read every text as unknown tokens; so the class
+// gets a name that it refuses to load.
+void write_for_transformers(const text::Tokenizer& tokenizer, const models::Config& config, int64_t longest,
+                            const fs::path& folder) {
+  if (!has_own_tokenizer(folder)) return;
+  const bool decoder = config.architecture == models::Architecture::decoder_only;
+  const bool masks = !decoder && config.mask_id == tokenizer.vocabulary();
+  const bool has_form = text::huggingface::write_tokenizer(
+      tokenizer, folder, decoder ? text::Side::target : text::Side::source,
+      {.around = decoder ? text::Around::none : text::Around::both, .longest = longest, .mask = masks ? "[MASK]" : ""});
+  if (!has_form)
+    io::write_file_atomically(folder / "tokenizer_config.json", "{\n  \"tokenizer_class\": \"HeedTokenizer\"\n}\n");
+}
+
+// A folder in heed's own layout has as many tokens as rows; the mask's row may be behind them.
+void require_all_tokens(const text::Tokenizer& tokenizer, int64_t rows, int64_t mask_id = -1) {
+  const int64_t tokens = tokenizer.vocabulary();
+  require(tokens == rows || (tokens == mask_id && tokens + 1 == rows), kSaver, "a tokenizer of ", rows,
           " tokens, as many as the model has rows, for heed's own layout; found ", tokenizer.vocabulary());
 }
 
 }  // namespace
 
-bool has_own_tokenizer(const fs::path& folder) {
+bool lacks_tokenizer_json(const fs::path& folder) {
   std::error_code ignored;
-  return std::ranges::any_of(std::array{"source.model", "source.vocab", "target.model", "target.vocab"},
-                             [&](const char* name) { return fs::exists(folder / name, ignored); });
+  const fs::path encoder = SentenceModules::folders(folder).front();
+  return has_own_tokenizer(encoder) && !fs::exists(encoder / "tokenizer.json", ignored);
 }
 
 void save(const Translator& translator, const fs::path& from, const fs::path& to, Layout layout) {
@@ -186,7 +210,7 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
     require_sentencepiece(target);
   }
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
-    save_model(model, folder, layout);
+    save_model(model, folder, layout, target.special());
     if (own && !will_be_own) return save_marian_tokenizers(source, target, model.config(), folder);
     source.save(folder, text::Side::source);
     target.save(folder, text::Side::target);
@@ -201,9 +225,12 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
 void save(const Generator& generator, const fs::path& from, const fs::path& to, Layout layout) {
   require_source(from);
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
-    save_model(generator.model(), folder, layout);
+    save_model(generator.model(), folder, layout, generator.tokenizer().special());
     generator.tokenizer().save(folder, text::Side::target);
-    if (layout == Layout::huggingface) name_own_tokenizer(folder);
+    if (layout == Layout::huggingface) {
+      const models::Config& config = generator.model().config();
+      write_for_transformers(generator.tokenizer(), config, config.max_length, folder);
+    }
     copy_files(from, folder, kSideFiles);
     copy_licences(from, folder, to);
   });
@@ -220,8 +247,9 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const text::SpecialIds special = tokenizer.special();
     require(one.size() >= 2 && one.front() == special.begin && one.back() == special.end, kSaver,
             "a model that reads texts between a begin and an end id, for heed's own layout; found another one");
-    require_all_tokens(tokenizer, model.config().source_vocabulary);
-    require(model.config().head != models::Head::masked_token, kSaver,
+    require_all_tokens(tokenizer, model.config().source_vocabulary, model.config().mask_id);
+    const bool has_own_mask = model.config().mask_id == tokenizer.vocabulary();
+    require(model.config().head != models::Head::masked_token || has_own_mask, kSaver,
             "a model whose masked token is known, for heed's own layout; found one that fills masks of others");
     // That layout does not say how several classes are scored.
     const bool classes = model.config().head == models::Head::text_class && model.config().labels.size() > 1;
@@ -233,9 +261,9 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
       return (top / folder.lexically_relative(from)).lexically_normal();
     };
     const fs::path folder = place(folders.front());
-    save_model(model, folder, layout);
+    save_model(model, folder, layout, tokenizer.special());
     tokenizer.save(folder, text::Side::source);
-    if (!becomes_own(model, layout)) name_own_tokenizer(folder);
+    if (!becomes_own(model, layout)) write_for_transformers(tokenizer, model.config(), encoder.longest(), folder);
     copy_files(folders.front(), folder, models::sentence_settings_files());
     copy_files(from, top, kSideFiles);
     copy_licences(from, top, to);

@@ -19,7 +19,7 @@ void save(const Translator& translator, const std::filesystem::path& from, const
 void save(const Generator& generator, const std::filesystem::path& from, const std::filesystem::path& to,
           Layout layout);
 void save(const Encoder& encoder, const std::filesystem::path& from, const std::filesystem::path& to, Layout layout);
-// Whether `folder` has a tokenizer of heed's own kinds, which transformers does not read.
-[[nodiscard]] bool has_own_tokenizer(const std::filesystem::path& folder);
+// Whether `folder` has a tokenizer of heed's own kinds alone, which transformers does not read.
+[[nodiscard]] bool lacks_tokenizer_json(const std::filesystem::path& folder);
 
 }  // namespace heed::pipelines

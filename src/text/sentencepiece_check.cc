@@ -14,48 +14,12 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "text/protobuf.h"
 
 namespace heed::text {
 namespace {
 
 constexpr std::string_view kLoad = "load_sentencepiece";
-
-struct Field {
-  uint64_t number = 0;
-  int wire = 0;
-  uint64_t value = 0;      // wire types 0, 1, 5
-  std::string_view bytes;  // wire type 2
-};
-
-uint64_t varint(files::Reader& reader) {
-  uint64_t value = 0;
-  for (int shift = 0; shift < 70; shift += 7) {
-    const uint8_t byte = reader.u8();
-    if (shift < 64) value |= uint64_t{byte & 0x7fu} << shift;
-    if (byte < 0x80) return value;
-  }
-  reader.fail("numbers of at most ten bytes");
-}
-
-Field next_field(files::Reader& reader) {
-  const uint64_t tag = varint(reader);
-  Field field;
-  field.number = tag >> 3;
-  field.wire = static_cast<int>(tag & 7);
-  switch (field.wire) {
-    case 0: field.value = varint(reader); break;
-    case 1: field.value = reader.u64(); break;
-    case 2: {
-      const uint64_t size = varint(reader);
-      reader.require(size <= static_cast<uint64_t>(reader.remaining()), "a SentencePiece model; a field is cut off");
-      field.bytes = reader.bytes(static_cast<int64_t>(size));
-      break;
-    }
-    case 5: field.value = reader.u32(); break;
-    default: reader.fail("a SentencePiece model; found a field of unknown form");
-  }
-  return field;
-}
 
 void check_character_map(std::string_view map, const std::string& name) {
   if (map.empty()) return;
@@ -87,13 +51,13 @@ bool check_sentencepiece(std::string_view model, const std::string& name) {
   int64_t pieces = 0;
   bool user_defined = false;
   while (reader.remaining() > 0) {
-    const Field field = next_field(reader);
+    const ProtobufField field = next_field(reader);
     if (field.wire != 2) continue;
     files::Reader inner(field.bytes, name, kLoad);
     if (field.number == 1) {
       ++pieces;
       while (inner.remaining() > 0) {
-        const Field part = next_field(inner);
+        const ProtobufField part = next_field(inner);
         if (part.number == 3 && part.wire == 0) {
           reader.require(part.value >= 1 && part.value <= kMostType,
                          "pieces of type 1 to 6; piece " + std::to_string(pieces - 1) + " has another");
@@ -106,7 +70,7 @@ bool check_sentencepiece(std::string_view model, const std::string& name) {
       }
     } else if (field.number == 3 || field.number == 5) {
       while (inner.remaining() > 0) {
-        const Field part = next_field(inner);
+        const ProtobufField part = next_field(inner);
         if (part.number == 2 && part.wire == 2) check_character_map(part.bytes, name);
       }
     }

@@ -242,11 +242,10 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     frames.target.padding = static_cast<int32_t>(config.padding_id);
     if (several) put_languages(model, source, *target, languages, frames);
   } else {
+    if (config.mask_id == source.vocabulary()) frames.mask_id = static_cast<int32_t>(config.mask_id);
     for (const char* const token : {"[MASK]", "<mask>"}) {
       if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
     }
-    if (frames.mask_id < 0 && config.mask_id == source.vocabulary())
-      frames.mask_id = static_cast<int32_t>(config.mask_id);
   }
   return frames;
 }

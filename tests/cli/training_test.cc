@@ -296,12 +296,15 @@ TEST(Training, AMaskedLanguageModelIsInspected) {
   EXPECT_EQ(r.status, 0) << r.err;
   EXPECT_TRUE(fs::exists(page));
 
-  // In the layout of Hugging Face it still has a mask, and can be trained further.
+  // In the layout of Hugging Face it still has a mask and a tokenizer, and can be trained further.
   const std::string bert = (folder / "bert").string(), gap = "the [MASK] sat [MASK]";
   const Result converted = run({"convert", model, bert, "--layout", "huggingface"});
   ASSERT_EQ(converted.status, 0);
-  EXPECT_NE(converted.err.find("but not its tokenizer"), std::string::npos) << converted.err;
-  EXPECT_EQ(nlohmann::json::parse(read(fs::path(bert) / "tokenizer_config.json"))["tokenizer_class"], "HeedTokenizer");
+  EXPECT_EQ(converted.err.find("tokenizer"), std::string::npos) << converted.err;
+  const auto settings = nlohmann::json::parse(read(fs::path(bert) / "tokenizer_config.json"));
+  EXPECT_EQ(settings["tokenizer_class"], "PreTrainedTokenizerFast");
+  EXPECT_EQ(settings["mask_token"], "[MASK]");
+  EXPECT_EQ(settings["model_max_length"], nlohmann::json::parse(read(fs::path(model) / "config.json"))["max_length"]);
   const auto before = nlohmann::json::parse(run({"fill", model, gap, "--json"}).out)["masks"];
   const auto after = nlohmann::json::parse(run({"fill", bert, gap, "--json"}).out)["masks"];
   ASSERT_EQ(after.size(), 2U);
@@ -317,6 +320,30 @@ TEST(Training, AMaskedLanguageModelIsInspected) {
                               (folder / "text").string(), "--max-updates", "1", "--output", more});
   ASSERT_EQ(further.status, 0) << further.err;
   EXPECT_EQ(run({"fill", more, gap}).status, 0);
+
+  const std::string own = (folder / "own").string();
+  ASSERT_EQ(run({"convert", bert, own, "--layout", "heed"}).status, 0);
+  EXPECT_EQ(nlohmann::json::parse(run({"fill", own, gap, "--json"}).out)["masks"], before);
+  const std::string corpus = (folder / "text").string();
+  const Result score = run({"evaluate", model, "--text", corpus}),
+               score_of_own = run({"evaluate", own, "--text", corpus});
+  ASSERT_EQ(score.status, 0) << score.err;
+  EXPECT_EQ(score_of_own.out, score.out);
+
+  fs::remove(fs::path(bert) / "source.vocab");  // tokenizer.json alone does as well
+  const auto by_others = nlohmann::json::parse(run({"fill", bert, gap, "--json"}).out)["masks"];
+  EXPECT_EQ(by_others[0], after[0]);
+  EXPECT_EQ(by_others[1][0], after[1][0]);  // [MASK] itself is a token like others there
+
+  // A word that is spelled like a special token: tokenizer.json has each token once.
+  std::string vocabulary = read(fs::path(model) / "source.vocab");
+  vocabulary.replace(vocabulary.find("\ndog\n"), 5, "\n<s>\n");
+  (void)folder.write("model/source.vocab", vocabulary);
+  const Result refused = run({"convert", model, bert, "--layout", "huggingface", "--force"});
+  ASSERT_EQ(refused.status, 0) << refused.err;
+  EXPECT_NE(refused.err.find("but not its tokenizer"), std::string::npos) << refused.err;
+  EXPECT_FALSE(fs::exists(fs::path(bert) / "tokenizer.json"));
+  EXPECT_EQ(nlohmann::json::parse(read(fs::path(bert) / "tokenizer_config.json"))["tokenizer_class"], "HeedTokenizer");
 }
 
 // A model of others in heed's own layout keeps its tokenizer, and has no row for a mask of heed's.

@@ -2,7 +2,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <nlohmann/json.hpp>
 
+#include "base/data.h"
 #include "base/message.h"
 #include "base/scratch.h"
 #include "heed/error.h"
@@ -12,6 +14,7 @@
 namespace heed::models::test {
 namespace {
 
+using heed::test::contents_of;
 using heed::test::Scratch;
 using heed::testing::message_of;
 
@@ -76,21 +79,57 @@ TEST(SaveHuggingface, ATranslatorIsAMarian) {
   }
 }
 
-TEST(SaveHuggingface, AnEncoderIsABert) {
+Config small_bert() {
   Config config = small(Architecture::encoder_only);
   config.positions = Positions::learned;
   config.norm_placement = NormPlacement::post;
   config.final_norm = false;
   config.scale_embedding = false;
-  const Bert model(config, 6);
-  stir(model);
-  const Scratch folder;
-  save_huggingface(model, folder.path());
-  const auto back = load(folder.path());
-  const NoGradScope no_grad;
-  const Tensor ids = some_ids(2, 5, config.source_vocabulary), lengths = full_lengths(2, 5);
-  EXPECT_LT(apart(model.forward(ids, lengths).data(), dynamic_cast<const Bert&>(*back).forward(ids, lengths).data()),
-            1e-5);
+  return config;
+}
+
+Config bert_with_head(Head head, std::vector<std::string> labels) {
+  Config config = small_bert();
+  config.head = head;
+  config.labels = std::move(labels);
+  config.output_bias = false;
+  config.head_hidden = head != Head::token_class;
+  config.head_activation = Activation::tanh;
+  return config;
+}
+
+TEST(SaveHuggingface, AnEncoderIsABert) {
+  Config score = bert_with_head(Head::text_class, {"LABEL_0"});
+  score.plain_score = true;
+  const std::vector<std::pair<std::string, Config>> cases = {
+      {"BertForMaskedLM", small_bert()},
+      {"BertForSequenceClassification", bert_with_head(Head::text_class, {"no", "yes", "perhaps"})},
+      {"BertForSequenceClassification", bert_with_head(Head::text_class, {"LABEL_0"})},
+      {"BertForSequenceClassification", score},
+      {"BertForTokenClassification", bert_with_head(Head::token_class, {"O", "B"})},
+      {"BertForQuestionAnswering", bert_with_head(Head::token_class, {"start", "end"})},
+      {"BertModel", bert_with_head(Head::none, {})},
+  };
+  for (const auto& [name, config] : cases) {
+    SCOPED_TRACE(name);
+    const Bert model(config, 6);
+    stir(model);
+    const Scratch folder;
+    save_huggingface(model, folder.path());
+    const auto json = nlohmann::json::parse(contents_of(folder / "config.json"));
+    EXPECT_EQ(json["architectures"], nlohmann::json::array({name}));
+    const auto loaded = load(folder.path());
+    const auto& back = dynamic_cast<const Bert&>(*loaded);
+    EXPECT_EQ(back.config().head, config.head);
+    EXPECT_EQ(back.config().labels, config.labels);
+    EXPECT_EQ(back.config().plain_score, config.plain_score);
+    const NoGradScope no_grad;
+    const Tensor ids = some_ids(2, 5, config.source_vocabulary), lengths = full_lengths(2, 5);
+    const auto result = [&](const Bert& bert) {
+      return (config.head == Head::none ? bert.pooled(ids, lengths) : bert.forward(ids, lengths)).data();
+    };
+    EXPECT_LT(apart(result(model), result(back)), 1e-5);
+  }
 }
 
 TEST(SaveHuggingface, NamesWhatOthersCannotExpress) {
@@ -107,6 +146,17 @@ TEST(SaveHuggingface, NamesWhatOthersCannotExpress) {
   EXPECT_NE(message([](Config& c) { c.norm_placement = NormPlacement::pre; }, Architecture::encoder_decoder)
                 .find("norm_placement post"),
             std::string::npos);
+  const auto of_head = [&](void (*change)(Config&)) {
+    Config config = bert_with_head(Head::text_class, {"a", "b"});
+    change(config);
+    const Scratch folder;
+    return message_of([&] { save_huggingface(Bert(config, 1), folder / "out"); });
+  };
+  for (void (*const change)(Config&) :
+       {+[](Config& c) { c.head_pooling = Pooling::mean; }, +[](Config& c) { c.head_hidden = false; },
+        +[](Config& c) { c.head_activation = Activation::gelu; }, +[](Config& c) { c.head_norm = true; }}) {
+    EXPECT_NE(of_head(change).find("through a layer with tanh"), std::string::npos);
+  }
   EXPECT_NE(message([](Config& c) { c.positions = Positions::alibi; }, Architecture::decoder_only).find("GPT-2"),
             std::string::npos);
 }

@@ -165,10 +165,10 @@ Design read_bert(Keys& keys, const Weights& weights) {
     config.head_activation = Activation::tanh;
   }
   design.names = {{prefix, kBertBody}};
+  // Of models that heed has trained, whose tokenizers have no token for it. Others find it in their tokenizer.
+  const int64_t mask = keys.whole("mask_token_id", -1);
+  if (mask >= 0 && mask < config.source_vocabulary) config.mask_id = mask;
   if (config.head == Head::masked_token) {
-    // Of models that heed has trained, whose tokenizers have no token for it. Others find it in their tokenizer.
-    const int64_t mask = keys.whole("mask_token_id", -1);
-    if (mask >= 0 && mask < config.source_vocabulary) config.mask_id = mask;
     design.names.push_back({"", kBertMasked});
   } else {
     if (config.head_hidden) design.names.push_back({prefix, kBertPooler});

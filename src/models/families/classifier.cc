@@ -45,27 +45,12 @@ struct NewHead {
 
 // config.json of the same encoder with this head.
 Json with_head(Json config, const FamilyName& family, const NewHead& head) {
-  const std::vector<std::string>& labels = head.labels;
   config["architectures"] = Json::array({std::string(family.class_prefix) + "ForSequenceClassification"});
   for (const char* const key :
-       {"num_labels", "id2label", "label2id", "sentence_transformers", "sbert_ce_default_activation_function"}) {
+       {"num_labels", "problem_type", "sentence_transformers", "sbert_ce_default_activation_function"}) {
     config.erase(key);  // those of another head
   }
-  Json names = Json::object(), numbers = Json::object();
-  for (size_t i = 0; i < labels.size(); ++i) {
-    names[std::to_string(i)] = labels[i];
-    numbers[labels[i]] = i;
-  }
-  config["id2label"] = std::move(names);
-  config["label2id"] = std::move(numbers);
-  if (labels.size() > 1) {
-    config["problem_type"] = "single_label_classification";
-    return config;
-  }
-  config.erase("problem_type");
-  if (head.plain_score) config["problem_type"] = kRegression;
-  const char* const activation = head.plain_score ? "linear.Identity" : "activation.Sigmoid";
-  config["sentence_transformers"] = {{"activation_fn", std::string("torch.nn.modules.") + activation}};
+  describe_text_classes(config, head.labels, head.plain_score);
   return config;
 }
 
@@ -187,6 +172,27 @@ std::unique_ptr<Model> with_new_head(const Model& read, const std::filesystem::p
 }
 
 }  // namespace
+
+void name_classes(Json& config, const std::vector<std::string>& labels) {
+  Json names = Json::object(), numbers = Json::object();
+  for (size_t i = 0; i < labels.size(); ++i) {
+    names[std::to_string(i)] = labels[i];
+    numbers[labels[i]] = i;
+  }
+  config["id2label"] = std::move(names);
+  config["label2id"] = std::move(numbers);
+}
+
+void describe_text_classes(Json& config, const std::vector<std::string>& labels, bool plain_score) {
+  name_classes(config, labels);
+  if (labels.size() > 1) {
+    config["problem_type"] = "single_label_classification";
+    return;
+  }
+  if (plain_score) config["problem_type"] = kRegression;
+  const char* const activation = plain_score ? "linear.Identity" : "activation.Sigmoid";
+  config["sentence_transformers"] = {{"activation_fn", std::string("torch.nn.modules.") + activation}};
+}
 
 std::unique_ptr<Model> with_text_classes(const Model& read, const std::filesystem::path& folder,
                                          const std::vector<std::string>& labels, uint64_t seed) {

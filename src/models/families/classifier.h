@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "formats/json.h"
 #include "heed/models.h"
 
 namespace heed::models {
@@ -23,6 +24,11 @@ namespace heed::models {
 // sentence-transformers' CrossEncoder.
 [[nodiscard]] std::unique_ptr<Model> with_text_score(const Model& read, const std::filesystem::path& folder, bool plain,
                                                      uint64_t seed);
+
+// Adds to a config.json of Hugging Face the names of classes; and of texts' classes what their logits are, or the
+// number of a single one. (sentence-transformers' CrossEncoder has a key of its own.)
+void name_classes(io::Json& config, const std::vector<std::string>& labels);
+void describe_text_classes(io::Json& config, const std::vector<std::string>& labels, bool plain_score);
 
 // Whether the head of `model` has one number for a text.
 [[nodiscard]] bool gives_score(const Model& model);

@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "heed/error.h"
+#include "models/families/classifier.h"
 #include "models/families/families.h"
 #include "models/families/weights.h"
 #include "models/weights.h"
@@ -160,16 +161,44 @@ Exported as_marian(const Config& c, io::Tensors own) {
   return result;
 }
 
+struct BertClass {
+  const char* name;
+  std::string_view head;  // its first weights, beside BERT's; empty: none
+};
+
+BertClass bert_class(const Config& c) {
+  const bool pools = c.head_hidden && c.head_activation == Activation::tanh;
+  switch (c.head) {
+    case Head::masked_token:
+      need(c.tie_output, "BERT", "a head that fills masks with the embeddings' weights");
+      return {"BertForMaskedLM", "cls.predictions."};
+    case Head::text_class:
+      need(pools && !c.head_norm && c.head_pooling == Pooling::first, "BERT",
+           "classes of the first state, through a layer with tanh");
+      return {"BertForSequenceClassification", "classifier."};
+    case Head::token_class:
+      need(!c.head_hidden && !c.head_norm, "BERT", "no layer between the states and their classes");
+      if (c.labels == std::vector<std::string>{"start", "end"}) return {"BertForQuestionAnswering", "qa_outputs."};
+      return {"BertForTokenClassification", "classifier."};
+    case Head::none:
+      need((pools || !c.head_hidden) && !c.head_norm && c.head_pooling == Pooling::first, "BERT",
+           "no head, or a layer with tanh for the first state");
+      return {"BertModel", c.head_hidden ? "bert.pooler.dense.weight" : ""};
+  }
+  fail(kExporter, "a head that BERT has; found another");
+}
+
 Exported as_bert(const Config& c, io::Tensors own) {
   check_plain(c, "BERT");
   need(c.norm_placement == NormPlacement::post && !c.final_norm, "BERT", "norm_placement post and no final_norm");
   need(c.bias, "BERT", "biases");
   need(c.positions == Positions::learned && c.first_position == 0, "BERT", "learned positions, from 0");
   need(!c.scale_embedding, "BERT", "no scale_embedding");
-  need(c.head == Head::masked_token && c.tie_output, "BERT", "a head that fills masks, with the embeddings' weights");
+  const BertClass kind = bert_class(c);
   if (!own.contains("encoder.embedding.types")) own["encoder.embedding.types"] = Tensor::zeros({2, c.width});
-  if (!own.contains("head.output.bias")) own["head.output.bias"] = Tensor::zeros({c.source_vocabulary});
-  Json json = common_config(c, "bert", "BertForMaskedLM");
+  const bool masks = c.head == Head::masked_token;
+  if (masks && !own.contains("head.output.bias")) own["head.output.bias"] = Tensor::zeros({c.source_vocabulary});
+  Json json = common_config(c, "bert", kind.name);
   json["vocab_size"] = c.source_vocabulary;
   json["hidden_size"] = c.width;
   json["num_hidden_layers"] = c.encoder_layers;
@@ -180,8 +209,11 @@ Exported as_bert(const Config& c, io::Tensors own) {
   json["type_vocab_size"] = own.at("encoder.embedding.types").size(0);
   json["layer_norm_eps"] = static_cast<double>(c.norm_epsilon);
   if (c.mask_id >= 0) json["mask_token_id"] = c.mask_id;
+  if (c.head == Head::text_class) describe_text_classes(json, c.labels, c.plain_score);
+  if (c.head == Head::token_class) name_classes(json, c.labels);
   Keys keys(json, kExporter);
-  const Weights names{{"bert.", Tensor::zeros({1})}, {"cls.predictions.", Tensor::zeros({1})}};  // what it begins with
+  Weights names{{"bert.", Tensor::zeros({1})}};  // what there is
+  if (!kind.head.empty()) names[std::string(kind.head)] = Tensor::zeros({1});
   const Design design = read_bert(keys, names);
   return {.config = json, .generation = {}, .tensors = renamed(design, own)};
 }
