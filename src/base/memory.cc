@@ -120,7 +120,7 @@ struct Pool {
   std::mutex mutex;
   std::map<int64_t, std::deque<FreeBlock>> free_blocks;  // the last one freed is taken first
   uint64_t releases = 0;
-  int64_t most_in_use = 0;
+  int64_t most_in_use = 0;                // since all that was free was given back
   std::map<int64_t, int64_t> given_back;  // by trim(), of each class, and not asked for since
   int64_t resident = 0;                   // in use when all that was free was given back: the weights of models
   int64_t allowance = 0;                  // what was asked for again
@@ -133,8 +133,8 @@ struct Pool {
   }
 
   // Before a block of a class is asked of the system. Gives back what has been free for the longest time, until all
-  // blocks, those in use included, take no more than the most that ever was in use and a quarter of what that had
-  // beside the weights. Otherwise batches of many sizes would leave a pool of blocks that few requests fit: 73 MB
+  // blocks, those in use included, take no more than the most that was in use since loading and a quarter of what that
+  // had beside the weights. Otherwise batches of many sizes would leave a pool of blocks that few requests fit: 73 MB
   // beside the 58 that a translation uses at most. What is asked for again after it was given back, as by every step of
   // a training, is allowed from then on.
   void trim(int64_t bytes) {
@@ -233,7 +233,7 @@ void release_cached_memory() {
     p.stats.bytes_cached -= bytes * static_cast<int64_t>(blocks.size());
     blocks.clear();
   }
-  p.resident = p.stats.bytes_in_use;
+  p.resident = p.most_in_use = p.stats.bytes_in_use;
   p.given_back.clear();
   p.allowance = 0;
 }
