@@ -133,10 +133,10 @@ struct Pool {
   }
 
   // Before a block of a class is asked of the system. Gives back what has been free for the longest time, until all
-  // blocks, those in use included, take no more than the most that was in use since loading and a quarter of what that
-  // had beside the weights. Otherwise batches of many sizes would leave a pool of blocks that few requests fit: 73 MB
-  // beside the 58 that a translation uses at most. What is asked for again after it was given back, as by every step of
-  // a training, is allowed from then on.
+  // blocks, those in use included, take no more than the most that was in use since loading, plus a quarter of the part
+  // of it that is not weights. Otherwise batches of many sizes would leave a pool of blocks that few requests fit: 73
+  // MB beside the 58 that a translation uses at most. What is asked for again after it was given back, as by every step
+  // of a training, is allowed from then on.
   void trim(int64_t bytes) {
     if (const auto again = given_back.find(bytes); again != given_back.end() && again->second > 0) {
       --again->second;

@@ -42,7 +42,6 @@ struct SentencePieceParts {
   bool ends_with_space = false;  // a word does, where others begin with one
 };
 
-// Its fields are numbers but for those that are bytes and a score.
 SentencePieceParts::Piece read_piece(files::Reader reader) {
   SentencePieceParts::Piece piece;
   while (reader.remaining() > 0) {
@@ -97,8 +96,8 @@ SentencePieceParts read_parts_of(std::string_view model, const std::string& name
 
 bool is_normal(const SentencePieceParts::Piece& piece) { return piece.kind == SentencePieceParts::Kind::normal; }
 
-// SentencePiece merges characters without pieces of their own, too, and of equal scores the leftmost; a list of merges
-// cannot say either.
+// SentencePiece also merges characters that are no pieces, and it merges the leftmost pair first where scores are
+// equal. A list of merges can say neither.
 bool merges_have_form(const std::vector<SentencePieceParts::Piece>& pieces) {
   std::set<std::string_view> known;
   std::set<float> scores;
@@ -130,7 +129,7 @@ bool has_form(const SentencePieceParts& parts, const Tokenizer& tokenizer) {
     if (parts.drops_spaces && piece.spelling.find(two_marks) != std::string::npos) return false;
     switch (piece.kind) {
       case Kind::normal:
-        if (piece.spelling.find(' ') != std::string::npos) return false;  // of a merge it would be the end
+        if (piece.spelling.find(' ') != std::string::npos) return false;  // a merge is two pieces with a space between
         break;
       case Kind::byte:
         // A unigram model would find "<0x41>" in texts.
