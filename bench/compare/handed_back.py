@@ -8,7 +8,7 @@ Trains small encoders and decoders for a few steps, with each kind of tokenizer 
 demo/heldout.tsv. `heed convert --layout huggingface` writes each in the layout of transformers, which opens the folder with
 AutoTokenizer and AutoModel. Compared are the ids of texts (the lines, and random ones with characters that no model knows),
 the text of these ids, and what comes of it: the probabilities of masked tokens, greedy text, vectors of texts, or scores of
-classes. Prints a line for each model, and fails where one differs.
+classes; the same of demo/shakespeare. Prints a line for each model, and fails where one differs.
 """
 import argparse
 import functools
@@ -23,9 +23,15 @@ sys.path.remove(str(pathlib.Path(__file__).resolve().parent))  # transformers.py
 os.environ["HF_HUB_OFFLINE"] = "1"
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
-MODELS = [(task, kind, language) for task in ("masked_language_model", "language_model")
+MODELS = [(task, kind, language, "") for task in ("masked_language_model", "language_model")
           for kind, language in (("unigram", "en"), ("unigram", "zh"), ("bpe", "en"), ("bpe", "zh"), ("characters", "en"),
                                  ("pieces", "en"))]
+# With other keys of the model than a BERT or a GPT-2 has.
+MODELS += [(task, "characters", "en", keys) for task, keys in (
+    ("masked_language_model", "positions=sinusoidal scale_embedding=true bias=false key_value_heads=2"),
+    ("language_model", "positions=sinusoidal scale_embedding=true key_value_heads=1"),
+    ("language_model", "positions=none bias=false tie_output=false"),
+    ("language_model", "positions=alibi bias=false feed_forward=512"))]
 PARTS = ["a", "e", "the", "中", "文", " ", "  ", "   ", "\t", "\n", "\u2581", "é", "e\u0301", "ﬁ", "①", "Ａ", "，", "。", "!", "😀",
          "\u200b", "\u00a0", "\u3000", "ZZ", "@@", " .", "x@@ ", "İ", "ß", "\ufeff", "aaaa", "eeee", "11", "2", "\\", '"']
 
@@ -34,11 +40,13 @@ def awkward(generator):
     return "".join(generator.choice(PARTS) for _ in range(generator.randrange(15)))
 
 
-def make(heed, folder, task, kind, language, corpus):
-    model, handed = folder / f"{task}-{kind}-{language}", folder / f"{task}-{kind}-{language}-transformers"
+def make(heed, folder, task, kind, language, keys, corpus):
+    name = "-".join([task, kind, language, *keys.split()])
+    model, handed = folder / name, folder / f"{name}-transformers"
     subprocess.run([heed, "train", "--task", task, "--train-source", corpus[language], "--preset", "tiny", "--vocabulary", "2000",
                     "--tokenizer", "sentencepiece" if kind in ("unigram", "bpe") else kind, "--bpe",
-                    "true" if kind == "bpe" else "false", "--max-updates", "20", "--quiet", "--output", model], check=True)
+                    "true" if kind == "bpe" else "false", "--max-updates", "20", "--quiet", "--output", model,
+                    *(f"--model.{key}" for key in keys.split())], check=True)
     subprocess.run([heed, "convert", model, handed, "--layout", "huggingface", "--quiet"], check=True)
     return model, handed
 
@@ -59,6 +67,24 @@ def largest_difference(ours, theirs, text):
     with torch.no_grad():
         found = model(**batch).logits[0, place].softmax(-1)
     return largest(abs(found[i].item() - p) for i, p in wanted.items())
+
+
+def greedy_texts(ours, handed, lines):
+    """How many are the same, and the largest difference between the log-probabilities of their tokens."""
+    import torch
+    import transformers
+
+    tokenizer, theirs = transformers.AutoTokenizer.from_pretrained(handed), transformers.AutoModelForCausalLM.from_pretrained(handed)
+    same, differences = 0, []
+    for line in lines:
+        batch = tokenizer(line, return_tensors="pt")
+        out = theirs.eval().generate(**batch, max_new_tokens=20, do_sample=False, output_logits=True, return_dict_in_generate=True)
+        made = out.sequences[0, batch["input_ids"].shape[1] :]
+        found = ours.generate(line, max_tokens=20, temperature=0)
+        same += found.text.strip() == tokenizer.decode(made, skip_special_tokens=True).strip()
+        for logits, token, log_prob in zip(out.logits, made, found.log_probs):
+            differences.append(abs(torch.log_softmax(logits[0].double(), -1)[token].item() - log_prob))
+    return same, largest(differences)
 
 
 def further_trained(heed_program, folder, model, task, lines):
@@ -119,8 +145,8 @@ def main():
         corpus = {language: folder / language for language in ("en", "zh")}
         for column, file in enumerate(corpus.values()):
             file.write_text("".join(row[column] + "\n" for row in rows))
-        for task, kind, language in MODELS:
-            model, handed = make(options.heed, folder, task, kind, language, corpus)
+        for task, kind, language, keys in MODELS:
+            model, handed = make(options.heed, folder, task, kind, language, keys, corpus)
             ours, tokenizer = heed.load(model), transformers.AutoTokenizer.from_pretrained(handed)
             ids = ours.tokenizer.encode_batch(texts)
             equal = sum(list(ids[i].ids) == tokenizer(text)["input_ids"] for i, text in enumerate(texts))
@@ -134,16 +160,18 @@ def main():
                 same = all(again.fill(text, count=100) == ours.fill(text, count=100) for text in masked)
                 result, good = f"probabilities differ by {worst:.1e} at most", worst < 1e-4 and same
             else:
-                theirs = transformers.AutoModelForCausalLM.from_pretrained(handed).eval()
-                same = 0
-                for line in lines:
-                    batch = tokenizer(line, return_tensors="pt")
-                    made = theirs.generate(**batch, max_new_tokens=20, do_sample=False)[0, batch["input_ids"].shape[1] :]
-                    text = tokenizer.decode(made, skip_special_tokens=True)
-                    same += ours.generate(line, max_tokens=20, temperature=0).text.strip() == text.strip()
-                result, good = f"{same} of {len(lines)} greedy texts", same == len(lines)
-            print(f"{task}, {kind}, {language}: ids of {equal} and text of {decoded} of {len(texts)}; {result}", flush=True)
+                same, worst = greedy_texts(ours, handed, lines)
+                result = f"{same} of {len(lines)} greedy texts, their log-probabilities differ by {worst:.1e} at most"
+                good = same == len(lines) and worst < 1e-4
+            name = ", ".join(part for part in (task, kind, language, keys) if part)
+            print(f"{name}: ids of {equal} and text of {decoded} of {len(texts)}; {result}", flush=True)
             all_equal &= good and equal == decoded == len(texts)
+        shipped, handed = ROOT / "demo" / "shakespeare", folder / "shakespeare-transformers"
+        subprocess.run([options.heed, "convert", shipped, handed, "--layout", "huggingface", "--quiet"], check=True)
+        lines = ["ROMEO:", "To be, or not to be", "KING RICHARD III:\nMy lord", "What light", "Enter the"]
+        same, worst = greedy_texts(heed.load(shipped), handed, lines)
+        print(f"demo/shakespeare: {same} of {len(lines)} greedy texts, their log-probabilities differ by {worst:.1e} at most")
+        all_equal &= same == len(lines) and worst < 1e-4
         model = folder / "masked_language_model-unigram-en"
         lines = [row[0] for row in rows[:200]]
         for task, compare in (("sentence_embedding", difference_of_vectors),

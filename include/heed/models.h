@@ -225,8 +225,9 @@ class Bert : public Model {
 // infinite, and the checksum that save() wrote.
 void save(const Model& model, const std::filesystem::path& folder);
 // The same in the layout of Hugging Face's transformers, which then computes the same within rounding: an
-// encoder-decoder as a Marian, an encoder-only model as a BERT, a decoder-only one as a GPT-2. Throws Error, naming the
-// field, for a model that they cannot express. A model that came in that layout is written as by save().
+// encoder-decoder as a Marian, an encoder-only model as a BERT, a decoder-only one as a GPT-2, or with ALiBi as an MPT.
+// Throws Error, naming the field, for a model that they cannot express. A model that came in that layout is written as
+// by save().
 void save_huggingface(const Model& model, const std::filesystem::path& folder);
 struct LoadOptions {
   // For inference alone: the weights of linear layers are kept packed, which saves time, in place of their rows. A

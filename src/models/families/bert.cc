@@ -87,6 +87,7 @@ bool reads_plain_score(Keys& keys) {
     Keys inner(newer, keys.where() + ", sentence_transformers");
     name = inner.word("activation_fn", name);
   }
+  if (!name.starts_with("torch.")) name.clear();  // sentence-transformers imports no other
   if (name.empty()) return keys.word("problem_type", "") == "regression";
   require(name.ends_with(".Identity") || name.ends_with(".Sigmoid"), "load", keys.where(),
           ": an activation of scores, Sigmoid or Identity of torch.nn; found \"", name, "\"");
@@ -97,6 +98,10 @@ bool reads_plain_score(Keys& keys) {
 
 bool is_tied(const Config& config, const Weights& weights, const std::string& output, const std::string& table) {
   return config.tie_output && !differs(weights, output, table);
+}
+
+bool has_decoder_bias(Keys& keys, const Weights& weights, const std::string& decoder, const std::string& head) {
+  return differs(weights, decoder, head) || (!keys.flag("tie_word_embeddings", true) && weights.contains(decoder));
 }
 
 std::string encoder_class(Keys& keys, std::initializer_list<std::string_view> families,
@@ -181,7 +186,7 @@ Design read_bert(Keys& keys, const Weights& weights) {
                        {body + "embeddings.position_ids", body + "embeddings.token_type_ids", "cls.seq_relationship.*",
                         "fit_denses.*"});  // TinyBERT learned from a wider model through them
   if (config.head == Head::masked_token) {
-    const bool of_decoder = differs(weights, "cls.predictions.decoder.bias", "cls.predictions.bias");
+    const bool of_decoder = has_decoder_bias(keys, weights, "cls.predictions.decoder.bias", "cls.predictions.bias");
     design.names.push_back(
         {"", of_decoder ? std::span<const Rename>(kBertDecoderBias) : std::span<const Rename>(kBertBias)});
     design.unused.emplace_back(of_decoder ? "cls.predictions.bias" : "cls.predictions.decoder.bias");

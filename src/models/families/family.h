@@ -86,6 +86,10 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
 // and the file has no other values under `output`. (transformers 5 reads those, 4 reads the table.)
 [[nodiscard]] bool is_tied(const Config& config, const Weights& weights, const std::string& output,
                            const std::string& table);
+// Whether that head's bias is the one under `decoder`: where it has other values than the one under `head`, and where
+// nothing is tied. (transformers 5 then reads no other; 4 takes both names for one bias.)
+[[nodiscard]] bool has_decoder_bias(Keys& keys, const Weights& weights, const std::string& decoder,
+                                    const std::string& head);
 inline constexpr std::string_view kClassifierName = "classifier.", kAnswerName = "qa_outputs.";
 // What the names of a family's heads begin with: of the one that guesses tokens, and of the others.
 struct HeadNames {

@@ -36,7 +36,7 @@ void set_roberta_head(Design& design, Keys& keys, std::string_view kind, std::st
   if (config.head == Head::masked_token) {
     config.head_activation = Activation::gelu;  // whatever the layers have
     design.names.push_back({"", kRobertaMasked});
-    const bool of_decoder = differs(weights, "lm_head.decoder.bias", "lm_head.bias");
+    const bool of_decoder = has_decoder_bias(keys, weights, "lm_head.decoder.bias", "lm_head.bias");
     design.names.push_back(
         {"", of_decoder ? std::span<const Rename>(kRobertaDecoderBias) : std::span<const Rename>(kRobertaBias)});
     design.unused.emplace_back(of_decoder ? "lm_head.bias" : "lm_head.decoder.bias");
