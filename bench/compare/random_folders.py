@@ -174,8 +174,10 @@ def search_of(model):
     pad, choose = model.config.pad_token_id, model.draw.choice
     beam = choose([1, 3, 4])
     settings = {**model.generation, "num_beams": beam, "bad_words_ids": [[pad], [8]] if choose([0, 1]) else [[pad]]}
-    settings |= model.some(no_repeat_ngram_size=[2, 3], min_length=[4, 8], begin_suppress_tokens=[[9]],
-                           suppress_tokens=[[7, 10]])
+    if choose([0, 1, 1]) == 0:
+        settings["bad_words_ids"] += [[choose(range(9, 40)) for _ in range(choose([2, 2, 3]))] for _ in range(200)]
+    settings |= model.some(repetition_penalty=[1.3, 2.0, 0.8], no_repeat_ngram_size=[2, 3], min_length=[4, 8],
+                           begin_suppress_tokens=[[9]], suppress_tokens=[[7, 10]])
     if beam > 1:
         settings |= model.some(length_penalty=[0.5, 2.0, 0.0, -1.0], early_stopping=[True, False, "never"],
                                renormalize_logits=[True])

@@ -71,16 +71,22 @@ struct BeamOptions {
   double length_reward = 0;
   int64_t max_length = 256;  // tokens, the end not counted
   int64_t min_length = 0;
-  // Longest output for a source of n tokens: min(max_length, factor * n + extra); 0: max_length alone.
-  double length_factor = 2.0;
+  // Longest output for a source of n tokens: min(max_length, max(min_length, factor * n + extra)); 0:
+  // max_length alone.
+  // Not given: 2; Translator takes 0 for models of others.
+  std::optional<double> length_factor = {};
   int64_t length_extra = 20;
   std::optional<StopWhen> stop_when = {};  // not given: best; Translator takes what the model's folder says
   int32_t begin_id = -1;                   // what the decoder of translate() begins with; -1: the model's begin_id
   Ids prefix = {};                         // forced first tokens
   int32_t last_id = -1;      // the forced last token of an output that reaches its limit, the end as a rule; -1: none
   bool forced_free = false;  // what is forced adds nothing to the sum, as in transformers
-  int64_t no_repeat_ngram = 0;           // no n tokens occur twice in an output, the begin id counted; 0: they may
-  std::vector<int32_t> suppressed = {};  // never chosen
+  int64_t no_repeat_ngram = 0;  // no n tokens occur twice in an output, the begin id counted; 0: they may
+  // Tokens that an output has already, the begin id counted, lose: their log probabilities are multiplied by it. With a
+  // beam of 1 it is their logits, which are divided where they are above 0 (Keskar et al. 2019, section 4.1). 1: off.
+  double repetition_penalty = 1;
+  std::vector<int32_t> suppressed = {};        // never chosen
+  std::vector<Ids> suppressed_sequences = {};  // the last token of each is never chosen behind the others
   std::vector<int32_t> suppressed_first = {};  // not chosen as the first token behind the prefix
   // Probabilities are those among the tokens that may come next, as with renormalize_logits in transformers. Else they
   // are the model's, and blocked tokens keep their share.
@@ -96,7 +102,7 @@ struct BeamOptions {
 // limits: the longest output of each source; a hypothesis that reaches it is returned unfinished. options.stop_when
 // says when a source is done. Returns at most n_best hypotheses a source, best first. Equal sums of log probabilities
 // are ordered by beam row, then by token id. Log probabilities are the model's: suppressed and forced tokens do not
-// change them (but see forced_free and renormalised).
+// change them (but see forced_free, renormalised and repetition_penalty).
 [[nodiscard]] std::vector<std::vector<Hypothesis>> beam_search(models::Decoder& decoder, int64_t sources,
                                                                int32_t begin_id, int32_t end_id,
                                                                std::span<const int64_t> limits,

@@ -109,7 +109,8 @@ void add_translate_command(Options& options) {
   options
       .add("--length-factor", search.length_factor,
            "Most tokens for each token of the source, beside 20 more; 0 is no limit")
-      .range(0, 1e6);
+      .range(0, 1e6)
+      .shows("2, or 0 for a model of others");
   options
       .add("--source-language", o->translate.source_language,
            "The language of the text, for models of several languages, as the vocabulary spells it")

@@ -72,6 +72,13 @@ double logsumexp_of_allowed(std::span<const float> logits, const std::vector<uin
   return largest + std::log(sum);
 }
 
+double logsumexp_of(std::span<const float> row) {
+  const auto largest = static_cast<double>(*std::max_element(row.begin(), row.end()));
+  double sum = 0;
+  for (const float value : row) sum += std::exp(static_cast<double>(value) - largest);
+  return largest + std::log(sum);
+}
+
 // One source: its living hypotheses, `beam` rows in the decoder behind the first step, and its finished ones.
 struct Search {
   int64_t limit = 0;
@@ -246,7 +253,7 @@ class Beam {
         const Search& search = search_of(active, r);
         const Row& row = search.rows[static_cast<size_t>(beam_row)];
         if (!row.alive) continue;
-        const std::span<const float> x(logits.data<float>() + i * vocabulary_, static_cast<size_t>(vocabulary_));
+        std::span<const float> x(logits.data<float>() + i * vocabulary_, static_cast<size_t>(vocabulary_));
         double logsumexp = static_cast<double>(logsumexps[static_cast<size_t>(i)]);
         const int32_t forced_id = rules_.forced(length, search.limit);
         int64_t found = 1;
@@ -254,11 +261,22 @@ class Beam {
           entries[0] = {x[static_cast<size_t>(forced_id)], forced_id};
         } else {
           std::vector<uint8_t> blocked_here;
-          if (rules_.no_repeats()) {
+          std::vector<float> penalised_here;
+          if (rules_.look_back()) {
             blocked_here = blocked_now;
-            rules_.block_repeats(ids_of(search, row), blocked_here);
+            rules_.block_after(ids_of(search, row), blocked_here);
           }
-          const std::vector<uint8_t>& blocked = rules_.no_repeats() ? blocked_here : blocked_now;
+          if (rules_.penalises()) {
+            // transformers takes log probabilities, and the logits in greedy search.
+            const bool of_logits = options_.beam == 1;
+            penalised_here.assign(x.begin(), x.end());
+            if (!of_logits)
+              for (float& value : penalised_here) value = static_cast<float>(static_cast<double>(value) - logsumexp);
+            rules_.penalise(ids_of(search, row), penalised_here);
+            logsumexp = of_logits || options_.renormalised ? logsumexp_of(penalised_here) : 0;
+            x = penalised_here;
+          }
+          const std::vector<uint8_t>& blocked = rules_.look_back() ? blocked_here : blocked_now;
           found = kernels::select_largest(x.data(), vocabulary_, blocked.data(), candidates_, entries.data());
           if (options_.renormalised) logsumexp = logsumexp_of_allowed(x, blocked, logsumexp);
         }

@@ -16,7 +16,8 @@ constexpr const char* kCaller = "beam_search";
 bool is_greedy(const BeamOptions& options) {
   // With StopWhen::possible the second best token may live on behind an end.
   return options.beam == 1 && options.n_best == 1 && !options.scores && options.no_repeat_ngram == 0 &&
-         !options.on_step && options.stop_when.value_or(StopWhen::best) != StopWhen::possible;
+         options.repetition_penalty == 1 && options.suppressed_sequences.empty() && !options.on_step &&
+         options.stop_when.value_or(StopWhen::best) != StopWhen::possible;
 }
 
 std::vector<std::vector<Hypothesis>> greedy_search(models::Decoder& decoder, int64_t sources, int32_t begin_id,

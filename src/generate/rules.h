@@ -1,4 +1,4 @@
-// The part of a search's options that is about single tokens: which must come next, and which may not.
+// The part of a search's options that is about tokens: which must come next, which may not, and which lose.
 #pragma once
 
 #include <cstdint>
@@ -26,18 +26,27 @@ class TokenRules {
     if (length == std::ssize(prefix_)) return length < min_length_ ? first_no_end_ : first_;
     return length < min_length_ ? blocked_no_end_ : blocked_;
   }
-  // Whether the tokens before decide, too.
-  [[nodiscard]] bool no_repeats() const { return repeat_ > 0; }
-  // Adds every token that would complete n tokens that `ids` have already. The begin id is the first of them.
-  void block_repeats(std::span<const int32_t> ids, std::vector<uint8_t>& blocked) const;
+  // Whether the tokens before decide, too, which of them may come next.
+  [[nodiscard]] bool look_back() const { return repeat_ > 0 || !sequences_.empty(); }
+  // Adds every token that may not come after `ids`, the begin id being the first of these: it would complete n tokens
+  // that `ids` have already, or a suppressed sequence.
+  void block_after(std::span<const int32_t> ids, std::vector<uint8_t>& blocked) const;
+  // What repetition_penalty makes of the scores (V) of what comes after `ids`; penalises(): it changes some.
+  [[nodiscard]] bool penalises() const { return penalty_ != 1; }
+  void penalise(const Ids& ids, std::span<float> scores) const;
 
  private:
   Ids prefix_;
   int32_t last_id_;
   int64_t min_length_, repeat_;
+  double penalty_;
+  std::vector<Ids> sequences_;
   std::vector<uint8_t> blocked_, blocked_no_end_;
   std::vector<uint8_t> first_, first_no_end_;  // of the first token behind the prefix
 };
+
+// The longest output for a source of so many tokens, by length_factor: at least min_length. -1: any.
+[[nodiscard]] int64_t longest_for(const BeamOptions& options, int64_t source_length);
 
 // No text has padding or begin inside. But a model that others trained goes by the settings in its folder alone.
 void suppress_special(BeamOptions& options, const models::Transformer& model);

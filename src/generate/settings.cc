@@ -28,8 +28,11 @@ struct Neutral {
   double value;
 };
 constexpr std::array kNeutral = {
-    Neutral{"repetition_penalty", 1}, Neutral{"encoder_repetition_penalty", 1},   Neutral{"diversity_penalty", 0},
-    Neutral{"num_beam_groups", 1},    Neutral{"encoder_no_repeat_ngram_size", 0}, Neutral{"penalty_alpha", 0},
+    Neutral{"encoder_repetition_penalty", 1},
+    Neutral{"encoder_no_repeat_ngram_size", 0},
+    Neutral{"diversity_penalty", 0},
+    Neutral{"num_beam_groups", 1},
+    Neutral{"penalty_alpha", 0},
     Neutral{"guidance_scale", 1},
 };
 constexpr std::array kMustBeAbsent = {
@@ -44,6 +47,7 @@ constexpr std::array kUnderstood = {"num_beams",
                                     "min_length",
                                     "min_new_tokens",
                                     "no_repeat_ngram_size",
+                                    "repetition_penalty",
                                     "forced_bos_token_id",
                                     "forced_eos_token_id",
                                     "bad_words_ids",
@@ -129,27 +133,35 @@ class Settings {
   [[nodiscard]] int32_t token(const char* key) const {
     const Json* found = find(key);
     if (found != nullptr && found->is_array() && found->size() == 1) found = &found->front();
-    if (found == nullptr) return -1;
-    if (!found->is_number_integer() || found->get<int64_t>() < 0 || found->get<int64_t>() > INT32_MAX) {
-      refuse(key, "the id of one token");
-    }
-    return found->get<int32_t>();
+    return found == nullptr ? -1 : id_in(*found, key, "the id of one token");
   }
   [[nodiscard]] bool flag(const char* key) const {
     const Json* const found = find(key);
     if (found != nullptr && !found->is_boolean()) refuse(key, "true or false");
     return found != nullptr && found->get<bool>();
   }
+  // A list of tokens, or of lists of one.
   void tokens(const char* key, std::vector<int32_t>& to) const {
     const Json* const found = find(key);
     if (found == nullptr) return;
     if (!found->is_array()) refuse(key, "a list of tokens");
     for (const Json& entry : *found) {
-      const Json& id = entry.is_array() && entry.size() == 1 ? entry.front() : entry;
-      if (!id.is_number_integer() || id.get<int64_t>() < 0 || id.get<int64_t>() > INT32_MAX) {
-        refuse(key, "a list of single tokens");
-      }
-      to.push_back(id.get<int32_t>());
+      to.push_back(
+          id_in(entry.is_array() && entry.size() == 1 ? entry.front() : entry, key, "a list of single tokens"));
+    }
+  }
+  // A list of tokens, and of lists of some.
+  void sequences(const char* key, std::vector<int32_t>& alone, std::vector<Ids>& several) const {
+    const Json* const found = find(key);
+    if (found == nullptr) return;
+    if (!found->is_array()) refuse(key, "a list of lists of tokens");
+    for (const Json& entry : *found) {
+      Ids ids;
+      for (const Json& id : entry.is_array() ? entry : Json::array({entry}))
+        ids.push_back(id_in(id, key, "a list of lists of tokens"));
+      if (ids.empty()) refuse(key, "lists of at least one token");
+      if (ids.size() == 1) alone.push_back(ids.front());
+      if (ids.size() > 1) several.push_back(std::move(ids));
     }
   }
 
@@ -176,6 +188,12 @@ class Settings {
   }
 
  private:
+  int32_t id_in(const Json& value, const char* key, std::string_view expected) const {
+    if (!value.is_number_integer() || value.get<int64_t>() < 0 || value.get<int64_t>() > INT32_MAX)
+      refuse(key, expected);
+    return value.get<int32_t>();
+  }
+
   Json object_;
   std::string where_;
 };
@@ -278,12 +296,14 @@ BeamOptions search_settings(const std::filesystem::path& folder) {
   options.max_length = settings.whole("max_new_tokens", options.max_length);
   options.min_length = settings.whole("min_new_tokens", settings.whole("min_length", 0) - 1);
   options.min_length = std::max<int64_t>(options.min_length, 0);
-  options.length_factor = 0;
+  options.length_factor = 0;  // transformers has none
   options.no_repeat_ngram = settings.whole("no_repeat_ngram_size", 0);
+  options.repetition_penalty = settings.number("repetition_penalty", 1);
+  if (options.repetition_penalty <= 0) settings.refuse("repetition_penalty", "a number above 0");
   options.prefix = forced_beginning(settings, has_own_file(folder));
   options.last_id = settings.token("forced_eos_token_id");
   options.forced_free = true;
-  settings.tokens("bad_words_ids", options.suppressed);
+  settings.sequences("bad_words_ids", options.suppressed, options.suppressed_sequences);
   // "bad_words_ids" does not forbid the end, and "suppress_tokens" does.
   const std::vector<int32_t> ends = settings.ends();
   std::erase_if(options.suppressed, [&](int32_t id) { return std::ranges::count(ends, id) > 0; });

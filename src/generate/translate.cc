@@ -67,11 +67,9 @@ std::vector<std::vector<Hypothesis>> translate(const models::Transformer& model,
   suppress_special(search, model);
 
   const auto limit_of = [&](size_t source_length) {
-    int64_t limit = std::min(search.max_length, config.max_length - 1);
-    if (search.length_factor > 0)
-      limit = std::min(
-          limit, static_cast<int64_t>(search.length_factor * static_cast<double>(source_length)) + search.length_extra);
-    return std::max<int64_t>(limit, 1);
+    const int64_t limit = std::min(search.max_length, config.max_length - 1);
+    const int64_t by_source = longest_for(search, static_cast<int64_t>(source_length));
+    return std::max<int64_t>(by_source < 0 ? limit : std::min(limit, by_source), 1);
   };
 
   const int64_t most = options.batch_tokens > 0 ? options.batch_tokens : batch_tokens_for(model);

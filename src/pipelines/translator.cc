@@ -177,7 +177,11 @@ generate::BeamOptions Translator::search(const TranslatorOptions& options) const
     search.suppressed.insert(search.suppressed.end(), own.suppressed.begin(), own.suppressed.end());
     search.suppressed_first.insert(search.suppressed_first.end(), own.suppressed_first.begin(),
                                    own.suppressed_first.end());
+    search.suppressed_sequences.insert(search.suppressed_sequences.end(), own.suppressed_sequences.begin(),
+                                       own.suppressed_sequences.end());
+    if (search.repetition_penalty == 1) search.repetition_penalty = own.repetition_penalty;
     search.renormalised = search.renormalised || own.renormalised;
+    if (!search.length_factor) search.length_factor = own.length_factor;
     if (search.no_repeat_ngram == 0) search.no_repeat_ngram = own.no_repeat_ngram;
     search.min_length = std::max(search.min_length, own.min_length);
     if (!search.length_penalty) search.length_penalty = own.length_penalty;

@@ -54,7 +54,8 @@ int32_t choose(const Reading& reading, std::span<const float> logits, const Choi
     const int64_t limit = choice.ignore_end ? -1 : step.most;
     if (const int32_t forced = rules.forced(step.written, limit); forced >= 0) return forced;
     blocked = rules.blocked(step.written);
-    rules.block_repeats(reading.target, blocked);
+    rules.block_after(reading.target, blocked);
+    rules.penalise(reading.target, allowed);
   }
   if (choice.ignore_end && config.end_id >= 0) blocked[static_cast<size_t>(config.end_id)] = 1;
   for (size_t id = 0; id < allowed.size(); ++id)
@@ -66,10 +67,9 @@ int32_t choose(const Reading& reading, std::span<const float> logits, const Choi
 
 int64_t most_tokens(const Reading& reading, int64_t wanted) {
   if (!reading.model->translates()) return wanted;
-  const generate::BeamOptions usual;
-  const int64_t by_source =
-      static_cast<int64_t>(usual.length_factor * static_cast<double>(reading.source.size())) + usual.length_extra;
-  return std::min({wanted, by_source, reading.model->config().max_length - 1});
+  const generate::BeamOptions search = reading.model->search({.beam = 1}, reading.spoken);
+  const int64_t by_source = generate::longest_for(search, std::ssize(reading.source));
+  return std::min({wanted, by_source < 0 ? wanted : by_source, reading.model->config().max_length - 1});
 }
 
 }  // namespace heed::serve

@@ -324,6 +324,10 @@ TEST(Beam, RefusesWhatCannotBeMeant) {
   EXPECT_THROW(run(logits, 4, {3}, {.length_reward = std::nan("")}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.suppressed = {4}}), Error);
   EXPECT_THROW(run(logits, 4, {3}, {.prefix = {-1}}), Error);
+  for (const double penalty : {0.0, -1.0, HUGE_VAL, std::nan("")})
+    EXPECT_THROW(run(logits, 4, {3}, {.repetition_penalty = penalty}), Error);
+  for (const std::vector<Ids>& sequences : std::vector<std::vector<Ids>>{{{}}, {{1, 4}}, {{-1, 2}}})
+    EXPECT_THROW(run(logits, 4, {3}, {.suppressed_sequences = sequences}), Error);
   const auto nan = [](const Ids&, int64_t) { return std::vector<float>{0, 0, std::nanf(""), 0}; };
   EXPECT_THROW(run(nan, 4, {3}, {.beam = 2}), Error);
 }

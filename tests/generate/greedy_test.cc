@@ -81,6 +81,8 @@ TEST(Greedy, OtherSearchesAreAsTheyWere) {
   int64_t told = 0;
   std::vector<BeamOptions> all = {{.beam = 3},
                                   {.beam = 1, .no_repeat_ngram = 2},
+                                  {.beam = 1, .repetition_penalty = 3},
+                                  {.beam = 1, .suppressed_sequences = {{3, 4}, {4, 3}, {5, 5}}},
                                   {.beam = 1, .stop_when = StopWhen::possible},
                                   {.beam = 1, .on_step = [&told](const BeamStep&) { ++told; }}};
   for (BeamOptions& options : all) {

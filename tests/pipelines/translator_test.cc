@@ -161,6 +161,21 @@ TEST(Translator, EndsAsTheFolderSaysWithoutItsBeam) {
   EXPECT_GT(different.size(), 1u);
 }
 
+// Twice the source and 20 tokens are a habit of heed's own models; transformers has no such limit.
+TEST(Translator, ModelsOfOthersWriteAsMuchAsAsked) {
+  const test::Scratch scratch;
+  const auto tokens = [](const Translator& translator, const generate::BeamOptions& search) {
+    TranslatorOptions options{.search = search};
+    return std::ssize(translator.translate("paris", options).at(0).tokens);
+  };
+  const Translator others = Translator::load(test::with_words(scratch, "marian"));
+  EXPECT_GE(tokens(others, {.beam = 1, .max_length = 40, .min_length = 38}), 38);
+  EXPECT_LE(tokens(others, {.beam = 1, .max_length = 40, .min_length = 38, .length_factor = 1, .length_extra = 0}), 38);
+  EXPECT_LT(tokens(others, {.beam = 1, .max_length = 40, .length_factor = 1, .length_extra = 0}), 5);
+  const Translator own = Translator::load(std::filesystem::path(HEED_SOURCE_DIR) / "demo" / "en-zh");
+  EXPECT_GE(tokens(own, {.beam = 1, .min_length = 50}), 50) << "asked for";
+}
+
 // A vocabulary of others takes seconds and hundreds of megabytes when it is large.
 TEST(Translator, HasOneTokenizerWhereTheFolderHasOne) {
   const test::Scratch scratch;

@@ -46,7 +46,8 @@ TEST_F(SettingsTest, AreThoseOfTheFolder) {
   std::string unseen;
   for (const std::string& settings :
        {std::string(), R"("suppress_tokens": [)" + h + "]", std::string(R"("no_repeat_ngram_size": 2)"), once,
-        once + R"(, "bad_words_ids": [[)" + h + "]]", std::string(R"("forced_bos_token_id": 7)"),
+        once + R"(, "bad_words_ids": [[)" + h + "]]", R"("bad_words_ids": [[)" + h + ", " + h + "]]",
+        std::string(R"("repetition_penalty": 5.5)"), std::string(R"("forced_bos_token_id": 7)"),
         std::string(R"("forced_eos_token_id": 2)"), once + R"(, "min_new_tokens": 13)",
         once + R"(, "length_penalty": 4.0, "suppress_tokens": [)" + h + "]",
         R"("forced_bos_token_id": 8, "forced_eos_token_id": 2, "min_new_tokens": 5, )" + once}) {
