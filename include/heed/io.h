@@ -61,8 +61,8 @@ class PytorchAllowed {
 [[nodiscard]] SafetensorsFile read_ctranslate2(const std::filesystem::path& file);
 
 // The folder of a model: `name` itself where something is there. Else the files of "ORG/NAME" or "NAME" in the cache of
-// Hugging Face's tools on this machine (HF_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME). Nothing is ever downloaded: the
-// Error for a model that is not there has the command that does it.
+// Hugging Face's tools on this machine (HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME). Nothing is
+// ever downloaded: the Error for a model that is not there has the command that does it.
 [[nodiscard]] std::filesystem::path find_model_folder(const std::string& name);
 
 // One array. Fortran order is accepted (and becomes strides); object arrays and big-endian data are refused.

@@ -147,6 +147,10 @@ def path(function: str, value: Any, what: str = "a folder") -> str:
         raise TypeError(f"[{function}] {what} as a str or a path; found {found(value)}") from None
     if not name or "\0" in name:
         raise ValueError(f"[{function}] {what} with a name; found {name!r}")
+    try:
+        os.fsencode(name)
+    except UnicodeEncodeError:
+        raise ValueError(f"[{function}] {what} with a name that the system can write; found {name!r}") from None
     return name
 
 

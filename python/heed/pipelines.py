@@ -238,8 +238,8 @@ class Translator(_Pipeline):
         length_penalty: translations are ranked by the sum of their log probabilities / length ** length_penalty; 1 where
             it is not given, or what the model's folder says.
         length_reward: added to this for each token, so that longer translations win.
-        max_length, min_length: tokens of a translation, at most and at least. Models in heed's layout also write at most
-            twice the tokens of the text plus 20.
+        max_length, min_length: tokens of a translation, at most and at least. Models that heed trained also write at
+            most twice the tokens of the text plus 20, or min_length.
         batch_tokens: tokens of the texts in one batch, times the beam. It changes no result; 0 chooses it.
         cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
         too_long: what happens to a text of more tokens than the model reads. "refuse" raises ValueError; "cut" reads the
@@ -336,7 +336,7 @@ class Generator(_Reader):
         return Tokenizer._of(self._model.tokenizer(), self.folder, "target")
 
     def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
-        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a GPT-2."""
+        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout: a GPT-2 or an MPT."""
         _save(self._model, self.folder, folder, layout, overwrite)
 
     def generate(

@@ -135,7 +135,7 @@ class SentenceTransformer(DropIn):
         for name, prompt in self.prompts.items():  # before anything is written
             _checks.text("save", name, "the name of a prompt")
             _checks.text("save", prompt, f'the prompt "{name}"')
-        limit = {} if self._longest == self.encoder.longest else {"max_seq_length": self._longest}
+        limit: Dict[str, Any] = {} if self._longest == self.encoder.longest else {"max_seq_length": self._longest}
         if (changed or limit) and not self._has_modules:
             raise ValueError(f"[save] a folder with a modules.json, for settings that were changed "
                              f"({', '.join([*changed, *limit])}); found {self.encoder.folder!r} without one")
@@ -145,7 +145,13 @@ class SentenceTransformer(DropIn):
         if limit:
             encoder = folder / json.loads((folder / "modules.json").read_text(encoding="utf-8"))[0]["path"]
             files = [encoder / name for name in _heed.sentence_settings_files()]
-            _update(next((file for file in files if file.exists()), files[0]), limit)
+            file = next((file for file in files if file.exists()), files[0])
+            written = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+            for name in ("tokenizer_args", "processor_kwargs"):  # whose limit would count more
+                if isinstance(written.get(name), dict):
+                    written[name].pop("model_max_length", None)
+                    limit[name] = written[name]
+            _update(file, limit)
 
     save_pretrained = save
 

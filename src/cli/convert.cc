@@ -120,12 +120,13 @@ void add_convert_command(Options& options) {
       .add("--tokenizers", o->tokenizers,
            "For folders of CTranslate2: where source.spm and target.spm are, if not in MODEL")
       .takes("DIR");
-  options.flag("--force", o->force, "Write over the model in the output folder; other files stay");
+  options.flag("--force", o->force,
+               "Write over the model in the output folder and its card (README.md); other files stay");
   options.footer(
       "A model in int8 gives the bits that --weights int8 gives with the model it was made from.\n"
       "In the layout of Hugging Face a translator is a Marian, an encoder a BERT, and a\n"
-      "decoder-only model a GPT-2: transformers loads the folder with its tokenizer. Decoders need\n"
-      "learned positions for it.\n"
+      "decoder-only model a GPT-2, or with ALiBi an MPT: transformers loads the folder with its\n"
+      "tokenizer.\n"
       "The older weights of PyTorch (pytorch_model.bin) become model.safetensors. Nothing in\n"
       "them is run, as Python may do when it reads them.\n"
       "A translator of CTranslate2 (model.bin with its vocabularies) becomes one of heed's.\n"

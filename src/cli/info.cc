@@ -4,12 +4,15 @@
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <map>
 #include <optional>
+#include <ranges>
 #include <sstream>
 
 #include "cli/command.h"
 #include "cli/json.h"
 #include "formats/json.h"
+#include "formats/weights.h"
 #include "heed/cpu.h"
 #include "heed/distributed.h"
 #include "heed/error.h"
@@ -90,33 +93,51 @@ std::string machine_text() {
 // What a folder, a configuration file or the name of a preset says.
 struct ModelFacts {
   models::Config config;
-  std::string family = {}, licence = {};  // of a folder that others wrote; empty: not said
-  int64_t parameters = 0;                 // of a folder
-  bool finds_answers = false;             // its head tells where an answer begins and ends
+  std::string family = {};                      // of a folder that others wrote
+  std::string licence = {};                     // of a folder; empty: not said
+  int64_t parameters = 0;                       // of a folder
+  std::map<std::string, int64_t> weights = {};  // bytes of each type in a folder
+  bool finds_answers = false;                   // its head tells where an answer begins and ends
 };
 
-// "license" in the front matter of a model card: a word, or the first of a list.
-std::string licence_in(const fs::path& folder) {
+std::string_view trimmed(std::string_view text) {
+  constexpr std::string_view kAround = " \t\r'\"";
+  const size_t begin = std::min(text.find_first_not_of(kAround), text.size());
+  return text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
+}
+
+// "license" in the front matter of a model card: a word, or a list of some in brackets or on lines of their own.
+std::string licence_in(const fs::path& card) {
   constexpr int64_t kLimit = int64_t{1} << 24;
+  constexpr std::string_view kKey = "license:";
   std::error_code ignored;
-  if (!fs::is_regular_file(folder / "README.md", ignored)) return {};
-  std::istringstream lines(io::read_file(folder / "README.md", kLimit));
+  if (!fs::is_regular_file(card, ignored)) return {};
+  std::istringstream lines(io::read_file(card, kLimit));
   std::string line, found;
-  if (!std::getline(lines, line) || line.substr(0, 3) != "---") return {};
-  bool in_list = false;
-  while (found.empty() && std::getline(lines, line) && line.substr(0, 3) != "---") {
-    constexpr std::string_view kKey = "license:", kMarks = " \t\r'\"[]-";
-    const size_t item = line.find_first_not_of(" \t");
+  if (!std::getline(lines, line) || !line.starts_with("---")) return {};
+  const auto add = [&](std::string_view item, std::string_view between) {
+    item = trimmed(item.substr(0, item.find(" #")));
+    if (!item.empty()) found += std::string(found.empty() ? "" : between) + std::string(item);
+  };
+  enum class Inside { nothing, list, text } inside = Inside::nothing;  // of the key
+  while (std::getline(lines, line) && !line.starts_with("---")) {
+    const std::string_view words = trimmed(line);
+    if (words.empty() || words.front() == '#') continue;
     if (line.starts_with(kKey)) {
-      found = line.substr(kKey.size());
-      in_list = true;
-    } else if (in_list && item != std::string::npos && line[item] == '-') {
-      found = line;
+      std::string_view rest = trimmed(std::string_view(line).substr(kKey.size()));
+      inside = rest.empty()                                 ? Inside::list
+               : rest.front() == '>' || rest.front() == '|' ? Inside::text
+                                                            : Inside::nothing;
+      if (inside != Inside::nothing) continue;
+      if (rest.front() == '[') rest = rest.substr(1, rest.find(']') - 1);
+      for (const auto item : std::views::split(rest, ',')) add(std::string_view(item.begin(), item.end()), ", ");
+    } else if (inside == Inside::list && words.starts_with("- ")) {
+      add(words.substr(2), ", ");
+    } else if (inside == Inside::text && line.starts_with(' ')) {
+      add(words, " ");
     } else {
-      in_list = false;
+      inside = Inside::nothing;
     }
-    found.erase(0, std::min(found.find_first_not_of(kMarks), found.size()));
-    found.erase(std::min(found.find_first_of(" \t\r'\"],#"), found.size()));
   }
   return found;
 }
@@ -129,10 +150,20 @@ ModelFacts facts_of_folder(const fs::path& path) {
   ModelFacts facts{.config = model->config()};
   facts.finds_answers = models::finds_answers(*model);
   for (const auto& [name, value] : model->named_parameters()) facts.parameters += value.data().numel();
+  std::vector<fs::path> files = {"model.safetensors"};
+  std::error_code ignored;
+  if (!fs::exists(folder / files[0], ignored)) {
+    files = io::safetensors_shards(folder);  // and their index
+    std::erase_if(files, [](const fs::path& file) { return file.extension() != ".safetensors"; });
+  }
+  for (const fs::path& file : files)
+    for (const auto& [name, tensor] : io::read_safetensors(folder / file).tensors)
+      facts.weights[tensor.dtype() == DType::i8 ? "int8" : std::string(to_string(tensor.dtype()))] += tensor.nbytes();
+  for (const char* const card : {"README.md", "MODEL_CARD.md"})
+    if (facts.licence.empty()) facts.licence = licence_in(path / card);
   if (model->origin() == nullptr) return facts;
   const io::ParsedJson config = io::parse_json(io::read_file(folder / "config.json", 1 << 20));
   facts.family = config.value.value("model_type", "");
-  facts.licence = licence_in(path);
   return facts;
 }
 
@@ -154,6 +185,9 @@ ModelFacts find_facts(const InfoCommand& o) {
                                  in_quotes(o.model)));
   if (fs::is_directory(path, ignored)) return facts_of_folder(path);
   if (fs::exists(path, ignored)) {
+    if (path.extension() == ".safetensors" || path.extension() == ".bin")
+      throw Error(fmt::format("expected the folder of a model or its config.json; found the weights {}",
+                              in_quotes(path.string())));
     const std::string text = io::read_file(path, 1 << 20);
     // The file of others leaves open what only the weights beside it tell.
     const io::Json config = io::parse_json(text).value;
@@ -239,18 +273,25 @@ void print_model(const InfoCommand& o, const Context& context) {
     object.add_json("config", without_line_ends(configuration));
     object.add("batch", o.batch).add("source_length", o.source_length).add("target_length", o.target_length);
     object.add("parameters", cost.parameters).add("parameter_bytes", cost.parameter_bytes);
+    JsonObject weights;
+    for (const auto& [dtype, bytes] : facts.weights) weights.add(dtype, bytes);
+    if (!facts.weights.empty()) object.add("weight_bytes", weights);
     object.add("forward_flops", cost.forward_flops).add("training_flops", cost.training_flops);
     print_line(object.add("activation_bytes", cost.activation_bytes).text());
     return;
   }
   std::string out;
-  if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", one_line(facts.family));
-  if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", one_line(facts.licence));
+  if (!facts.family.empty()) out += fmt::format("{:<20}{}\n", "family", escaped(facts.family));
+  if (!facts.licence.empty()) out += fmt::format("{:<20}{}\n", "licence", escaped(facts.licence));
   std::vector<std::string_view> absent = absent_keys(config.architecture);
   if (facts.finds_answers) absent.emplace_back("head");
   out += keys_and_values(configuration, absent);
   if (facts.finds_answers) out += fmt::format("{:<20}{}\n", "head", "answers");
   out += fmt::format("\n{:<20}{} ({})\n", "parameters", with_commas(cost.parameters), bytes_text(cost.parameter_bytes));
+  std::string weights;
+  for (const auto& [dtype, bytes] : facts.weights)
+    weights += fmt::format("{}{} {}", weights.empty() ? "" : ", ", dtype, bytes_text(bytes));
+  if (!weights.empty()) out += fmt::format("{:<20}{}\n", "in the folder", weights);
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder
           ? fmt::format("{} x {} source and {} target tokens", o.batch, o.source_length, o.target_length)

@@ -28,7 +28,8 @@ fs::path path_from(const char* variable) {
 
 // Where Hugging Face's tools look, in their order.
 fs::path cache_folder() {
-  if (const fs::path cache = path_from("HF_HUB_CACHE"); !cache.empty()) return cache;
+  for (const char* const variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})  // the second is the older name
+    if (const fs::path cache = path_from(variable); !cache.empty()) return cache;
   if (const fs::path home = path_from("HF_HOME"); !home.empty()) return home / "hub";
   if (const fs::path cache = path_from("XDG_CACHE_HOME"); !cache.empty()) return cache / "huggingface" / "hub";
   if (const fs::path home = path_from("HOME"); !home.empty()) return home / ".cache" / "huggingface" / "hub";

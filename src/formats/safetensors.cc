@@ -72,6 +72,8 @@ SafetensorsFile read_safetensors(const std::filesystem::path& file) {
   const auto mapped = std::make_shared<files::MappedFile>(file, "read_safetensors", files::MapFor::memory);
   const files::MappedFile& input = *mapped;
   input.require(input.size() >= 8, "a safetensors file: at least 8 bytes; found " + std::to_string(input.size()));
+  input.require(!input.bytes().starts_with("version https://git-lfs"),
+                "weights; found a pointer of Git LFS: the file itself was not downloaded (\"git lfs pull\" gets it)");
   const uint64_t claimed = files::Reader(input.bytes().substr(0, 8), files::quoted(file), "read_safetensors").u64();
   input.require(claimed <= static_cast<uint64_t>(std::min(kMaxHeader, input.size() - 8)),
                 "a safetensors header no longer than " + std::to_string(kMaxHeader) + " bytes and than the file (" +

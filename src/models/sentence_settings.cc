@@ -76,8 +76,10 @@ void read_arguments(Keys& keys, SentenceSettings& settings) {
   for (const char* const name : {"tokenizer_args", "processor_kwargs"}) {
     const io::Json& arguments = object_of(keys, name);
     Keys inner(arguments, keys.where() + ", " + name);
-    if (settings.longest == 0) settings.longest = inner.whole("model_max_length", 0);
-    if (settings.longest < 0) inner.refuse("model_max_length", "1 or more");
+    // As in sentence-transformers, it counts more than max_seq_length.
+    const int64_t longest = inner.whole("model_max_length", 0);
+    if (longest < 0 || (longest == 0 && inner.has("model_max_length"))) inner.refuse("model_max_length", "1 or more");
+    if (longest > 0) settings.longest = longest;
     refuse_others(inner, arguments,
                   {"trust_remote_code", "use_fast", "padding_side", "model_max_length", "clean_up_tokenization_spaces",
                    "local_files_only"},
@@ -167,15 +169,17 @@ void keep_longest(int64_t longest, const std::filesystem::path& folder, const ch
 }
 
 Scores read_scores(const std::filesystem::path& folder, const Config& config) {
-  if (is_cross_encoder(folder)) {
+  const bool alone = config.labels.size() == 1;  // the class that an activation of a cross-encoder is for
+  if (alone && is_cross_encoder(folder)) {
     const auto settings = io::read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader);
     Keys keys(settings->value, settings->file.string());
-    const std::string activation = keys.word("activation_fn", "");
+    std::string activation = keys.word("activation_fn", "");
+    if (!activation.starts_with("torch.")) activation.clear();  // sentence-transformers imports no other
     if (activation.ends_with(".Identity")) return Scores::raw;
     if (activation.ends_with(".Sigmoid")) return Scores::independent;
     if (!activation.empty()) keys.refuse("activation_fn", "Identity or Sigmoid at its end");
   }
-  if (config.labels.size() == 1) return config.plain_score ? Scores::raw : Scores::independent;
+  if (alone) return config.plain_score ? Scores::raw : Scores::independent;
   const std::filesystem::path file = folder / "config.json";
   const io::Json object = io::read_json(file, kSettingsReader);
   Keys keys(object, file.string());

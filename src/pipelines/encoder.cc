@@ -30,6 +30,9 @@ std::string Encoder::Parts::prompt(const EncoderOptions& options, const char* fu
   const std::string& name = options.prompt.empty() ? settings.default_prompt : options.prompt;
   if (name.empty()) return "";
   const auto found = settings.prompts.find(name);
+  // sentence-transformers gives every model but a cross-encoder these two, empty.
+  const bool tells_classes = reader.model->config().head == models::Head::text_class;
+  if (found == settings.prompts.end() && !tells_classes && (name == "query" || name == "document")) return "";
   std::string known;
   for (const auto& [prompt, text] : settings.prompts) known += (known.empty() ? "" : ", ") + prompt;
   require(found != settings.prompts.end(), function, "a prompt of this model (", known.empty() ? "it has none" : known,

@@ -155,6 +155,7 @@ std::vector<Answer> Encoder::answer(std::string_view question, std::string_view 
     const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
     const Tensor types = model_->config().token_types > 1 ? batch.types : Tensor();
     const Tensor logits = model_->forward(batch.ids, batch.lengths, types).data().contiguous();  // (1, L, 2)
+    pipelines::require_numbers({logits.data<float>(), static_cast<size_t>(logits.numel())});
     const std::vector<double> starts = probabilities_of(logits, 0, window), ends = probabilities_of(logits, 1, window);
     none = std::min(none, starts[0] * ends[0]);
     const std::vector<Run> best = words.best(runs_of(window, starts, ends, options.longest_answer), options.count);

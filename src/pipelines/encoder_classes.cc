@@ -129,6 +129,7 @@ std::vector<TokenClass> Encoder::classify_tokens(std::string_view text, const En
   const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   const NoGradScope no_grad;
   const Tensor logits = model_->forward(batch.ids, batch.lengths, batch.types).data().contiguous();  // (1, L, labels)
+  pipelines::require_numbers({logits.data<float>(), static_cast<size_t>(logits.numel())});
   std::vector<TokenClass> result;
   for (size_t i = 0; i < tokens.ids.size(); ++i) {
     if (tokens.special[i] != 0) continue;
@@ -191,6 +192,7 @@ std::vector<std::vector<Filling>> Encoder::fill(std::string_view text, const Fil
   for (const int64_t place : places) {
     const Value state(states.slice(1, place, place + 1).contiguous());
     const Tensor logits = model_->head_logits(state).data().contiguous();  // (1, 1, V)
+    pipelines::require_numbers(row_of(logits, 0));
     result.push_back(best_tokens(row_of(logits, 0), options.count, *tokenizer_));
   }
   return result;

@@ -103,12 +103,12 @@ text::Tokens EncoderReader::read(std::string_view text, const text::TokensOption
                                  const TextOptions& options, const char* function) const {
   text::TokensOptions own = tokens;
   own.limit = tokens.limit > 0 ? std::min(tokens.limit, positions) : longest;
-  if (model->origin() != nullptr) {
+  if (model->origin() != nullptr || text::is_of_others(*tokenizer)) {
     text::Tokens result = encode_around(*tokenizer, text, own, place, options, function);
     require_rows(result.ids, model->config().source_vocabulary, *tokenizer, place, options, function);
     return result;
   }
-  require(!tokens.pair, function, "one text; found a pair, which models of heed's own training do not read");
+  require(!tokens.pair, function, "one text; found a pair, which this model's tokenizer has no form for");
   require(!tokens.parse_special, function,
           "special tokens as text, because the tokenizers of heed's own models cannot find them; found parse_special");
   require_utf8(text, place, options, function);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <span>
+#include <sstream>
 #include <system_error>
 
 #include "base/files.h"
@@ -30,7 +31,8 @@ constexpr const char* kSaver = "save";
 constexpr std::string_view kSearchSettings = "generation_config.json";
 constexpr const char* kSideFiles[] = {kSearchSettings.data(), "modules.json", "config_sentence_transformers.json"};
 // What a model may be used for: a README.md of Hugging Face names the licence.
-constexpr const char* kLicences[] = {"README.md", "MODEL_CARD.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"};
+constexpr std::string_view kCard = "README.md";
+constexpr const char* kLicences[] = {kCard.data(), "MODEL_CARD.md", "LICENSE", "LICENSE.txt", "LICENSE.md", "NOTICE"};
 
 // `special`: of an encoder's tokenizer. Models of others leave these ids to it.
 void write_own(const models::Model& model, const fs::path& folder, const text::SpecialIds& special) {
@@ -113,8 +115,26 @@ void save_model(const models::Model& model, const fs::path& folder, Layout layou
   }
 }
 
+// A README.md that begins as Hugging Face's model cards do: with lines between "---", one of which says whose it is.
+bool is_model_card(const fs::path& file) {
+  constexpr std::string_view kKeys[] = {"license:", "library_name:", "base_model:", "pipeline_tag:"};
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return false;
+  std::istringstream lines(io::read_file(file));
+  std::string line;
+  const auto next = [&] {
+    const bool found = static_cast<bool>(std::getline(lines, line));
+    if (line.ends_with('\r')) line.pop_back();
+    return found;
+  };
+  if (!next() || line != "---") return false;
+  while (next() && line != "---")
+    if (std::ranges::any_of(kKeys, [&](std::string_view key) { return line.starts_with(key); })) return true;
+  return false;
+}
+
 // What a folder that is written over may hold beside the new files, and what would change their meaning: older shards
-// of weights, settings and tokenizers. Names in it, and in its sub-folder `inner`.
+// of weights, settings, tokenizers and the model card. Names in it, and in its sub-folder `inner`.
 std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const fs::path& inner = {}) {
   std::vector<fs::path> names;
   std::error_code ignored;
@@ -126,6 +146,7 @@ std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const
     for (const char* const name : kSideFiles) names.push_back((place / name).lexically_normal());
     for (const char* const name : models::sentence_settings_files()) names.push_back((place / name).lexically_normal());
   }
+  if (!onto_itself && is_model_card(to / kCard)) names.emplace_back(kCard);
   return names;
 }
 
@@ -148,11 +169,12 @@ void copy_module(const fs::path& from, const fs::path& to) {
     io::write_safetensors(to / "model.safetensors", io::read_weights(from).tensors, {{"format", "pt"}});
 }
 
-// Into `folder`, which becomes a part of `to`. What stands there already stays.
+// Into `folder`, which becomes a part of `to`. What stands there already stays, but for a model card.
 void copy_licences(const fs::path& from, const fs::path& folder, const fs::path& to) {
   std::error_code ignored;
   for (const char* const& name : kLicences)
-    if (!fs::exists(to / name, ignored)) copy_files(from, folder, std::span(&name, 1));
+    if (!fs::exists(to / name, ignored) || (name == kCard && is_model_card(to / name)))
+      copy_files(from, folder, std::span(&name, 1));
 }
 
 // A tokenizer of one of heed's own kinds.
@@ -211,7 +233,10 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
   }
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
     save_model(model, folder, layout, target.special());
-    if (own && !will_be_own) return save_marian_tokenizers(source, target, model.config(), folder);
+    if (own && !will_be_own) {
+      save_marian_tokenizers(source, target, model.config(), folder);
+      return copy_licences(from, folder, to);
+    }
     source.save(folder, text::Side::source);
     target.save(folder, text::Side::target);
     copy_files(from, folder, kSideFiles);

@@ -1,8 +1,10 @@
 #include "pipelines/sequences.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
+#include "heed/error.h"
 #include "models/batches.h"
 
 namespace heed::pipelines {
@@ -37,6 +39,11 @@ SequenceBatch batch_of(std::span<const Sequence* const> sequences, int64_t paddi
           .types = types.size() == ids.size() ? text::pad(types, 0).ids : Tensor()};
 }
 
+void require_numbers(std::span<const float> values) {
+  require(std::ranges::all_of(values, [](float value) { return std::isfinite(value); }), "Encoder",
+          "results that are numbers; the model gave NaN or infinity");
+}
+
 Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_t padding_id, int64_t width,
                const std::function<Tensor(const SequenceBatch& batch)>& compute,
                const std::function<void(int64_t done)>& progress) {
@@ -52,6 +59,7 @@ Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_
         for (int64_t b = 0; b < std::ssize(members); ++b) {
           std::memcpy(result.data<float>() + members[static_cast<size_t>(b)] * width, rows.data<float>() + b * width,
                       static_cast<size_t>(width) * sizeof(float));
+          require_numbers({rows.data<float>() + b * width, static_cast<size_t>(width)});
         }
       },
       batches.tells(progress));

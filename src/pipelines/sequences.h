@@ -25,9 +25,13 @@ struct SequenceBatch {
 // EncoderOptions::batch_tokens, or what suits the model where that is 0. Throws Error, naming `function`, below 0.
 [[nodiscard]] int64_t batch_tokens(int64_t wanted, const models::Bert& model, const char* function);
 
+// Throws Error unless all are finite.
+void require_numbers(std::span<const float> values);
+
 // The rows (N, width) that `compute` gives, (B, width) for a batch, in the order of the sequences. Those of similar
 // length share batches of at most `batch_tokens` tokens, padding included, or of one sequence. After each, `progress`
 // (if any) gets the number of those done.
+// Throws Error where a result is NaN or infinite.
 [[nodiscard]] Tensor rows_of(std::span<const Sequence> sequences, int64_t batch_tokens, int64_t padding_id,
                              int64_t width, const std::function<Tensor(const SequenceBatch& batch)>& compute,
                              const std::function<void(int64_t done)>& progress = {});

@@ -62,6 +62,11 @@ Around around_in(const std::filesystem::path& folder, Side side) {
   return architecture == "encoder_decoder" && side == Side::source ? Around::end : Around::both;
 }
 
+bool is_of_others(const Tokenizer& tokenizer) {
+  const std::string kind = tokenizer.kind();
+  return kind != "sentencepiece" && kind != "characters" && kind != "pieces";
+}
+
 std::shared_ptr<const Tokenizer> Tokenizer::load(const std::filesystem::path& folder, Side side) {
   const std::filesystem::path model = tokenizer_file(folder, side, kSentencePieceEnding);
   const std::filesystem::path vocabulary = tokenizer_file(folder, side, kVocabularyEnding);

@@ -57,4 +57,8 @@ void require_id(int32_t id, int64_t vocabulary, std::string_view function);
 // One of the four special ids.
 [[nodiscard]] bool is_special(int32_t id, const SpecialIds& special);
 
+// Whether a tokenizer says itself what stands around a text or a pair, as those of Hugging Face do. A model of others
+// in heed's own layout keeps its tokenizer.
+[[nodiscard]] bool is_of_others(const Tokenizer& tokenizer);
+
 }  // namespace heed::text

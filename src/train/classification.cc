@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "text/tokenizers.h"
 #include "train/corpus.h"
 #include "train/defaults.h"
 #include "train/text_data.h"
@@ -30,8 +31,9 @@ Examples hold_back(Examples& train, double fraction) {
 
 ClassifiedTexts classified_texts(const Examples& examples, const models::Model& model, const text::Tokenizer& tokenizer,
                                  int64_t longest, const std::function<BatchLimits(int64_t tokens)>& limits) {
-  require(!examples.pairs || model.origin() != nullptr, "train", examples.file.string(),
-          ", line 1: text <tab> label, because heed's own models read no pairs; found three columns");
+  require(!examples.pairs || model.origin() != nullptr || text::is_of_others(tokenizer), "train",
+          examples.file.string(),
+          ", line 1: text <tab> label, because this model's tokenizer has no form for a pair; found three columns");
   const models::Config& config = model.config();
   const Frame around = frames_of(model, tokenizer, nullptr).source;
   require(longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),

@@ -119,10 +119,14 @@ TEST(Convert, RefusesWhatCannotBe) {
   const std::string out = (folder / "out").string();
   EXPECT_EQ(run({"convert", kShipped, kShipped}).status, 2);
   EXPECT_EQ(run({"convert", kShipped, out, "--weights", "int8", "--layout", "huggingface"}).status, 2);
-  const Result other =
-      run({"convert", (fs::path(HEED_SOURCE_DIR) / "demo" / "shakespeare").string(), out, "--layout", "huggingface"});
+  fs::copy(fs::path(HEED_SOURCE_DIR) / "demo" / "shakespeare", folder / "decoder");
+  const std::string decoder = (folder / "decoder").string();
+  auto config = nlohmann::json::parse(read(folder / "decoder" / "config.json"));
+  config["activation"] = "relu";
+  (void)folder.write("decoder/config.json", config.dump());
+  const Result other = run({"convert", decoder, out, "--layout", "huggingface"});
   EXPECT_EQ(other.status, 1);
-  EXPECT_NE(other.err.find("learned positions"), std::string::npos) << other.err;
+  EXPECT_NE(other.err.find("feed_forward of 4 width and gelu, as an MPT has"), std::string::npos) << other.err;
   EXPECT_FALSE(fs::exists(fs::path(out) / "config.json"));
   fs::create_directory(folder / "full");
   (void)folder.write("full/file", "x");

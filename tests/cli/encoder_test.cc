@@ -376,6 +376,35 @@ TEST(Encoders, InspectAndInfoReadTheirFolders) {
   const nlohmann::json info = nlohmann::json::parse(run({"info", model, "--json"}).out);
   EXPECT_EQ(info["family"], "bert");
   EXPECT_EQ(info["licence"], "apache-2.0");
+  for (const auto& [written, read] : std::vector<std::pair<std::string, std::string>>{
+           {"license: mit", "mit"},
+           {"license: 'mit'  # or not", "mit"},
+           {"license: [mit, \"gpl-3.0\"]", "mit, gpl-3.0"},
+           {"license:\n- mit\n- gpl-3.0\nlanguage: en", "mit, gpl-3.0"},
+           {"license:\n# of both parts\n- mit\n\n- gpl-3.0", "mit, gpl-3.0"},
+           {"license: >-\n  other\n  licence\ntags: x", "other licence"},
+           {"license:", ""},
+           {"tags: x", ""}}) {
+    (void)folder.write("st-mean/README.md", "---\nlanguage: en\n" + written + "\n---\nlicense: no\n");
+    EXPECT_EQ(nlohmann::json::parse(run({"info", model, "--json"}).out).value("licence", ""), read) << written;
+  }
+  (void)folder.write("st-mean/README.md", "---\nlicense: m\x1b[31mit\xff\n---\n");
+  EXPECT_EQ(run({"info", model}).out.find('\x1b'), std::string::npos);
+  (void)folder.write("st-mean/model.safetensors.index.json", "{\"weight_map\": {\"a\": \"model-1.safetensors\"}}");
+  EXPECT_EQ(run({"info", model}).status, 0) << "an index that is not used";
+  fs::remove(fs::path(model) / "model.safetensors.index.json");
+  EXPECT_EQ(info["weight_bytes"], nlohmann::json({{"f32", info["parameters"].get<int64_t>() * 4}}));
+  const std::string int8 = (folder / "int8").string();
+  ASSERT_EQ(run({"convert", (fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh").string(), int8, "--weights", "int8"}).status,
+            0);
+  (void)folder.write("int8/README.md", "---\nlicense: mit\n---\n");
+  const nlohmann::json of_int8 = nlohmann::json::parse(run({"info", int8, "--json"}).out);
+  EXPECT_EQ(of_int8["licence"], "mit");
+  EXPECT_GT(of_int8["weight_bytes"].value("int8", 0), 0) << of_int8["weight_bytes"];
+  EXPECT_NE(run({"info", int8}).out.find("\nin the folder       "), std::string::npos);
+  EXPECT_EQ(run({"info", model + "/model.safetensors"}).err,
+            "heed info: expected the folder of a model or its config.json; found the weights '" + model +
+                "/model.safetensors'\n");
   EXPECT_EQ(info["config"]["width"], 16);
   int64_t parameters = 0;
   for (const auto& [name, tensor] : io::read_safetensors(fs::path(model) / "model.safetensors").tensors)

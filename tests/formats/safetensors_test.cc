@@ -127,7 +127,7 @@ TEST(Safetensors, SaysWhatIsWrong) {
                    "\"b\":{\"dtype\":\"U8\",\"shape\":[1],\"data_offsets\":[2,3]}}",
                    "123"),
        "begin at byte 1"},
-      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "the first 8 bytes say"},
+      {"version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "found a pointer of Git LFS"},
   };
   for (const auto& c : cases) {
     expect_error([&] { (void)read_safetensors(scratch.file("x.safetensors", c.file)); }, c.message);

@@ -112,7 +112,8 @@ class Hub : public ::testing::Test {
     return cache;
   }
 
-  static constexpr const char* kNames[] = {"HF_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME", "HOME"};
+  static constexpr const char* kNames[] = {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE", "HF_HOME", "XDG_CACHE_HOME",
+                                           "HOME"};
   static constexpr const char* kCommit = "0123456789abcdef0123456789abcdef01234567";
   Scratch scratch_;
   std::vector<std::pair<std::string, std::string>> before_;
@@ -122,6 +123,7 @@ TEST_F(Hub, ModelsAreFoundWhereTheToolsKeepThem) {
   const std::pair<const char*, const char*> places[] = {{"HOME", ".cache/huggingface/hub"},
                                                         {"XDG_CACHE_HOME", "huggingface/hub"},
                                                         {"HF_HOME", "hub"},
+                                                        {"HUGGINGFACE_HUB_CACHE", ""},
                                                         {"HF_HUB_CACHE", ""}};
   for (const auto& [variable, below] : places) {  // each is asked before those in front of it
     const fs::path root = scratch_ / variable;

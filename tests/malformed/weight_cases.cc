@@ -137,7 +137,8 @@ void add_safetensors(Cases& cases) {
   bad("metadata nested", with_header("{\"__metadata__\":{\"a\":{}}}"), "no object here");
   bad("metadata twice", with_header("{\"__metadata__\":{},\"__metadata__\":{}}"), "\"__metadata__\" once");
   bad("metadata key twice", with_header("{\"__metadata__\":{\"a\":\"1\",\"a\":\"2\"}}"), "has one twice");
-  bad("a pointer of Git LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n", "the first 8 bytes say");
+  bad("a pointer of Git LFS", "version https://git-lfs.github.com/spec/v1\noid sha256:0\n",
+      "found a pointer of Git LFS");
   bad("a page of HTML", "<!DOCTYPE html><html><body>404</body></html>", "the first 8 bytes say");
   bad("gzip", std::string("\x1f\x8b\x08\0\0\0\0\0\0\x03", 10), "the first 8 bytes say");
   bad("pickle", std::string("\x80\x04\x95\0\0\0\0\0\0\0\0.", 12), "the first 8 bytes say");

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <nlohmann/json.hpp>
+#include <numeric>
 #include <random>
 
 #include "base/message.h"
@@ -82,6 +83,12 @@ TEST(HuggingFaceEncoder, ALimitAPromptAndAnUnknownText) {
   const Tensor with_prompt = encoder.embed(std::span(texts).first(1), {.prompt = "query"});
   const Tensor written = encoder.embed(std::vector<std::string>{"query: paris"});
   EXPECT_EQ(std::memcmp(with_prompt.data<float>(), written.data<float>(), 16 * sizeof(float)), 0);
+  const Tensor plain = encoder.embed(std::span(texts).first(1));
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"prompts": {}})");
+  for (const char* const usual : {"query", "document"}) {  // sentence-transformers gives every model both, empty
+    const Tensor same = Encoder::load(folder).embed(std::span(texts).first(1), {.prompt = usual});
+    EXPECT_EQ(std::memcmp(same.data<float>(), plain.data<float>(), 16 * sizeof(float)), 0) << usual;
+  }
   EXPECT_CONTAINS(message_of([&] { (void)encoder.embed(texts, {.prompt = "passage"}); }),
                   "a prompt of this model (document, query); found \"passage\"");
   scratch.file("st-mean/config_sentence_transformers.json",
@@ -286,6 +293,54 @@ TEST(HuggingFaceEncoder, ScoresOfPairsAsConfigSays) {
   config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.activation.Tanh"}};
   scratch.file("bert-cross-encoder/config.json", config.dump());
   EXPECT_CONTAINS(message_of([&] { (void)score(); }), "Sigmoid or Identity");
+  config["sentence_transformers"] = {{"activation_fn", "my.package.Tanh"}};  // which nobody imports
+  scratch.file("bert-cross-encoder/config.json", config.dump());
+  EXPECT_EQ(score(), probability);
+}
+
+// An activation is for one score; with several classes transformers goes by the problem alone.
+TEST(HuggingFaceEncoder, ActivationsOfACrossEncoderAreNotForClasses) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-classify");
+  const std::vector<TextPair> pairs = {{.text = "the city", .pair = "paris"}};
+  const auto scores = [&] { return Encoder::load(folder).classify(pairs)[0].scores; };
+  const std::vector<float> shares = scores();
+  EXPECT_NEAR(std::accumulate(shares.begin(), shares.end(), 0.0), 1, 1e-6);
+  auto config = nlohmann::json::parse(test::contents_of(folder / "config.json"));
+  config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.linear.Identity"}};
+  scratch.file("bert-classify/config.json", config.dump());
+  EXPECT_EQ(scores(), shares);
+  scratch.file("bert-classify/modules.json",
+               R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}])");
+  scratch.file("bert-classify/sentence_bert_config.json",
+               R"({"transformer_task": "sequence-classification", "module_output_name": "scores", "modality_config":
+                   {"text": {"method": "forward", "method_output_name": "logits"}}})");
+  scratch.file("bert-classify/config_sentence_transformers.json",
+               R"({"model_type": "CrossEncoder", "activation_fn": "torch.nn.modules.linear.Identity"})");
+  EXPECT_EQ(scores(), shares);
+}
+
+// The weights are finite, and what comes of them is not.
+TEST(HuggingFaceEncoder, ResultsThatAreNoNumbersAreErrors) {
+  const Scratch scratch;
+  const auto broken = [&](const char* name) {
+    const fs::path folder = with_words(scratch, name);
+    io::Tensors tensors = io::read_safetensors(folder / "model.safetensors").tensors;
+    for (auto& [path, tensor] : tensors) {
+      if (tensor.dtype() != DType::f32) continue;
+      tensor = tensor.clone();
+      for (int64_t i = 0; i < tensor.numel(); ++i) tensor.data<float>()[i] *= 1e30f;
+    }
+    io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+    return Encoder::load(folder);
+  };
+  const std::vector<std::string> texts = {"paris is"};
+  constexpr const char* kExpected = "[Encoder] results that are numbers; the model gave NaN or infinity";
+  EXPECT_EQ(message_of([&] { (void)broken("st-mean").embed(texts); }), kExpected);
+  EXPECT_EQ(message_of([&] { (void)broken("bert-classify").classify(texts); }), kExpected);
+  EXPECT_EQ(message_of([&] { (void)broken("bert-tokens").classify_tokens("paris is"); }), kExpected);
+  EXPECT_EQ(message_of([&] { (void)broken("bert-masked").fill("paris [MASK]"); }), kExpected);
+  EXPECT_EQ(message_of([&] { (void)broken("bert-answer").answer("is", "the capital of france"); }), kExpected);
 }
 
 // sentence-transformers 6 lists the Transformer alone, and keeps the activation beside it.
@@ -313,6 +368,9 @@ TEST(HuggingFaceEncoder, ReadsCrossEncodersOfSentenceTransformers6) {
   EXPECT_NEAR(1 / (1 + std::exp(-score())), before, 1e-6);
   activate("activation.Tanh");
   EXPECT_CONTAINS(message_of([&] { (void)score(); }), "activation_fn");
+  scratch.file("bert-cross-encoder/config_sentence_transformers.json",
+               R"({"model_type": "CrossEncoder", "activation_fn": "my.package.Identity"})");
+  EXPECT_EQ(score(), before) << "which nobody imports";
   // A prompt stands in front of the first text.
   scratch.file("bert-cross-encoder/config_sentence_transformers.json",
                R"({"model_type": "CrossEncoder", "prompts": {"q": "query: "}, "default_prompt_name": "q"})");

@@ -44,6 +44,13 @@ TEST(Limits, OfTheTokenizerAndOfTheModel) {
   EXPECT_EQ(longest_with(R"({"model_max_length": null})"), 24);
   EXPECT_EQ(longest_with(R"({"model_max_length": 12})", R"({"max_seq_length": 15})"), 15)
       << "sentence-transformers puts its own in place of the tokenizer's";
+  for (const char* const name : {"tokenizer_args", "processor_kwargs"}) {  // which says more than both
+    for (const int64_t own : {9, 14})
+      EXPECT_EQ(
+          longest_with(R"({"model_max_length": 12})", R"({"max_seq_length": 11, ")" + std::string(name) +
+                                                          R"(": {"model_max_length": )" + std::to_string(own) + "}}"),
+          own);
+  }
   EXPECT_NE(message_of([] { (void)longest_with(R"({"model_max_length": "12"})"); }).find("model_max_length"),
             std::string::npos);
   EXPECT_THROW((void)longest_with(R"({"model_max_length": 0})"), Error);

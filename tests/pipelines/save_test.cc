@@ -179,6 +179,53 @@ TEST(SavePipeline, OwnLayoutKeepsWhatAScoreIs) {
   EXPECT_NE(expect_same_score("plain"), probability);
 }
 
+// A model of others keeps its tokenizer, which says what stands around a pair, and which tokens are special.
+TEST(SavePipeline, OwnLayoutReadsPairs) {
+  const Scratch scratch;
+  const fs::path from = with_all_words(scratch, "bert-cross-encoder");
+  const Encoder encoder = Encoder::load(from);
+  save(encoder, from, scratch / "own", Layout::heed);
+  const Encoder own = Encoder::load(scratch / "own");
+  EXPECT_EQ(own.model().origin(), nullptr);
+  const std::vector<TextPair> pairs = {{.text = "the city", .pair = "paris is"},
+                                       {.text = "a [SEP] city", .pair = "of"}};
+  for (const bool parse_special : {false, true}) {
+    const auto expected = encoder.classify(pairs, {.parse_special = parse_special}),
+               found = own.classify(pairs, {.parse_special = parse_special});
+    for (size_t i = 0; i < pairs.size(); ++i) EXPECT_EQ(found[i].score, expected[i].score) << i;
+  }
+}
+
+// The licence that a card states is that of the model beside it.
+TEST(SavePipeline, AModelCardGoesWithItsModel) {
+  const Scratch scratch;
+  const fs::path first = with_words(scratch, "st-mean"), second = with_words(scratch, "bert-model");
+  io::write_file_atomically(first / "README.md", "---\nlicense: mit\n---\n");
+  save(Encoder::load(first), first, scratch / "to", Layout::same);
+  io::write_file_atomically(scratch / "to/NOTES.md", "own");
+  EXPECT_TRUE(fs::exists(scratch / "to/README.md"));
+  save(Encoder::load(second), second, scratch / "to", Layout::same);
+  EXPECT_FALSE(fs::exists(scratch / "to/README.md")) << "the first model's";
+  EXPECT_TRUE(fs::exists(scratch / "to/NOTES.md"));
+  for (const char* const own : {"What I want with this model.\n", "-----------\nMy notes\n-----------\n",
+                                "---\ntitle: my thesis\n---\nlicense: none\n"}) {
+    io::write_file_atomically(scratch / "to/README.md", own);
+    io::write_file_atomically(scratch / "to/LICENSE", own);
+    for (const fs::path& from : {first, second}) {
+      save(Encoder::load(from), from, scratch / "to", Layout::same);
+      EXPECT_EQ(io::read_file(scratch / "to/README.md"), own) << "no card";
+      EXPECT_EQ(io::read_file(scratch / "to/LICENSE"), own);
+    }
+  }
+  io::write_file_atomically(scratch / "to/README.md", "---\nlicense: gpl\n---\n");
+  save(Encoder::load(first), first, scratch / "to", Layout::same);
+  EXPECT_EQ(io::read_file(scratch / "to/README.md"), "---\nlicense: mit\n---\n");
+  // demo/en-zh has a card, in every layout.
+  const fs::path shipped = fs::path(HEED_SOURCE_DIR) / "demo" / "en-zh";
+  save(Translator::load(shipped), shipped, scratch / "marian", Layout::huggingface);
+  EXPECT_TRUE(fs::exists(scratch / "marian/MODEL_CARD.md"));
+}
+
 TEST(SavePipeline, OwnLayoutKeepsTheLimit) {
   const Scratch scratch;
   const fs::path from = with_all_words(scratch, "st-mean");

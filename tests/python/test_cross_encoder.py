@@ -118,6 +118,7 @@ class Scores(unittest.TestCase):
         texts = ["a b", "z y x"]
         expected = [one.score for one in heed.Encoder(own).classify(texts)]
         np.testing.assert_array_equal([heed.CrossEncoder(own).predict(text) for text in texts], np.float32(expected))
+        np.testing.assert_array_equal(heed.CrossEncoder(own).predict(PAIRS), self.scores)
 
     def test_several_labels(self):
         model = heed.CrossEncoder(self.several)

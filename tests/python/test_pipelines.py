@@ -102,6 +102,8 @@ class Translates(unittest.TestCase):
             self.translator.translate("a\ud800")
         with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name; found ''"):
             heed.load("")
+        with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name that the system can write"):
+            heed.load("x\ud800")
         with self.assertRaisesRegex(TypeError, "a folder or ORG/NAME as a str or a path; found int 3"):
             heed.load(3)
         with self.assertRaisesRegex(ValueError, r'text 2: at most .* \(too_long="split" translates it sentence by sentence\)'):

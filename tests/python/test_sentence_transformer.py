@@ -280,6 +280,14 @@ class Encodes(unittest.TestCase):
         np.testing.assert_array_equal(found.encode(TEXTS), model.encode(TEXTS))
         self.assertEqual({file.name for file in to.iterdir()},
                          {file.name for file in self.folder.iterdir()} - {"golden.safetensors"})
+        # An argument for the tokenizer would count more.
+        file = to / "sentence_bert_config.json"
+        file.write_text(json.dumps({"max_seq_length": 9, "processor_kwargs": {"model_max_length": 6, "use_fast": True}}))
+        limited = heed.SentenceTransformer(to)
+        self.assertEqual(limited.max_seq_length, 6)
+        limited.max_seq_length = 5
+        limited.save(to.parent / "limited")
+        self.assertEqual(heed.SentenceTransformer(to.parent / "limited").max_seq_length, 5)
 
     def test_a_prompt_that_is_no_text_is_not_saved(self):
         to = pathlib.Path(self.folder).parent / "no prompt"

@@ -312,7 +312,7 @@ TEST_F(Classifiers, FromAnOwnEncoder) {
   EXPECT_GE(last_line(folder_ / "own", "end").at("accuracy").get<double>(), 0.95);
   EXPECT_EQ(models::load(folder_ / "own")->config().head, models::Head::text_class);
   EXPECT_CONTAINS(message_of([&] { (void)run(recipe_for(folder_ / "encoder", true), folder_ / "new"); }),
-                  "pairs.tsv, line 1: text <tab> label, because heed's own models read no pairs");
+                  "pairs.tsv, line 1: text <tab> label, because this model's tokenizer has no form for a pair");
 }
 
 TEST_F(Classifiers, AHeadThatFitsStaysAsItIs) {

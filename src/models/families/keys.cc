@@ -14,7 +14,7 @@ constexpr const char* kKeysReader = "load";
 // Keys of transformers' config.json that change no result of a forward pass: names and versions, what only training or
 // printing uses, and settings of text generation (generation_config.json has those that count). The last ones are
 // left over from older programs, a pooler's sizes for example: no version reads them.
-constexpr std::array<std::string_view, 108> kHarmless = {"architectures",
+constexpr std::array<std::string_view, 109> kHarmless = {"architectures",
                                                          "model_type",
                                                          "transformers_version",
                                                          "dtype",
@@ -119,6 +119,7 @@ constexpr std::array<std::string_view, 108> kHarmless = {"architectures",
                                                          "license",
                                                          "task",
                                                          "matryoshka_dimensions",
+                                                         "transformers.js_config",
                                                          "model_max_length",
                                                          "max_seq_length",
                                                          "label_smoothing"};

@@ -127,7 +127,7 @@ void add_decoder(Config& config, Keys& keys, const Weights& weights, const std::
   const bool tied_in_file = keys.flag("tie_word_embeddings", true);
   const bool scaled = keys.flag("scale_decoder_outputs", tied_in_file);
   if (scaled && !is_mt5(keys)) config.output_scale = 1.0f / std::sqrt(static_cast<float>(config.width));
-  config.tie_output = !differs(weights, "lm_head.weight", table);
+  config.tie_output = tied_in_file && !differs(weights, "lm_head.weight", table);
   if (!tied_in_file && !weights.contains("lm_head.weight"))
     keys.refuse("tie_word_embeddings", "true, because there is no \"lm_head.weight\"");
 }
