@@ -106,7 +106,7 @@ std::string_view trimmed(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kAround) + 1 - begin);
 }
 
-// "license" in the front matter of a model card: a word, or a list of some in brackets or on lines of their own.
+// "license" in the front matter of a model card: a word, folded text, or a list in brackets or on lines of their own.
 std::string licence_in(const fs::path& card) {
   constexpr int64_t kLimit = int64_t{1} << 24;
   constexpr std::string_view kKey = "license:";
