@@ -34,6 +34,9 @@ enum class Positions { sinusoidal, learned, alibi, rotary, none };
 enum class Head { masked_token, text_class, token_class, none };
 // The state that stands for a text before its class is guessed: that of its first token, or the mean of all.
 enum class Pooling { first, mean };
+// What becomes of the numbers of a text's classes: probabilities that make 1 together (of a single class, its
+// probability), the probability of each class by itself, or nothing.
+enum class Scores { probabilities, independent, raw };
 
 [[nodiscard]] std::string_view to_string(Architecture architecture);
 
@@ -92,8 +95,7 @@ struct Config {
   Activation head_activation = Activation::none;  // of that layer; none: `activation`
   bool head_norm = false;                         // a norm above that layer; a masked-token head has one in any case
   Pooling head_pooling = Pooling::first;
-  // Of one label: the head's number is the text's score; else it is the logit of a probability.
-  bool plain_score = false;
+  Scores scores = Scores::probabilities;  // of a head that tells classes of texts
 
   // Throws Error, naming the field, for sizes that do not fit together.
   void validate() const;

@@ -108,9 +108,8 @@ class CrossEncoder(DropIn):
                     return function
             raise ValueError(f"[CrossEncoder] Sigmoid or Identity as activation_fn of the folder, or another one as an "
                              f"argument; found {name}")
-        if config.get("plain_score") is True:  # in heed's own layout
-            return _identity
-        return _sigmoid if self.num_labels == 1 else _identity
+        is_plain = config.get("scores") == "raw"  # in heed's own layout
+        return _sigmoid if self.num_labels == 1 and not is_plain else _identity
 
     @property
     def activation_fn(self) -> Any:

@@ -408,8 +408,8 @@ class Encoder(_Reader):
         """Writes a folder that heed.load() reads and that gives the same bits: weights, configuration, tokenizer.
 
         layout: "same" as it was loaded, "heed", or "huggingface", in which transformers reads it: a model of heed's own
-        training is a BERT there. Weights that were loaded as int8 are always written in heed's layout, and those
-        loaded as bfloat16 as the rounded numbers that they are. overwrite: the folder may have files in it.
+        training is a BERT there. Weights that were loaded as int8 are written as int8, which transformers does not read,
+        and those loaded as bfloat16 as the rounded numbers that they are. overwrite: the folder may have files in it.
         """
         _save(self._model, self.folder, folder, layout, overwrite)
 

@@ -87,7 +87,9 @@ int run_convert(const ConvertCommand& o, Context& context) {
   require_new_folder(o.output, o.force);
   const bool int8 = o.weights == WeightFormat::int8;
   if (int8 && o.layout == Layout::huggingface)
-    throw UsageError("weights in int8 are written in heed's own layout; found --layout huggingface");
+    throw UsageError(
+        "--layout same or heed is expected for weights in int8, which transformers does not read; found "
+        "huggingface");
   if (models::is_ctranslate2_folder(from)) {
     convert_ctranslate2(from, o.tokenizers, o.output, o.layout == Layout::huggingface, o.weights);
     report_sizes(from, o.output, context);
@@ -114,8 +116,7 @@ void add_convert_command(Options& options) {
                  "Format of the weights of linear layers; int8 takes a quarter of the memory and is less exact");
   options.choose("--layout", o->layout,
                  {{"same", Layout::same}, {"heed", Layout::heed}, {"huggingface", Layout::huggingface}},
-                 "Layout of the folder; weights in int8 are always in heed's, and so is what comes from CTranslate2 if "
-                 "nothing else is asked");
+                 "Layout of the folder; what comes from CTranslate2 is in heed's if nothing else is asked");
   options
       .add("--tokenizers", o->tokenizers,
            "For folders of CTranslate2: where source.spm and target.spm are, if not in MODEL")

@@ -107,8 +107,8 @@ void Config::validate() const {
   require(output_scale > 0 && std::isfinite(output_scale), "Config", "output_scale above 0; found ", output_scale);
   const bool classifies = head == Head::text_class || head == Head::token_class;
   check_size("labels", static_cast<int64_t>(labels.size()), classifies ? 1 : 0, classifies ? kWidest : 0);
-  require(!plain_score || (head == Head::text_class && labels.size() == 1), "Config",
-          "plain_score only in a model with one label of texts; found another head, or ", labels.size(), " labels");
+  require(scores == Scores::probabilities || head == Head::text_class, "Config",
+          "scores other than probabilities only in a model that tells classes of texts; found another head");
   require(head == Head::masked_token || architecture == Architecture::encoder_only, "Config",
           "head masked_token except in an encoder_only model; found another in ", architecture);
   const bool has_head = head_norm || head_activation != Activation::none || head_pooling != Pooling::first;

@@ -60,6 +60,10 @@ constexpr auto words(Head) {
 constexpr auto words(Pooling) {
   return std::array<Word<Pooling>, 2>{{{"first", Pooling::first}, {"mean", Pooling::mean}}};
 }
+constexpr auto words(Scores) {
+  return std::array<Word<Scores>, 3>{
+      {{"probabilities", Scores::probabilities}, {"independent", Scores::independent}, {"raw", Scores::raw}}};
+}
 
 // The one list of fields: what is written, what may be read, and in which order; here those that are always written.
 template <class AnyConfig, class Visit>
@@ -121,7 +125,7 @@ void for_each_rare_field(AnyConfig& c, Visit&& visit) {
   visit("head_activation", c.head_activation);
   visit("head_norm", c.head_norm);
   visit("head_pooling", c.head_pooling);
-  visit("plain_score", c.plain_score);
+  visit("scores", c.scores);
 }
 
 // A float as the shortest decimal that reads back as the same float: 0.1, not 0.10000000149011612.

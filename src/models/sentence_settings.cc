@@ -179,13 +179,7 @@ Scores read_scores(const std::filesystem::path& folder, const Config& config) {
     if (activation.ends_with(".Sigmoid")) return Scores::independent;
     if (!activation.empty()) keys.refuse("activation_fn", "Identity or Sigmoid at its end");
   }
-  if (alone) return config.plain_score ? Scores::raw : Scores::independent;
-  const std::filesystem::path file = folder / "config.json";
-  const io::Json object = io::read_json(file, kSettingsReader);
-  Keys keys(object, file.string());
-  const std::string problem = keys.word("problem_type", "");
-  if (problem == "regression") return Scores::raw;
-  return problem == "multi_label_classification" ? Scores::independent : Scores::probabilities;
+  return alone && config.scores == Scores::probabilities ? Scores::independent : config.scores;
 }
 
 }  // namespace heed::models

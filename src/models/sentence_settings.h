@@ -35,13 +35,8 @@ struct SentenceSettings {
 // Writes max_seq_length into the settings of an encoder's folder, unless they have one.
 void keep_longest(int64_t longest, const std::filesystem::path& folder, const char* function);
 
-// What becomes of the logits of a text's classes.
-enum class Scores {
-  probabilities,  // together they are 1: softmax
-  independent,    // each is the probability of its class: sigmoid
-  raw             // the logits
-};
-// As the folder of a model with this configuration says.
+// What becomes of the logits of a text's classes, as the folder of a model with this configuration says: softmax, the
+// sigmoid of each (of a single class too), or nothing.
 [[nodiscard]] Scores read_scores(const std::filesystem::path& folder, const Config& config);
 
 }  // namespace heed::models

@@ -98,13 +98,12 @@ void make_folder(const fs::path& folder) {
 
 // Whether the folder that save_model() writes is read as heed's own.
 bool becomes_own(const models::Model& model, Layout layout) {
-  const bool own = model.origin() == nullptr;
-  return layout == Layout::heed || model.packed_as(WeightFormat::int8) || (own && layout == Layout::same);
+  return layout == Layout::heed || (layout == Layout::same && model.origin() == nullptr);
 }
 
 void save_model(const models::Model& model, const fs::path& folder, Layout layout, const text::SpecialIds& special) {
   require(layout != Layout::huggingface || !model.packed_as(WeightFormat::int8), kSaver,
-          "weights in f32 for the layout of Hugging Face; found weights in int8, which heed's own layout holds");
+          "weights in f32 for a folder that transformers reads; found weights in int8");
   make_folder(folder);
   if (becomes_own(model, layout)) {
     write_own(model, folder, special);
@@ -276,10 +275,6 @@ void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layo
     const bool has_own_mask = model.config().mask_id == tokenizer.vocabulary();
     require(model.config().head != models::Head::masked_token || has_own_mask, kSaver,
             "a model whose masked token is known, for heed's own layout; found one that fills masks of others");
-    // That layout does not say how several classes are scored.
-    const bool classes = model.config().head == models::Head::text_class && model.config().labels.size() > 1;
-    require(!classes || models::read_scores(folders.front(), model.config()) == models::Scores::probabilities, kSaver,
-            "probabilities of classes, for heed's own layout; found a model with scores of another kind");
   }
   files::write_folder(to, kSaver, side_files(from, to, inner), [&](const fs::path& top) {
     const auto place = [&](const fs::path& folder) {

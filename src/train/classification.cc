@@ -39,7 +39,8 @@ ClassifiedTexts classified_texts(const Examples& examples, const models::Model& 
   require(longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),
           " tokens around a text; found ", longest);
   const bool has_scores = config.labels.size() == 1, with_types = config.token_types > 1;
-  TextScores scores{.values = {}, .loss = config.plain_score ? ScoreLoss::squared_error : ScoreLoss::cross_entropy};
+  const bool are_raw = config.scores == models::Scores::raw;
+  TextScores scores{.values = {}, .loss = are_raw ? ScoreLoss::squared_error : ScoreLoss::cross_entropy};
   std::vector<int32_t> classes;
   if (has_scores) {
     scores.values = scores_of(examples, scores.loss);

@@ -9,6 +9,7 @@
 #include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "models/families/classifier.h"
+#include "models/families/rounded.h"
 #include "models/families/weights.h"
 #include "models/sentence_settings.h"
 #include "models/weights.h"
@@ -130,7 +131,7 @@ std::unique_ptr<models::Model> with_score_of(const Recipe& recipe, std::unique_p
                                              const fs::path& folder) {
   const models::Config& there = model->config();
   const bool plain = recipe.loss == "squared_error";
-  if (models::gives_score(*model) && there.plain_score == plain) return model;
+  if (models::gives_score(*model) && (there.scores == models::Scores::raw) == plain) return model;
   return models::with_text_score(*model, folder, plain, recipe.seed);
 }
 
@@ -269,6 +270,8 @@ int64_t longest_text(const Recipe& recipe, const models::Model& model, const fs:
 Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokenizers) {
   Start start;
   auto read = models::load(folder);
+  require(!models::was_rounded(*read), "train", folder.string(),
+          ": weights in f32, f16 or bf16; found int8 (train the folder that they were rounded from)");
   const models::Architecture found = read->config().architecture;
   require(found == architecture_of(recipe.task), "train", "from: a model that fits the task, ", recipe.task,
           "; found one that is ", models::to_string(found));

@@ -105,7 +105,7 @@ TEST(Convert, ReadsTheOlderWeightsOfPytorch) {
   EXPECT_NE(both.err.find("weights of 0.0 MB, 0.0 MB before"), std::string::npos) << both.err;
 }
 
-TEST(Convert, Int8IsWrittenInHeedsLayout) {
+TEST(Convert, Int8GivesTheBitsOfRoundingWhenLoaded) {
   const Folder folder;
   const std::string int8 = (folder / "int8").string();
   ASSERT_EQ(run({"convert", kShipped, int8, "--weights", "int8"}).status, 0);

@@ -103,7 +103,7 @@ Config bert_with_head(Head head, std::vector<std::string> labels) {
 
 TEST(SaveHuggingface, AnEncoderIsABert) {
   Config score = bert_with_head(Head::text_class, {"LABEL_0"});
-  score.plain_score = true;
+  score.scores = Scores::raw;
   Config scaled = small_bert();
   scaled.scale_embedding = true;
   scaled.positions = Positions::sinusoidal;
@@ -136,7 +136,7 @@ TEST(SaveHuggingface, AnEncoderIsABert) {
     const auto& back = dynamic_cast<const Bert&>(*loaded);
     EXPECT_EQ(back.config().head, config.head);
     EXPECT_EQ(back.config().labels, config.labels);
-    EXPECT_EQ(back.config().plain_score, config.plain_score);
+    EXPECT_EQ(back.config().scores, config.scores);
     const NoGradScope no_grad;
     const Tensor ids = some_ids(2, 5, config.source_vocabulary), lengths = full_lengths(2, 5);
     const auto result = [&](const Bert& bert) {

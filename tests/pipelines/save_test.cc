@@ -142,23 +142,37 @@ TEST(SavePipeline, LeavesNothingOfAnotherModelBehind) {
   EXPECT_TRUE(fs::exists(first / "modules.json"));
 }
 
-// heed's own layout does not say how several classes are scored, nor which token is the mask.
-TEST(SavePipeline, OwnLayoutRefusesWhatItCannotTell) {
+// heed's own layout does not say which token is the mask.
+TEST(SavePipeline, OwnLayoutRefusesTheMasksOfOthers) {
   const Scratch scratch;
-  const fs::path masked = with_all_words(scratch, "bert-masked"), classes = with_all_words(scratch, "bert-classify");
-  const Encoder filler = Encoder::load(masked), classifier = Encoder::load(classes);
+  const fs::path masked = with_all_words(scratch, "bert-masked");
+  const Encoder filler = Encoder::load(masked);
   EXPECT_CONTAINS(message_of([&] { save(filler, masked, scratch / "own", Layout::heed); }), "masks of others");
-  save(filler, masked, scratch / "same", Layout::same);
-  save(classifier, classes, scratch / "classes", Layout::heed);
-  const std::vector<std::string> texts = {"the city", "a"};
-  const auto expected = classifier.classify(texts), found = Encoder::load(scratch / "classes").classify(texts);
-  EXPECT_EQ(found.front().score, expected.front().score);
-  std::string config = io::read_file(classes / "config.json");
-  config.insert(config.find('{') + 1, "\"problem_type\": \"multi_label_classification\",");
-  io::write_file_atomically(classes / "config.json", config);
-  const Encoder several = Encoder::load(classes);
-  EXPECT_CONTAINS(message_of([&] { save(several, classes, scratch / "own", Layout::heed); }), "of another kind");
   EXPECT_FALSE(fs::exists(scratch / "own"));
+  save(filler, masked, scratch / "same", Layout::same);
+}
+
+TEST(SavePipeline, OwnLayoutKeepsHowClassesAreScored) {
+  const Scratch scratch;
+  const fs::path classes = with_all_words(scratch, "bert-classify");
+  io::Json config = io::parse_json(io::read_file(classes / "config.json")).value;
+  std::set<std::vector<float>> seen;
+  for (const char* const problem : {"single_label_classification", "multi_label_classification", "regression"}) {
+    SCOPED_TRACE(problem);
+    config["problem_type"] = problem;
+    io::write_file_atomically(classes / "config.json", io::json_text(config));
+    const Encoder encoder = Encoder::load(classes);
+    save(encoder, classes, scratch / problem, Layout::heed);
+    const Encoder again = Encoder::load(scratch / problem);
+    EXPECT_EQ(again.model().origin(), nullptr);
+    const std::vector<std::string> texts = {"the city"};
+    const std::vector<float> scores = again.classify(texts).front().scores;
+    EXPECT_EQ(scores, encoder.classify(texts).front().scores);
+    EXPECT_TRUE(seen.insert(scores).second);
+    // And back: a BERT that says it as transformers does.
+    save(again, scratch / problem, scratch / "bert", Layout::huggingface);
+    EXPECT_EQ(io::parse_json(io::read_file(scratch / "bert/config.json")).value.at("problem_type"), problem);
+  }
 }
 
 TEST(SavePipeline, OwnLayoutKeepsWhatAScoreIs) {
@@ -263,14 +277,28 @@ TEST(SavePipeline, AnEncoderMayBeInAFolderOfItsOwn) {
   EXPECT_TRUE(same_vectors(Encoder::load(scratch / "to").embed(kSomeTexts), encoder.embed(kSomeTexts)));
 }
 
-TEST(SavePipeline, WeightsInInt8AreHeedsOwn) {
+TEST(SavePipeline, WeightsInInt8KeepTheLayout) {
   const Scratch scratch;
-  const fs::path from = with_all_words(scratch, "st-mean");
+  const fs::path from = with_words(scratch, "st-mean");  // fewer tokens than rows
   const Encoder encoder = Encoder::load(from, WeightFormat::int8);
   save(encoder, from, scratch / "to", Layout::same);
   const Encoder again = Encoder::load(scratch / "to");
-  EXPECT_EQ(again.model().origin(), nullptr);
+  EXPECT_NE(again.model().origin(), nullptr);
   EXPECT_TRUE(same_vectors(again.embed(kSomeTexts), encoder.embed(kSomeTexts)));
+  const fs::path masked = with_words(scratch, "bert-masked");
+  const Encoder filler = Encoder::load(masked, WeightFormat::int8);
+  save(filler, masked, scratch / "filler", Layout::same);
+  const auto expected = filler.fill("paris is [MASK]"),
+             filled = Encoder::load(scratch / "filler").fill("paris is [MASK]");
+  ASSERT_EQ(filled.size(), 1u);
+  EXPECT_EQ(filled.front().front().token, expected.front().front().token);
+  EXPECT_EQ(filled.front().front().probability, expected.front().front().probability);
+  const fs::path all = with_all_words(scratch, "st-cls-dense");
+  const Encoder other = Encoder::load(all, WeightFormat::int8);
+  save(other, all, scratch / "own", Layout::heed);
+  const Encoder own = Encoder::load(scratch / "own");
+  EXPECT_EQ(own.model().origin(), nullptr);
+  EXPECT_TRUE(same_vectors(own.embed(kSomeTexts), other.embed(kSomeTexts)));
   EXPECT_CONTAINS(message_of([&] { save(encoder, from, scratch / "no", Layout::huggingface); }),
                   "found weights in int8");
 }

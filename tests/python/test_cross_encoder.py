@@ -114,7 +114,7 @@ class Scores(unittest.TestCase):
     def test_plain_scores_in_heeds_own_layout(self):
         own = self.scratch / "own"
         self.model.encoder.save(own, layout="heed")
-        self.assertTrue(json.loads((own / "config.json").read_text())["plain_score"])
+        self.assertEqual(json.loads((own / "config.json").read_text())["scores"], "raw")
         texts = ["a b", "z y x"]
         expected = [one.score for one in heed.Encoder(own).classify(texts)]
         np.testing.assert_array_equal([heed.CrossEncoder(own).predict(text) for text in texts], np.float32(expected))

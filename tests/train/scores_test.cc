@@ -151,7 +151,7 @@ TEST(ScoreHeads, SayWhatTheirNumberIs) {
     SCOPED_TRACE(plain);
     const fs::path to = folder / (plain ? "plain" : "probability");
     const auto model = models::with_text_score(*read, from, plain, 5);
-    EXPECT_EQ(model->config().plain_score, plain);
+    EXPECT_EQ(model->config().scores == models::Scores::raw, plain);
     EXPECT_EQ(weight_of(*model, "head.output.weight").shape(), (Shape{1, model->config().width}));
     models::save(*model, to);
     const Json config = Json::parse(read_text(to / "config.json"));
@@ -160,7 +160,7 @@ TEST(ScoreHeads, SayWhatTheirNumberIs) {
     EXPECT_EQ(config.contains("problem_type"), plain);
     EXPECT_EQ(config.at("sentence_transformers").at("activation_fn"),
               plain ? "torch.nn.modules.linear.Identity" : "torch.nn.modules.activation.Sigmoid");
-    EXPECT_EQ(models::load(to)->config().plain_score, plain);
+    EXPECT_EQ(models::load(to)->config().scores == models::Scores::raw, plain);
   }
 }
 
@@ -168,9 +168,9 @@ TEST(ScoreHeads, WithOneNumberStay) {
   const fs::path from = test_data("families") / "bert-cross-encoder";
   const auto read = models::load(from);
   EXPECT_TRUE(models::gives_score(*read));
-  EXPECT_FALSE(read->config().plain_score);
+  EXPECT_EQ(read->config().scores, models::Scores::probabilities);
   const auto model = models::with_text_score(*read, from, true, 5);
-  EXPECT_TRUE(model->config().plain_score);
+  EXPECT_EQ(model->config().scores, models::Scores::raw);
   for (const auto& [path, value] : model->named_parameters()) {
     EXPECT_TRUE(equal_bits(value.data(), weight_of(*read, path))) << path;
   }
@@ -290,7 +290,7 @@ TEST_F(Scores, AreLearntWithBothLosses) {
       EXPECT_GE(end.at("spearman").get<double>(), 0.9);
       EXPECT_FALSE(end.contains("perplexity"));
       const auto model = models::load(output);
-      EXPECT_EQ(model->config().plain_score, loss == "squared_error");
+      EXPECT_EQ(model->config().scores == models::Scores::raw, loss == "squared_error");
       const Evaluation again = evaluate(*model, output, recipe.valid_source, "");
       EXPECT_NEAR(*again.pearson, end.at("pearson").get<double>(), 1e-6);
       EXPECT_NEAR(*again.spearman, end.at("spearman").get<double>(), 1e-12);
@@ -309,14 +309,14 @@ TEST_F(Scores, FromAnOwnEncoder) {
   for (const std::string loss : {"squared_error", "cross_entropy"}) {
     ASSERT_EQ(run(recipe_for(folder_ / "encoder", loss), folder_ / loss), Outcome::finished);
     EXPECT_GE(last_line(folder_ / loss, "end").at("pearson").get<double>(), 0.9);
-    EXPECT_EQ(models::load(folder_ / loss)->config().plain_score, loss == "squared_error");
+    EXPECT_EQ(models::load(folder_ / loss)->config().scores == models::Scores::raw, loss == "squared_error");
   }
   // The head stays, and means something else.
   ASSERT_EQ(run(without_steps(recipe_for(folder_ / "squared_error", "cross_entropy")), folder_ / "again"),
             Outcome::finished);
   const auto before = models::load(folder_ / "squared_error"), after = models::load(folder_ / "again");
   EXPECT_TRUE(equal_bits(weight_of(*before, "head.output.weight"), weight_of(*after, "head.output.weight")));
-  EXPECT_FALSE(after->config().plain_score);
+  EXPECT_EQ(after->config().scores, models::Scores::probabilities);
 }
 
 TEST_F(Scores, ResumeEndsWithTheSameBits) {

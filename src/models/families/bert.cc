@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "models/families/classifier.h"
 #include "models/families/family.h"
 
 namespace heed::models {
@@ -79,19 +80,28 @@ Config bert_config(Keys& keys) {
 
 namespace {
 
+// What the numbers of several classes are, as in the pipeline of transformers.
+Scores scores_of_classes(Keys& keys) {
+  const std::string problem = keys.word("problem_type", "");
+  for (const Scores scores : {Scores::raw, Scores::independent}) {
+    if (problem == problem_type(scores)) return scores;
+  }
+  return Scores::probabilities;
+}
+
 // What a head's one number is. sentence-transformers writes the name of a class of torch.nn, and takes Sigmoid where
 // there is none; transformers takes the number as it is where the problem is a regression.
-bool reads_plain_score(Keys& keys) {
+Scores scores_of_one(Keys& keys) {
   std::string name = keys.word("sbert_ce_default_activation_function", "");
   if (const io::Json& newer = keys.value("sentence_transformers"); newer.is_object()) {
     Keys inner(newer, keys.where() + ", sentence_transformers");
     name = inner.word("activation_fn", name);
   }
   if (!name.starts_with("torch.")) name.clear();  // sentence-transformers imports no other
-  if (name.empty()) return keys.word("problem_type", "") == "regression";
+  if (name.empty()) return scores_of_classes(keys) == Scores::raw ? Scores::raw : Scores::probabilities;
   require(name.ends_with(".Identity") || name.ends_with(".Sigmoid"), "load", keys.where(),
           ": an activation of scores, Sigmoid or Identity of torch.nn; found \"", name, "\"");
-  return name.ends_with(".Identity");
+  return name.ends_with(".Identity") ? Scores::raw : Scores::probabilities;
 }
 
 }  // namespace
@@ -147,7 +157,8 @@ void set_head(Config& config, Keys& keys, std::string_view class_name) {
   } else {
     config.head = class_name == "ForTokenClassification" ? Head::token_class : Head::text_class;
     config.labels = keys.labels();
-    if (config.head == Head::text_class && config.labels.size() == 1) config.plain_score = reads_plain_score(keys);
+    if (config.head == Head::text_class)
+      config.scores = config.labels.size() == 1 ? scores_of_one(keys) : scores_of_classes(keys);
   }
 }
 

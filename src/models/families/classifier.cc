@@ -12,9 +12,6 @@ namespace {
 
 using io::Json;
 
-constexpr const char* kMultiLabel = "multi_label_classification";
-constexpr const char* kRegression = "regression";
-
 // How transformers calls a family's classes, and the part of a file's names that stands for its body.
 struct FamilyName {
   std::string_view model_type, class_prefix, body;
@@ -39,7 +36,7 @@ const FamilyName& name_of_family(const std::string& model_type) {
 // The head that a model gets.
 struct NewHead {
   const std::vector<std::string>& labels;
-  bool plain_score = false;   // of one label
+  Scores scores = Scores::probabilities;
   bool keeps_output = false;  // it has as many outputs as before, which mean the same
 };
 
@@ -50,7 +47,7 @@ Json with_head(Json config, const FamilyName& family, const NewHead& head) {
        {"num_labels", "problem_type", "sentence_transformers", "sbert_ce_default_activation_function"}) {
     config.erase(key);  // those of another head
   }
-  describe_text_classes(config, head.labels, head.plain_score);
+  describe_text_classes(config, head.labels, head.scores);
   return config;
 }
 
@@ -150,7 +147,7 @@ std::unique_ptr<Model> own_with_head(const Model& read, const NewHead& head, uin
   }
   config.head = Head::text_class;
   config.labels = head.labels;
-  config.plain_score = head.plain_score;
+  config.scores = head.scores;
   config.output_bias = false;
   config.tie_output = true;
   std::unique_ptr<Model> model = make_without_weights(config);
@@ -183,14 +180,20 @@ void name_classes(Json& config, const std::vector<std::string>& labels) {
   config["label2id"] = std::move(numbers);
 }
 
-void describe_text_classes(Json& config, const std::vector<std::string>& labels, bool plain_score) {
-  name_classes(config, labels);
-  if (labels.size() > 1) {
-    config["problem_type"] = "single_label_classification";
-    return;
+std::string_view problem_type(Scores scores) {
+  switch (scores) {
+    case Scores::probabilities: return "single_label_classification";
+    case Scores::independent: return "multi_label_classification";
+    case Scores::raw: return "regression";
   }
-  if (plain_score) config["problem_type"] = kRegression;
-  const char* const activation = plain_score ? "linear.Identity" : "activation.Sigmoid";
+  return "";
+}
+
+void describe_text_classes(Json& config, const std::vector<std::string>& labels, Scores scores) {
+  name_classes(config, labels);
+  if (labels.size() > 1 || scores == Scores::raw) config["problem_type"] = problem_type(scores);
+  if (labels.size() > 1) return;
+  const char* const activation = scores == Scores::raw ? "linear.Identity" : "activation.Sigmoid";
   config["sentence_transformers"] = {{"activation_fn", std::string("torch.nn.modules.") + activation}};
 }
 
@@ -203,7 +206,8 @@ std::unique_ptr<Model> with_text_score(const Model& read, const std::filesystem:
                                        uint64_t seed) {
   const bool has_one = gives_score(read);
   const std::vector<std::string> label = has_one ? read.config().labels : std::vector<std::string>{"LABEL_0"};
-  return with_new_head(read, folder, {.labels = label, .plain_score = plain, .keeps_output = has_one}, seed);
+  const Scores scores = plain ? Scores::raw : Scores::probabilities;
+  return with_new_head(read, folder, {.labels = label, .scores = scores, .keeps_output = has_one}, seed);
 }
 
 bool gives_score(const Model& model) {
@@ -212,10 +216,7 @@ bool gives_score(const Model& model) {
 
 bool tells_one_class(const Model& model) {
   const Config& config = model.config();
-  if (config.head != Head::text_class || config.labels.size() < 2) return false;
-  if (model.origin() == nullptr) return true;
-  const Json problem = io::parse_json(model.origin()->config_json).value.value("problem_type", Json());
-  return problem != kMultiLabel && problem != kRegression;
+  return config.head == Head::text_class && config.labels.size() > 1 && config.scores == Scores::probabilities;
 }
 
 bool finds_answers(const Model& model) {

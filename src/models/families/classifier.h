@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "formats/json.h"
@@ -28,7 +29,9 @@ namespace heed::models {
 // Adds to a config.json of Hugging Face the names of classes; and of texts' classes what their logits are, or the
 // number of a single one. (sentence-transformers' CrossEncoder has a key of its own.)
 void name_classes(io::Json& config, const std::vector<std::string>& labels);
-void describe_text_classes(io::Json& config, const std::vector<std::string>& labels, bool plain_score);
+void describe_text_classes(io::Json& config, const std::vector<std::string>& labels, Scores scores);
+// What transformers calls it.
+[[nodiscard]] std::string_view problem_type(Scores scores);
 
 // Whether the head of `model` has one number for a text.
 [[nodiscard]] bool gives_score(const Model& model);

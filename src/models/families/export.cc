@@ -165,7 +165,7 @@ Exported as_bert(Config c, io::Tensors own) {
   json["tie_word_embeddings"] = c.tie_output;
   json["layer_norm_eps"] = static_cast<double>(c.norm_epsilon);
   if (c.mask_id >= 0) json["mask_token_id"] = c.mask_id;
-  if (c.head == Head::text_class) describe_text_classes(json, c.labels, c.plain_score);
+  if (c.head == Head::text_class) describe_text_classes(json, c.labels, c.scores);
   if (c.head == Head::token_class) name_classes(json, c.labels);
   Keys keys(json, kExporter);
   Weights names{{"bert.", Tensor::zeros({1})}};  // what there is

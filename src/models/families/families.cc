@@ -3,6 +3,7 @@
 #include <array>
 
 #include "heed/error.h"
+#include "models/families/rounded.h"
 #include "models/families/weights.h"
 #include "models/sentence_folder.h"
 #include "models/weights.h"
@@ -86,11 +87,13 @@ Design read_design(const io::Json& object, const std::string& where, const Weigh
 }
 
 Config read_family_config(const std::filesystem::path& folder, const io::Json& object) {
+  if (is_rounded(object)) return read_rounded_config(folder, object);
   return read_folder(folder, object).design.config;
 }
 
 std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io::Json& object,
                                    const std::string& config_json, const LoadOptions& options) {
+  if (is_rounded(object)) return load_rounded(folder, object, config_json, options);
   const auto [design, weights] = read_folder(folder, object);
   auto origin = std::make_shared<Origin>();
   origin->config_json = config_json;
@@ -105,6 +108,8 @@ std::unique_ptr<Model> load_family(const std::filesystem::path& folder, const io
 }
 
 void save_family(const Model& model, const std::filesystem::path& folder) {
+  if (model.packed_as(WeightFormat::int8)) return save_rounded(model, folder);
+  require(!was_rounded(model), "save", "weights as they are in the folder, in int8; found them in f32");
   const Origin& origin = *model.origin();
   const io::Tensors tensors = weights_of(model, origin);
   // transformers reads no file without "format"; "pt" is what it writes itself.
