@@ -287,7 +287,7 @@ struct FillOptions {
 };
 struct Filling {
   int32_t id = 0;
-  std::string token;  // as text, without the space that belongs to it
+  std::string token;  // as text; with the space before it, where that is a part of the token
   float probability = 0;
 };
 

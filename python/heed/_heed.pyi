@@ -82,9 +82,9 @@ class Translator:
         self, text: str, target: Optional[str], beam: int, source_language: str, target_language: str, for_page: bool
     ) -> Record: ...
     def translate(
-        self, texts: Sequence[str], beam: int, n_best: int, length_penalty: Optional[float], length_reward: float,
-        max_length: int, min_length: int, batch_tokens: int, cache: str, too_long: str, source_language: str, target_language: str,
-        scores: bool, parse_special: bool,
+        self, texts: Sequence[str], beam: int, n_best: int, length_penalty: Optional[float], gnmt: bool,
+        length_reward: float, length_factor: Optional[float], max_length: int, min_length: int, batch_tokens: int,
+        cache: str, too_long: str, source_language: str, target_language: str, scores: bool, parse_special: bool,
     ) -> List[List[Tuple[str, float, bool, List[str], List[float]]]]: ...
 
 class Generator:

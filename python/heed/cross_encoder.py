@@ -44,6 +44,8 @@ def _softmax(scores: _Floats) -> _Floats:
 class CrossEncoder(DropIn):
     """A model that scores pairs of texts. Each score has the bits that it has alone, so no batch size changes it."""
 
+    _activation: Callable[[Any], Any]
+
     def __init__(
         self,
         model_name_or_path: Union[str, "os.PathLike[str]"],
@@ -92,7 +94,9 @@ class CrossEncoder(DropIn):
         if max_length is not None:
             _checks.integers("CrossEncoder", max_length=max_length)
             self.max_seq_length = max_length
-        self.activation_fn = default_activation_function if activation_fn is None else activation_fn
+        given = default_activation_function if activation_fn is None else activation_fn
+        self.activation_fn = self._activation_of_folder() if given is None else given
+        self._has_own_activation = given is None
 
     def _activation_of_folder(self) -> Callable[[Any], Any]:
         name: Any = self._settings.get("activation_fn")
@@ -117,8 +121,14 @@ class CrossEncoder(DropIn):
 
     @activation_fn.setter
     def activation_fn(self, value: Any) -> None:
-        self._has_own_activation = value is None
-        self._activation = self._activation_of_folder() if value is None else self._callable("activation_fn", value)
+        """None leaves the logits as they are."""
+        self._has_own_activation = False
+        self._activation = _identity if value is None else self._callable("activation_fn", value)
+
+    @property
+    def default_activation_function(self) -> Any:
+        """The older name of activation_fn."""
+        return self._activation
 
     @staticmethod
     def _callable(function: str, value: Any) -> Callable[[Any], Any]:

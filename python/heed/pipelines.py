@@ -202,14 +202,16 @@ class Translator(_Pipeline):
     @overload
     def translate(  # type: ignore[misc]  # a str is a sequence of str as well
         self, text: str, *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
-        length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
+        gnmt: bool = ..., length_reward: float = ..., length_factor: Optional[float] = ..., max_length: int = ...,
+        min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ..., source_language: str = ...,
+        target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
     ) -> List[Translation]: ...
     @overload
     def translate(
         self, text: Iterable[str], *, beam: int = ..., n_best: int = ..., length_penalty: Optional[float] = ...,
-        length_reward: float = ..., max_length: int = ..., min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ...,
-        source_language: str = ..., target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
+        gnmt: bool = ..., length_reward: float = ..., length_factor: Optional[float] = ..., max_length: int = ...,
+        min_length: int = ..., batch_tokens: int = ..., cache: str = ..., too_long: str = ..., source_language: str = ...,
+        target_language: str = ..., scores: bool = ..., parse_special: bool = ...,
     ) -> List[List[Translation]]: ...
 
     def translate(
@@ -219,7 +221,9 @@ class Translator(_Pipeline):
         beam: int = 5,
         n_best: int = 1,
         length_penalty: Optional[float] = None,
+        gnmt: bool = False,
         length_reward: float = 0.0,
+        length_factor: Optional[float] = None,
         max_length: int = 256,
         min_length: int = 0,
         batch_tokens: int = 0,
@@ -236,10 +240,12 @@ class Translator(_Pipeline):
 
         beam: how many translations are kept while they are written; 1 is greedy search. n_best: how many are returned.
         length_penalty: translations are ranked by the sum of their log probabilities / length ** length_penalty; 1 where
-            it is not given, or what the model's folder says.
+            it is not given, or what the model's folder says. gnmt: they are divided by ((5 + length) / 6) **
+            length_penalty instead (Wu et al. 2016, equation 14).
         length_reward: added to this for each token, so that longer translations win.
-        max_length, min_length: tokens of a translation, at most and at least. Models that heed trained also write at
-            most twice the tokens of the text plus 20, or min_length.
+        max_length, min_length: tokens of a translation, at most and at least.
+        length_factor: a translation has at most so many times the tokens of its text, plus 20, or min_length; 0 sets no
+            such limit. Where it is not given: 2 for models that heed trained, 0 for others.
         batch_tokens: tokens of the texts in one batch, times the beam. It changes no result; 0 chooses it.
         cache: the type of the keys and values that are kept between tokens: float32, bfloat16, float16 or int8.
         too_long: what happens to a text of more tokens than the model reads. "refuse" raises ValueError; "cut" reads the
@@ -254,17 +260,19 @@ class Translator(_Pipeline):
         texts = [_checks.text("translate", text)] if one else _checks.texts("translate", text)
         _checks.integers("translate", beam=beam, n_best=n_best, max_length=max_length, min_length=min_length,
                       batch_tokens=batch_tokens)
-        _checks.booleans("translate", scores=scores, parse_special=parse_special)
+        _checks.booleans("translate", gnmt=gnmt, scores=scores, parse_special=parse_special)
         _checks.floats("translate", length_reward=length_reward)
         if length_penalty is not None:
             _checks.floats("translate", length_penalty=length_penalty)
+        if length_factor is not None:
+            _checks.floats("translate", length_factor=length_factor)
         _checks.strings("translate", cache=cache, too_long=too_long, source_language=source_language,
                       target_language=target_language)
         if min_length > max_length:
             raise ValueError(f"[translate] min_length of at most max_length, {max_length}; found {min_length}")
         found = self._model.translate(
-            texts, beam, n_best, length_penalty, length_reward, max_length, min_length, batch_tokens, cache, too_long,
-            source_language, target_language, scores, parse_special,
+            texts, beam, n_best, length_penalty, gnmt, length_reward, length_factor, max_length, min_length, batch_tokens,
+            cache, too_long, source_language, target_language, scores, parse_special,
         )
         all_translations = [[Translation(*one) for one in translations] for translations in found]
         return all_translations[0] if one else all_translations
@@ -421,8 +429,8 @@ class Encoder(_Reader):
         return Encoding(*self._model.encode(text, too_long, 0, bool(parse_special), True))
 
     def embed(
-        self, texts: Iterable[str], *, batch_tokens: int = 0, too_long: str = "refuse", prompt: str = "",
-        parse_special: bool = False,
+        self, texts: Iterable[str], *, batch_tokens: int = 0, too_long: str = "refuse",
+        prompt: Optional[str] = None, parse_special: bool = False,
     ) -> npt.NDArray[np.float32]:
         """(number of texts, embedding_size) float32: what the folder's modules.json describes, or the mean of the states.
 
@@ -430,14 +438,14 @@ class Encoder(_Reader):
         """
         rows = _checks.texts("embed", texts, "; embed([text]) gives its vector, and encode(text) the states of its tokens")
         _checks.integers("embed", batch_tokens=batch_tokens)
-        _checks.strings("embed", prompt=prompt)
+        _check_prompt("embed", prompt)
         _checks.refuse_or_cut("embed", too_long)
         _checks.booleans("embed", parse_special=parse_special)
-        return self._model.embed(rows, batch_tokens, too_long, prompt, None, 0, None, bool(parse_special), True)
+        return self._model.embed(rows, batch_tokens, too_long, prompt or "", None, 0, None, bool(parse_special), True)
 
     def classify(
         self, texts: Iterable[Union[str, Tuple[str, str]]], *, batch_tokens: int = 0, too_long: str = "refuse",
-        prompt: str = "", parse_special: bool = False,
+        prompt: Optional[str] = None, parse_special: bool = False,
     ) -> List[Classification]:
         """The class of each text, or of each pair of texts. Models with a head for it have `labels`.
 
@@ -445,10 +453,10 @@ class Encoder(_Reader):
         """
         pairs = _checks.texts_or_pairs("classify", texts, "; classify([text])[0] gives its class")
         _checks.integers("classify", batch_tokens=batch_tokens)
-        _checks.strings("classify", prompt=prompt)
+        _check_prompt("classify", prompt)
         _checks.refuse_or_cut("classify", too_long)
         _checks.booleans("classify", parse_special=parse_special)
-        found = self._model.classify(pairs, batch_tokens, too_long, prompt, bool(parse_special))
+        found = self._model.classify(pairs, batch_tokens, too_long, prompt or "", bool(parse_special))
         return [Classification(*one) for one in found]
 
     def classify_tokens(self, text: str, *, too_long: str = "refuse", parse_special: bool = False) -> List[TokenClass]:
@@ -482,6 +490,13 @@ class Encoder(_Reader):
         _checks.integers("fill", count=count)
         _checks.refuse_or_cut("fill", too_long)
         return [[Filling(*one) for one in place] for place in self._model.fill(text, count, too_long)]
+
+
+def _check_prompt(function: str, prompt: Optional[str]) -> None:
+    if prompt is not None:
+        _checks.strings(function, prompt=prompt)
+        if not prompt:
+            raise ValueError(f"[{function}] the name of a prompt, or None for the model's own default; found an empty one")
 
 
 def _save(

@@ -85,6 +85,7 @@ class SentenceTransformer(DropIn):
         self._loaded = {"prompts": self._own_prompts, "default_prompt_name": self._own_default_prompt,
                         "similarity_fn_name": settings.get("similarity_fn_name") or "cosine",
                         "truncate_dim": self._own_truncate_dim}
+        self._loaded_longest = self.encoder.longest
 
     def _check_truncate_dim(self, function: str, value: Optional[int]) -> None:
         _check_dimension(function, value)
@@ -135,7 +136,9 @@ class SentenceTransformer(DropIn):
         for name, prompt in self.prompts.items():  # before anything is written
             _checks.text("save", name, "the name of a prompt")
             _checks.text("save", prompt, f'the prompt "{name}"')
-        limit: Dict[str, Any] = {} if self._longest == self.encoder.longest else {"max_seq_length": self._longest}
+        if self.default_prompt_name is not None and self.default_prompt_name not in self.prompts:
+            raise ValueError(f'[save] default_prompt_name: {self._names()}; found "{self.default_prompt_name}"')
+        limit: Dict[str, Any] = {} if self._longest == self._loaded_longest else {"max_seq_length": self._longest}
         if (changed or limit) and not self._has_modules:
             raise ValueError(f"[save] a folder with a modules.json, for settings that were changed "
                              f"({', '.join([*changed, *limit])}); found {self.encoder.folder!r} without one")
@@ -152,6 +155,8 @@ class SentenceTransformer(DropIn):
                     written[name].pop("model_max_length", None)
                     limit[name] = written[name]
             _update(file, limit)
+        if os.path.samefile(folder, self.encoder.folder):  # which the next save copies
+            self._loaded, self._loaded_longest = now, self._longest
 
     save_pretrained = save
 

@@ -434,6 +434,8 @@ void check(const BeamOptions& options) {
   if (options.length_penalty) {
     require(std::isfinite(*options.length_penalty), kName, "a finite length penalty; found ", *options.length_penalty);
   }
+  require(!options.length_factor || (std::isfinite(*options.length_factor) && *options.length_factor >= 0), kName,
+          "a length factor of 0 or more; found ", options.length_factor.value_or(0));
   require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
 }
 

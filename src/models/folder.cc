@@ -4,6 +4,7 @@
 #include "formats/json.h"
 #include "heed/error.h"
 #include "heed/memory.h"
+#include "models/ctranslate2.h"
 #include "models/families/families.h"
 #include "models/weights.h"
 
@@ -61,6 +62,8 @@ void require_own_weights(const std::filesystem::path& folder, const char* functi
                !std::filesystem::exists(folder / "pytorch_model.bin.index.json", ignored)),
           function, (folder / "config.json").string(),
           ": the key \"model_type\", as Hugging Face writes it; found none");
+  require(!is_ctranslate2_folder(folder), function, folder.string(),
+          ": model.safetensors; found model.bin of CTranslate2. This writes it anew: heed convert MODEL NEW_FOLDER");
   require_file(folder, "model.safetensors", function);
 }
 

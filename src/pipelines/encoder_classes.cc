@@ -162,7 +162,6 @@ std::vector<Filling> best_tokens(std::span<const float> logits, int64_t count, c
     const int32_t id = order[static_cast<size_t>(i)];
     std::string token = tokenizer.decode({&id, 1});
     if (token.empty()) token = tokenizer.piece(id);  // a special one
-    token.erase(0, std::min(token.find_first_not_of(' '), token.size()));
     result.push_back({.id = id, .token = token, .probability = static_cast<float>(shares[static_cast<size_t>(id)])});
   }
   return result;

@@ -48,11 +48,21 @@ void write_own(const models::Model& model, const fs::path& folder, const text::S
   io::write_file_atomically(folder / "config.json", models::to_json(config));
 }
 
-// Settings and modules are copied from there.
-void require_source(const fs::path& from) {
+// Settings and modules are copied from `from`. `weights`: the folder of its weights.
+void require_source(const models::Model& model, const fs::path& from, const fs::path& weights, const fs::path& to) {
   std::error_code ignored;
   require(fs::is_directory(from, ignored), kSaver, "the folder that the model was loaded from, ", files::quoted(from),
           ", whose settings are copied; found none");
+  if (!fs::equivalent(from, to, ignored)) return;
+  for (const auto& [format, stored] : {std::pair{WeightFormat::int8, DType::i8}, {WeightFormat::bf16, DType::bf16}}) {
+    if (!model.packed_as(format)) continue;
+    const fs::path one = weights / "model.safetensors";
+    const io::Tensors tensors =
+        fs::exists(one, ignored) ? io::read_safetensors(one).tensors : io::read_weights(weights).tensors;
+    require(std::ranges::any_of(tensors, [&](const auto& entry) { return entry.second.dtype() == stored; }), kSaver,
+            "another folder than ", files::quoted(from), ", because its weights were rounded to ", to_string(stored),
+            " and would be lost; found the same one");
+  }
 }
 
 // Before anything is written.
@@ -214,8 +224,8 @@ bool lacks_tokenizer_json(const fs::path& folder) {
 }
 
 void save(const Translator& translator, const fs::path& from, const fs::path& to, Layout layout) {
-  require_source(from);
   const models::Model& model = translator.model();
+  require_source(model, from, from, to);
   const bool own = model.origin() == nullptr, will_be_own = becomes_own(model, layout);
   const text::Tokenizer &source = translator.source_tokenizer(), &target = translator.target_tokenizer();
   if (!own && will_be_own) {  // there the end id alone stands around a text
@@ -247,7 +257,7 @@ void save(const Translator& translator, const fs::path& from, const fs::path& to
 }
 
 void save(const Generator& generator, const fs::path& from, const fs::path& to, Layout layout) {
-  require_source(from);
+  require_source(generator.model(), from, from, to);
   files::write_folder(to, kSaver, side_files(from, to), [&](const fs::path& folder) {
     save_model(generator.model(), folder, layout, generator.tokenizer().special());
     generator.tokenizer().save(folder, text::Side::target);
@@ -261,10 +271,10 @@ void save(const Generator& generator, const fs::path& from, const fs::path& to, 
 }
 
 void save(const Encoder& encoder, const fs::path& from, const fs::path& to, Layout layout) {
-  require_source(from);
   const models::Model& model = encoder.model();
   const text::Tokenizer& tokenizer = encoder.tokenizer();
   const std::vector<fs::path> folders = SentenceModules::folders(from);  // the encoder's first
+  require_source(model, from, folders.front(), to);
   const fs::path inner = folders.front().lexically_relative(from).lexically_normal();
   if (model.origin() != nullptr && becomes_own(model, layout)) {
     const text::Ids one = tokenizer.tokens("a").ids;

@@ -64,17 +64,19 @@ py::list as_list(const std::vector<Translation>& translations) {
 }
 
 py::list translate(const Translator& translator, const std::vector<std::string>& texts, int64_t beam, int64_t n_best,
-                   std::optional<double> length_penalty, double length_reward, int64_t max_length, int64_t min_length,
-                   int64_t batch_tokens, const std::string& cache, const std::string& too_long,
-                   const std::string& source_language, const std::string& target_language, bool scores,
-                   bool parse_special) {
+                   std::optional<double> length_penalty, bool gnmt, double length_reward,
+                   std::optional<double> length_factor, int64_t max_length, int64_t min_length, int64_t batch_tokens,
+                   const std::string& cache, const std::string& too_long, const std::string& source_language,
+                   const std::string& target_language, bool scores, bool parse_special) {
   const TranslatorOptions options{.search = interruptible({.beam = beam,
                                                            .n_best = n_best,
                                                            .scores = scores,
                                                            .length_penalty = length_penalty,
+                                                           .gnmt = gnmt,
                                                            .length_reward = length_reward,
                                                            .max_length = max_length,
-                                                           .min_length = min_length}),
+                                                           .min_length = min_length,
+                                                           .length_factor = length_factor}),
                                   .batch_tokens = batch_tokens,
                                   .cache = {.dtype = cache_dtype(cache, "[translate] cache")},
                                   .source_language = source_language,

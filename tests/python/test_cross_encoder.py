@@ -83,6 +83,9 @@ class Scores(unittest.TestCase):
             file.write_text(json.dumps({**config, **settings}))
             model = heed.CrossEncoder(self.folder)
             np.testing.assert_allclose(model.predict(PAIRS), expected, atol=1e-6, err_msg=str(settings))
+        self.assertIs(model.default_activation_function, model.activation_fn)
+        model.activation_fn = None  # as there: no function, not the folder's
+        np.testing.assert_allclose(model.predict(PAIRS), self.scores, atol=1e-6)
         file.write_text(json.dumps({**config, "problem_type": "regression"}))  # for transformers' pipeline, not there
         model = heed.CrossEncoder(self.folder)
         np.testing.assert_allclose(model.predict(PAIRS), probabilities, atol=1e-6)
@@ -144,8 +147,8 @@ class Scores(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "Sigmoid or Identity as activation_fn of the folder.*Softmax"):
             heed.CrossEncoder(self.several)
         own = heed.CrossEncoder(self.several, activation_fn=abs)  # then the folder's does not matter
-        with self.assertRaises(ValueError):
-            own.activation_fn = None
+        own.activation_fn = None
+        np.testing.assert_allclose(own.predict(PAIRS), logits, atol=1e-6)
         with self.assertRaisesRegex(ValueError, r"\[rank\] a model of one label; found 3"):
             model.rank("a", ["b"])
 

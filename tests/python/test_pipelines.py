@@ -100,6 +100,10 @@ class Translates(unittest.TestCase):
                 self.translator.translate("a", **wrong)
         with self.assertRaisesRegex(ValueError, r"a lone surrogate, '\\ud800', at character 1"):
             self.translator.translate("a\ud800")
+        self.assertEqual(len(self.translator.translate("a", length_factor=0.0, min_length=30, max_length=30, beam=1)[0].tokens), 30)
+        for wrong, error in (({"gnmt": 1}, TypeError), ({"length_factor": "2"}, TypeError), ({"length_factor": -1.0}, ValueError)):
+            with self.assertRaisesRegex(error, next(iter(wrong)).replace("_", "."), msg=str(wrong)):
+                self.translator.translate("a", **wrong)
         with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name; found ''"):
             heed.load("")
         with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name that the system can write"):
@@ -523,6 +527,14 @@ class Saves(unittest.TestCase):
             classes = heed.load(bert_folder(self.folder / f"c-{weights}", "bert-classify"), weights=weights)
             classes.save(self.folder / weights)
             self.assertEqual(heed.load(self.folder / weights).classify(["a b"]), classes.classify(["a b"]))
+        folder = self.folder / f"c-{weights}"  # in f32, which must not be lost
+        before = (folder / "model.safetensors").read_bytes()
+        with self.assertRaisesRegex(ValueError, r"^\[save\] another folder than .*rounded to int8"):
+            classes.save(folder, overwrite=True)
+        self.assertEqual((folder / "model.safetensors").read_bytes(), before)
+        heed.load(self.folder / "int8").save(self.folder / "int8", overwrite=True)
+        with self.assertRaisesRegex(ValueError, "the name of a prompt, or None"):
+            vectors.embed(texts, prompt="")
         generator = heed.load(ROOT / "demo" / "shakespeare")
         generator.save(self.folder / "g")
         again = heed.load(self.folder / "g").generate("ROMEO:", max_tokens=8, seed=3)

@@ -289,6 +289,29 @@ class Encodes(unittest.TestCase):
         limited.save(to.parent / "limited")
         self.assertEqual(heed.SentenceTransformer(to.parent / "limited").max_seq_length, 5)
 
+    def test_settings_are_those_of_now_after_a_save_onto_the_own_folder(self):
+        own = pathlib.Path(self.folder).parent / "own"
+        self.model.save(own)
+        model = heed.SentenceTransformer(own)
+        before = dict(model.prompts), model.max_seq_length
+        model.prompts["new"], model.max_seq_length = "n ", 4
+        model.save(own, overwrite=True)
+        del model.prompts["new"]
+        model.max_seq_length = before[1]
+        model.save(own.parent / "after")
+        found = heed.SentenceTransformer(own.parent / "after")
+        self.assertEqual((found.prompts, found.max_seq_length), before)
+
+    def test_a_default_prompt_that_is_gone_is_not_saved(self):
+        model = heed.SentenceTransformer(self.folder)
+        model.prompts["own"] = "c "
+        model.default_prompt_name = "own"
+        del model.prompts["own"]
+        to = pathlib.Path(self.folder).parent / "gone"
+        with self.assertRaisesRegex(ValueError, r'^\[save\] default_prompt_name: one of .*; found "own"'):
+            model.save(to)
+        self.assertFalse(to.exists())
+
     def test_a_prompt_that_is_no_text_is_not_saved(self):
         to = pathlib.Path(self.folder).parent / "no prompt"
         for prompts, error in (({"q": 5}, TypeError), ({"q": "\ud800"}, ValueError), ({5: "q"}, TypeError)):
