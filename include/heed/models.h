@@ -80,6 +80,7 @@ struct Config {
   int64_t token_types = 0;          // rows of a table whose row 0, or that of the token's type, is added; 0: no table
   bool embedding_norm = false;      // a norm above the embedding; post-norm encoder-only models have one in any case
   bool first_norm = true;           // the norm before the first layer's attention; ModernBERT has none
+  bool final_dropout = false;       // `dropout` above the final norm, too, as T5 has it
   bool gated = false;               // feed-forward (act(x W1) * (x Wg)) W2 (Shazeer 2020)
   float attention_scale = 0;        // of the scores; 0: 1 / sqrt(D)
   float output_scale = 1;           // the states are multiplied by it before the output

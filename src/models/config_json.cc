@@ -110,6 +110,7 @@ void for_each_rare_field(AnyConfig& c, Visit&& visit) {
   visit("token_types", c.token_types);
   visit("embedding_norm", c.embedding_norm);
   visit("first_norm", c.first_norm);
+  visit("final_dropout", c.final_dropout);
   visit("gated", c.gated);
   visit("attention_scale", c.attention_scale);
   visit("output_scale", c.output_scale);

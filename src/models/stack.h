@@ -43,6 +43,7 @@ class Stack : public nn::Module {
       norm_ = std::make_unique<nn::Norm>(config.norm, config.width, config.norm_epsilon, config.bias);
       add_module("norm", *norm_);
     }
+    if (config.final_dropout) dropout_ = config.dropout;
   }
 
   // run(layer, x, index) is one layer's step from x (B, L, E).
@@ -52,8 +53,8 @@ class Stack : public nn::Module {
     for (size_t i = 0; i < layers_.size(); ++i) x = run(*layers_[i], x, i);
     return finish(x);
   }
-  // The norm above the last layer, where there is one.
-  [[nodiscard]] Value finish(const Value& x) const { return norm_ ? (*norm_)(x) : x; }
+  // The norm above the last layer, where there is one, and T5's dropout above it.
+  [[nodiscard]] Value finish(const Value& x) const { return dropout(norm_ ? (*norm_)(x) : x, dropout_); }
 
   // (H, 2 R + 1), or undefined.
   [[nodiscard]] Value distance_bias() const { return distance_bias_ ? (*distance_bias_)() : Value(); }
@@ -66,6 +67,7 @@ class Stack : public nn::Module {
   std::vector<std::unique_ptr<Layer>> layers_;
   std::unique_ptr<DistanceBias> distance_bias_;
   std::unique_ptr<nn::Norm> norm_;
+  float dropout_ = 0;
 };
 
 }  // namespace heed::models

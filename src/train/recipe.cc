@@ -311,6 +311,20 @@ void check_scores(const Recipe& recipe) {
           " for ", recipe.task, "; found \"", recipe.best_by, "\"");
 }
 
+// Settings of other tasks, which would have no effect.
+void check_unused(const Recipe& recipe) {
+  const Recipe defaults;
+  require(recipe.context == defaults.context || recipe.task == "language_model", "recipe",
+          "context: left out, unless the task is language_model; found ", recipe.context, " for ", recipe.task);
+  const bool contrasts = recipe.task == "sentence_embedding" && recipe.loss == "cross_entropy";
+  require(recipe.similarity_scale == defaults.similarity_scale || contrasts, "recipe",
+          "similarity_scale: left out, unless the task is sentence_embedding with the loss cross_entropy; found ",
+          recipe.similarity_scale, " for ", recipe.task, " with ", recipe.loss);
+  require(recipe.valid_tokenize == defaults.valid_tokenize || recipe.task == "translation", "recipe",
+          "valid_tokenize: left out, unless the task is translation; found ", recipe.valid_tokenize, " for ",
+          recipe.task);
+}
+
 }  // namespace
 
 void validate(const Recipe& recipe) {
@@ -364,6 +378,7 @@ void validate(const Recipe& recipe) {
           "recipe",
           "context_parallel: 1, unless the task is language_model and context at least twice as large; found ",
           recipe.context_parallel, ", ", recipe.task, " and context ", recipe.context);
+  check_unused(recipe);
   const bool has_pairs = translation || recipe.task == "sentence_embedding";
   require(has_pairs || recipe.pairs.empty(), "recipe", "pairs: for translation and sentence_embedding; found task ",
           recipe.task);

@@ -18,7 +18,8 @@ namespace {
 namespace fs = std::filesystem;
 using io::Json;
 
-constexpr const char* kFilesBeside[] = {"modules.json", "config_sentence_transformers.json"};
+constexpr const char* kModules = "modules.json";
+constexpr const char* kSettings = "config_sentence_transformers.json";
 
 bool is_there(const fs::path& file) {
   std::error_code ignored;
@@ -78,7 +79,7 @@ void copy_settings(const fs::path& from, const fs::path& to) {
 
 bool copy_modules(const fs::path& from, const fs::path& to) {
   if (!models::has_sentence_modules(from)) return false;
-  for (const char* const name : kFilesBeside) copy_if_there(from, to, name);
+  for (const char* const name : {kModules, kSettings}) copy_if_there(from, to, name);
   copy_settings(from, to);
   for (const models::SentenceModule& module : models::read_sentence_modules(from)) {
     const fs::path below = module.folder.lexically_relative(from), config = below / "config.json";
@@ -87,6 +88,20 @@ bool copy_modules(const fs::path& from, const fs::path& to) {
     if (module.kind == "Pooling") models::keep_prompts_out(module.folder, to / below);
   }
   return true;
+}
+
+void copy_cross_encoder(const fs::path& from, const fs::path& to) {
+  if (!models::is_cross_encoder(from)) return;
+  copy_settings(from, to);
+  for (const char* const name : {kModules, kSettings}) copy_if_there(from, to, name);
+}
+
+void write_cross_encoder(const fs::path& from, const fs::path& to) {
+  if (!models::is_cross_encoder(from)) return;
+  copy_cross_encoder(from, to);
+  Json settings = io::parse_json(io::read_file(from / kSettings, 1 << 20)).value;
+  settings.erase("activation_fn");
+  write_json(to / kSettings, settings);
 }
 
 void write_modules(const models::Model& model, const fs::path& from, const fs::path& to) {

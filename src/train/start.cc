@@ -126,12 +126,14 @@ std::unique_ptr<models::Model> with_classes_of(const Recipe& recipe, std::unique
   return models::with_text_classes(*model, folder, labels, recipe.seed);
 }
 
-// The model with one number as its head's output.
+// The model with one number as its head's output. config.json of others says which kind of number it is in two places,
+// for transformers and for CrossEncoder; the one of the start may say it in one.
 std::unique_ptr<models::Model> with_score_of(const Recipe& recipe, std::unique_ptr<models::Model> model,
                                              const fs::path& folder) {
   const models::Config& there = model->config();
   const bool plain = recipe.loss == "squared_error";
-  if (models::gives_score(*model) && (there.scores == models::Scores::raw) == plain) return model;
+  const bool same = models::gives_score(*model) && (there.scores == models::Scores::raw) == plain;
+  if (same && model->origin() == nullptr) return model;
   return models::with_text_score(*model, folder, plain, recipe.seed);
 }
 
@@ -325,13 +327,31 @@ void set_first_token(const models::Model& model, const fs::path& from, const fs:
   files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
 }
 
+// The languages of the training text become those that a tokenizer takes where nobody names any.
+void set_languages(const Recipe& recipe, const fs::path& settings) {
+  std::error_code ignored;
+  if (!fs::exists(settings, ignored)) return;
+  Json said = io::parse_json(io::read_file(settings, 1 << 20)).value;
+  if (!said.is_object()) return;
+  bool changed = false;
+  for (const auto& [key, language] :
+       {std::pair{"src_lang", &recipe.source_language}, {"tgt_lang", &recipe.target_language}}) {
+    if (language->empty() || !said.contains(key) || said[key] == *language) continue;
+    said[key] = *language;
+    changed = true;
+  }
+  if (changed) files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
+}
+
 }  // namespace
 
 void copy_beside_model(const Recipe& recipe, const models::Model& model, const fs::path& to) {
   const fs::path from = start_folder(recipe);
   copy_tokenizer(from, to);
   set_first_token(model, from, to / "generation_config.json");
+  set_languages(recipe, to / "tokenizer_config.json");
   if (recipe.task == "sentence_embedding") write_modules(model, from, to);
+  if (is_classification(recipe) || recipe.task == "sequence_regression") write_cross_encoder(from, to);
   // What reads the trained model, and what goes on with the training, cuts texts as the training does.
   const int64_t longest = longest_text(recipe, model, from);
   if (longest != longest_text(recipe, model, to)) models::keep_longest(longest, to, "train");

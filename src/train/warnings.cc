@@ -25,6 +25,13 @@ std::vector<std::string> warnings_of(const Recipe& recipe, const Corpus& corpus)
         "the validation texts have no spaces between words; valid_tokenize = \"zh\" cuts Chinese for BLEU, and "
         "\"char\" any text");
   }
+  if (recipe.task == "sentence_embedding" && recipe.loss == "cross_entropy" && recipe.batch_sentences > 0 &&
+      recipe.batch_sentences <= recipe.shards) {
+    warnings.emplace_back(
+        "every pair is alone in its batch, or in its shard of one, and nothing is learnt: a pair is told from the "
+        "others "
+        "there (batch_sentences, shards)");
+  }
   return warnings;
 }
 

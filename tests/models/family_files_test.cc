@@ -403,6 +403,55 @@ TEST(FamilyFiles, MayHaveATableForEachSide) {
   }
 }
 
+// transformers 5 reads each table of its own where nothing is tied, also one that is a copy: all are written back.
+TEST(FamilyFiles, KeepCopiesOfTablesWhereNothingIsTied) {
+  for (const char* const name : {"bart", "mbart", "m2m100", "marian"}) {
+    SCOPED_TRACE(name);
+    Changed model(name);
+    model.config["tie_word_embeddings"] = false;
+    const Tensor table = model.weights.at("model.shared.weight");
+    model.weights.erase("lm_head.weight");
+    EXPECT_CONTAINS(model.error(),
+                    "\"tie_word_embeddings\": true, because there is no \"lm_head.weight\"; found false");
+    for (const char* const copy :
+         {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"})
+      model.weights[copy] = table;
+    EXPECT_LT(farthest(model.logits(), model.golden_logits()), 1e-4);
+    const heed::test::Scratch saved;
+    save(*model.read(), saved.path());
+    const io::Tensors written = io::read_safetensors(saved / "model.safetensors").tensors;
+    for (const char* const copy :
+         {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight", "lm_head.weight"})
+      EXPECT_TRUE(written.contains(copy)) << copy;
+  }
+}
+
+TEST(FamilyFiles, OfModernbertHaveARateForEachPlace) {
+  Changed model("modernbert-masked");
+  model.config["embedding_dropout"] = 0.1;
+  model.config["mlp_dropout"] = 0.2;
+  model.config["attention_dropout"] = 0.3;
+  const Config config = model.read()->config();
+  EXPECT_EQ(std::tuple(config.dropout, config.activation_dropout, config.attention_dropout),
+            std::tuple(0.1f, 0.2f, 0.3f));
+}
+
+// T5 drops states above the final norm as well: half of them are zero then. Other families do not.
+TEST(FamilyFiles, OfT5DropStatesAboveTheFinalNorm) {
+  const auto share_of_zeros = [](const char* name) {
+    Changed model(name);
+    for (const char* const key : {"dropout_rate", "dropout"})
+      if (model.config.contains(key)) model.config[key] = 0.5;
+    const TrainingScope training(3, 1);
+    const Tensor states = model.logits().contiguous();
+    const auto* const values = states.data<float>();
+    return static_cast<double>(std::count(values, values + states.numel(), 0.0f)) / static_cast<double>(states.numel());
+  };
+  EXPECT_NEAR(share_of_zeros("t5-encoder"), 0.5, 0.15);
+  EXPECT_NEAR(share_of_zeros("mt5-encoder"), 0.5, 0.15);
+  EXPECT_EQ(share_of_zeros("modernbert-model"), 0);
+}
+
 TEST(FamilyFiles, OfT5HaveOneTable) {
   for (const char* const copy : {"encoder.embed_tokens.weight", "decoder.embed_tokens.weight"}) {
     Changed t5("t5");

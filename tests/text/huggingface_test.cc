@@ -263,6 +263,7 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   for (int32_t id = 3; id < plain->vocabulary(); ++id) vocabulary[plain->piece(id)] = id;
   vocabulary["<pad>"] = plain->vocabulary();
   vocabulary["\u2581zut"] = plain->vocabulary() + 1;  // a piece of the other language's model
+  vocabulary["\r"] = plain->vocabulary() + 2;
   (void)folder.file("vocab.json", vocabulary.dump());
   const auto marian = Tokenizer::load(folder.path(), Side::source);
   Ids expected = plain->encode("I saw a girl");
@@ -273,11 +274,18 @@ TEST(HuggingFace, ReadsMarianAndXlmRoberta) {
   expected.front() = 1;  // a code that nobody knows is the unknown token
   EXPECT_EQ(marian->tokens(">>xyz<<I saw a girl").ids, expected);
   expected.front() = 2;
+  // The code may be behind a special token, whose space is not the text's.
+  Ids behind = expected;
+  behind.insert(behind.begin(), 0);
+  EXPECT_EQ(marian->tokens("</s>>>fra<<I saw a girl", {.parse_special = true}).ids, behind);
+  EXPECT_EQ(marian->tokens(">>fra<<").ids, (Ids{2, 0}));
   EXPECT_EQ(marian->decode(expected), plain->decode(plain->encode("I saw a girl")).insert(0, ">>fra<< "));
   const auto zut = static_cast<int32_t>(plain->vocabulary()) + 1;
   expected.insert(expected.end() - 1, {zut, zut});
   EXPECT_EQ(marian->decode(expected), ">>fra<< I saw a girl zut zut");
   EXPECT_EQ(marian->decode(Ids{zut}), "zut");
+  EXPECT_EQ(marian->decode(Ids{zut + 1, zut, zut + 1, zut, zut + 1}), "zut\r zut");  // as Python's strip() does
+  EXPECT_EQ(marian->decode(Ids{zut + 1}), "");
   EXPECT_EQ(marian->decode(Ids{}), "");
   EXPECT_EQ(marian->special().padding, plain->vocabulary());
   EXPECT_EQ(marian->special().begin, -1);

@@ -211,6 +211,26 @@ TEST_F(BpeFolder, PutsTokensAroundATextOfGpt2WhereItIsAsked) {
   EXPECT_EQ(load()->special().padding, 260);
 }
 
+// transformers makes a post-processor that trims spans for RoBERTa, unless it is told not to, and none for GPT-2.
+TEST_F(BpeFolder, SaysWhetherSpansHaveTheSpaceBeforeAWord) {
+  const auto second_span = [&] { return load()->tokens("the the").spans.at(ids("the").size() == 3 ? 2 : 1); };
+  write_vocabulary(Kind::roberta);
+  configure({{"tokenizer_class", "RobertaTokenizer"}});
+  EXPECT_EQ(second_span(), (Span{4, 7}));
+  configure({{"tokenizer_class", "RobertaTokenizer"}, {"trim_offsets", false}});
+  EXPECT_EQ(second_span(), (Span{3, 7}));
+  write_vocabulary(Kind::gpt2);
+  configure({{"tokenizer_class", "GPT2Tokenizer"}});
+  EXPECT_EQ(second_span(), (Span{3, 7}));
+}
+
+// ByT5 reads bytes, and has no file for them.
+TEST_F(BpeFolder, NamesAClassWithoutFiles) {
+  configure({{"tokenizer_class", "ByT5Tokenizer"}});
+  expect_error([&] { (void)load(); }, "a \"tokenizer_class\" that is known without a tokenizer.json");
+  expect_error([&] { (void)load(); }, "found \"ByT5Tokenizer\"");
+}
+
 // As in OPT's folders.
 TEST_F(BpeFolder, TheClassDecidesWhatStandsAroundAText) {
   write_vocabulary(Kind::roberta);

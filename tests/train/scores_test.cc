@@ -5,6 +5,7 @@
 
 #include "golden.h"
 #include "models/families/classifier.h"
+#include "models/sentence_settings.h"
 #include "ranks.h"
 #include "train/shards.h"
 
@@ -317,6 +318,56 @@ TEST_F(Scores, FromAnOwnEncoder) {
   const auto before = models::load(folder_ / "squared_error"), after = models::load(folder_ / "again");
   EXPECT_TRUE(equal_bits(weight_of(*before, "head.output.weight"), weight_of(*after, "head.output.weight")));
   EXPECT_EQ(after->config().scores, models::Scores::probabilities);
+}
+
+// transformers reads what a score is in one place, and CrossEncoder in another; a start may say it in one of them.
+TEST_F(Scores, WhatAScoreIsStandsInBothPlaces) {
+  const fs::path from = family("bert-cross-encoder");
+  const Json before = Json::parse(read_text(from / "config.json"));
+  for (const bool by_problem : {true, false}) {
+    SCOPED_TRACE(by_problem);
+    Json config = before;
+    config.erase("sentence_transformers");
+    config.erase("problem_type");
+    if (by_problem) {
+      config["problem_type"] = "regression";
+    } else {
+      config["sentence_transformers"] = {{"activation_fn", "torch.nn.modules.linear.Identity"}};
+    }
+    write_text(from / "config.json", config.dump());
+    const fs::path to = folder_ / (by_problem ? "problem" : "activation");
+    ASSERT_EQ(run(without_steps(recipe_for(from, "squared_error")), to), Outcome::finished);
+    const Json after = Json::parse(read_text(to / "config.json"));
+    EXPECT_EQ(after.at("problem_type"), "regression");
+    EXPECT_EQ(after.at("sentence_transformers").at("activation_fn"), "torch.nn.modules.linear.Identity");
+    const auto trained = models::load(to), started = models::load(from);
+    for (const auto& [path, value] : started->named_parameters())
+      EXPECT_TRUE(equal_bits(value.data(), weight_of(*trained, path))) << path;
+  }
+}
+
+// A cross-encoder of sentence-transformers 6 keeps its prompts, in a training and in an average.
+TEST_F(Scores, OfACrossEncoderKeepItsPrompts) {
+  const fs::path from = family("bert-cross-encoder"), to = folder_ / "to";
+  const Json modules = Json::parse(
+      R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.transformer.Transformer"}])");
+  Json settings = {{"model_type", "CrossEncoder"},
+                   {"prompts", {{"query", "a "}}},
+                   {"default_prompt_name", "query"},
+                   {"activation_fn", "torch.nn.modules.activation.Sigmoid"}};
+  write_text(from / "modules.json", modules.dump());
+  write_text(from / "config_sentence_transformers.json", settings.dump());
+  write_text(from / "sentence_bert_config.json",
+             R"({"transformer_task": "sequence-classification", "max_seq_length": 9})");
+  ASSERT_EQ(run(without_steps(recipe_for(from, "squared_error")), to), Outcome::finished);
+  settings.erase("activation_fn");  // config.json says it
+  EXPECT_EQ(Json::parse(read_text(to / "config_sentence_transformers.json")), settings);
+  EXPECT_EQ(Json::parse(read_text(to / "modules.json")), modules);
+  EXPECT_EQ(Json::parse(read_text(to / "sentence_bert_config.json")).at("max_seq_length"), 9);
+  EXPECT_EQ(models::read_scores(to, models::load(to)->config()), models::Scores::raw);
+  average_models(std::vector<fs::path>{from, from}, folder_ / "mean");
+  for (const char* const file : {"config_sentence_transformers.json", "modules.json", "sentence_bert_config.json"})
+    EXPECT_EQ(read_text(folder_ / "mean" / file), read_text(from / file)) << file;
 }
 
 TEST_F(Scores, ResumeEndsWithTheSameBits) {

@@ -81,6 +81,8 @@ std::string one_table(const Weights& weights, const std::string& prefix) {
 bool has_two_tables(const Keys& keys, const Weights& weights, const std::string& prefix, bool tied) {
   const std::string table = one_table(weights, prefix), encoder = prefix + kEncoderTable,
                     decoder = prefix + kDecoderTable;
+  // Copies, too, where nothing is tied: transformers 5 reads each of them.
+  if (!tied && weights.contains(encoder) && weights.contains(decoder)) return true;
   const bool encoder_differs = differs(weights, encoder, table);
   if (!encoder_differs && !differs(weights, decoder, table)) return false;
   require(!tied, "load", keys.where(), ": \"", table, "\" and \"", encoder_differs ? encoder : decoder,
@@ -151,8 +153,9 @@ Design bart_design(Keys& keys, const Weights& weights) {
                                                : std::span<const Rename>(kBartSharedOfDecoder);
   }
   design.names = {{own, names}, {own, kBartBody}, {"", kBartOutput}};
-  design.config.tie_output =
-      (tied || !weights.contains("lm_head.weight")) && !differs(weights, "lm_head.weight", table);
+  if (!tied && !weights.contains("lm_head.weight"))
+    keys.refuse("tie_word_embeddings", "true, because there is no \"lm_head.weight\"");
+  design.config.tie_output = tied && !differs(weights, "lm_head.weight", table);
   design.config.output_bias = weights.contains("final_logits_bias");
   if (config.share_embeddings) {
     for (const char* const copy : {kEncoderTable, kDecoderTable}) design.unused.push_back(prefix + copy);

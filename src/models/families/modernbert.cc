@@ -90,7 +90,8 @@ Design read_modernbert(Keys& keys, const Weights& weights) {
   config.local_rotary_base =
       rotary_base(keys, "sliding_attention", "local_rope_theta", one_base ? config.rotary_base : 10000);
   config.output_bias = keys.flag("decoder_bias", true);
-  config.dropout = keys.number("mlp_dropout", 0);
+  config.dropout = keys.number("embedding_dropout", 0);
+  config.activation_dropout = keys.number("mlp_dropout", 0);
   config.attention_dropout = keys.number("attention_dropout", 0);
   config.padding_id = keys.whole("pad_token_id", -1);
   keys.expect("position_embedding_type", {"rope", "sans_pos", "absolute"});  // the code reads none of them

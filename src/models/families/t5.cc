@@ -97,7 +97,7 @@ Config read_encoder(Keys& keys) {
   config.norm_placement = NormPlacement::pre;
   config.norm = nn::NormKind::rms_norm;
   config.norm_epsilon = keys.number("layer_norm_epsilon", 1e-6f);
-  config.final_norm = true;
+  config.final_norm = config.final_dropout = true;
   config.bias = false;
   config.positions = Positions::none;
   config.relative_buckets = keys.whole("relative_attention_num_buckets", 32);

@@ -4,16 +4,6 @@
 
 namespace heed::text::huggingface {
 
-namespace {
-
-size_t last_character_before(std::string_view text, size_t at) {
-  --at;
-  while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80) --at;
-  return at;
-}
-
-}  // namespace
-
 AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
   for (const AddedToken& token : tokens_) {
     AlignedText pattern(token.content, 0, false);

@@ -59,7 +59,8 @@ class AddedTokens {
       if (token->special && !parse_special) continue;
       if (token->single_word && inside_word(text, begin, end)) continue;
       if (token->lstrip) begin = before_space(text, begin, done);
-      if (token->rstrip) end = behind_space(text, end);
+      // Behind a token that white space reaches over, the rest of that white space was looked through with the first.
+      if (token->rstrip) end = end <= done ? done : behind_space(text, end);
       if (begin >= end) continue;  // the white space before this token reaches over all of it
       if (done < begin) use(done, begin, nullptr);
       use(begin, end, token);

@@ -27,6 +27,12 @@ struct Character {
   if (lead < 0xf0) return {(lead & 0xf) << 12 | (byte(1) & 0x3f) << 6 | (byte(2) & 0x3f), 3};
   return {(lead & 7) << 18 | (byte(1) & 0x3f) << 12 | (byte(2) & 0x3f) << 6 | (byte(3) & 0x3f), 4};
 }
+// Where the character in front of byte `at` begins; `at` is above 0.
+[[nodiscard]] inline size_t last_character_before(std::string_view text, size_t at) {
+  --at;
+  while (at > 0 && (static_cast<uint8_t>(text[at]) & 0xc0) == 0x80) --at;
+  return at;
+}
 // Writes up to 4 bytes and returns how many.
 [[nodiscard]] size_t write_character(int32_t code_point, char* bytes);
 [[nodiscard]] std::string utf8_of(int32_t code_point);

@@ -88,6 +88,8 @@ std::shared_ptr<const Tokenizer> read_folder(TokenizerFiles& files, Side side) {
               ": a \"tokenizer_class\", T5Tokenizer, for spiece.model of a model that is no T5; found none");
     return read_plain_sentencepiece(files, "spiece.model", configuration);
   }
+  if (class_name(configuration) == "ByT5Tokenizer")  // which has no file
+    refuse_class(files, "T5Tokenizer for such a model", configuration);
   return nullptr;
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/files.h"
 #include "heed/error.h"
+#include "text/huggingface/characters.h"
 #include "text/sentencepiece_cutter.h"
 #include "text/tokenizers.h"
 #include "text/utf8.h"
@@ -90,14 +91,21 @@ class MappedSentencePiece : public Tokenizer {
   }
 
  private:
+  // What Python's strip() takes away.
+  static bool is_space(int32_t c) { return is_whitespace(c) || (c >= 0x1c && c <= 0x1f); }
+
   // As transformers ends its decoding. Marian's vocabulary has pieces of both languages, and SentencePiece keeps the
   // space mark of those that only the other one's model knows.
   static std::string without_marks(std::string text) {
     for (size_t at = text.find(kSpaceMark); at != std::string::npos; at = text.find(kSpaceMark, at))
       text.replace(at, kSpaceMark.size(), " ");
-    text.erase(text.find_last_not_of(' ') + 1);
-    text.erase(0, text.find_first_not_of(' '));
-    return text;
+    size_t begin = 0, end = text.size();
+    for (size_t last = 0; end > 0; end = last) {
+      last = last_character_before(text, end);
+      if (!is_space(character_at(text, last).code_point)) break;
+    }
+    while (begin < end && is_space(character_at(text, begin).code_point)) begin += character_at(text, begin).size;
+    return text.substr(begin, end - begin);
   }
 
   static int32_t next_word(const Encoded& made) { return made.words.empty() ? 0 : made.words.back() + 1; }
@@ -123,25 +131,25 @@ class MappedSentencePiece : public Tokenizer {
     }
   }
 
+  // The language code that `part` begins with, as one token, even where nobody knows it. `part` begins at byte `begin`
+  // of the text; gives the byte behind the code.
+  size_t put_language_code(Encoded& made, std::string_view part, size_t begin) const {
+    const size_t end = p_.language_codes && part.starts_with(">>") ? part.find("<<") : std::string_view::npos;
+    if (end == std::string_view::npos) return begin;
+    const std::string code(part.substr(0, end + 2));
+    const auto found = ids_.find(code);
+    put_token(made, found == ids_.end() ? p_.special.unknown : found->second, begin, begin + code.size());
+    return begin + code.size();
+  }
+
   Encoded encoded(std::string_view text, bool parse_special) const {
     require_utf8(text, "encode");
     Encoded made;
-    size_t begin = 0;
-    if (p_.language_codes && text.starts_with(">>")) {
-      if (const size_t end = text.find("<<"); end != std::string_view::npos) {  // a token, even where nobody knows it
-        begin = end + 2;
-        const auto found = ids_.find(std::string(text.substr(0, begin)));
-        put_token(made, found == ids_.end() ? p_.special.unknown : found->second, 0, begin);
-      }
-    }
-    const std::string_view rest = text.substr(begin);
-    added_.split(rest, AddedTokens::When::before_normalization, parse_special,
-                 [&](size_t from, size_t to, const AddedToken* token) {
-                   if (token != nullptr) {
-                     put_token(made, token->id, begin + from, begin + to);
-                   } else {
-                     put_pieces(made, rest.substr(from, to - from), begin + from);
-                   }
+    added_.split(text, AddedTokens::When::before_normalization, parse_special,
+                 [&](size_t begin, size_t end, const AddedToken* token) {
+                   if (token != nullptr) return put_token(made, token->id, begin, end);
+                   const size_t behind = put_language_code(made, text.substr(begin, end - begin), begin);
+                   if (behind < end) put_pieces(made, text.substr(behind, end - behind), behind);
                  });
     return made;
   }

@@ -107,6 +107,7 @@ void read_flags(Configuration& made, const Fields& f) {
   made.lowercase = f.flag_or("do_lower_case", true);
   made.split_chinese = f.flag_or("tokenize_chinese_chars", true);
   made.add_prefix_space = f.flag_or("add_prefix_space", false);
+  made.trims_offsets = f.flag_or("trim_offsets", true);
   made.add_begin = f.flag_or("add_bos_token", false);
   made.add_end = f.flag_or("add_eos_token", false);
   made.source_language = read_text(f, "src_lang");

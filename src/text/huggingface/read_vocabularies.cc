@@ -122,7 +122,7 @@ std::optional<PostProcessor> surroundings(std::string_view class_name, const Tok
     made.pair = {begin, text_piece(), end, pair_piece(1), piece(Role::separator, 1)};
   } else {
     surround_as_roberta(made, begin, end);
-    made.trims = {{.add_prefix_space = !is_mpnet && configuration.add_prefix_space}};
+    if (configuration.trims_offsets) made.trims = {{.add_prefix_space = !is_mpnet && configuration.add_prefix_space}};
   }
   return made;
 }
@@ -199,7 +199,6 @@ std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std:
     parts.special.padding = id_for(parts, table, named(Role::padding));
   } else {
     surround_as_gpt2(parts.post_processor, SpecialPieces(parts, table, file), configuration, usual);
-    parts.post_processor.trims = {{.add_prefix_space = configuration.add_prefix_space}};
   }
   parts.pre_tokenizers.push_back(
       byte_level_pre_tokenizer({.add_prefix_space = configuration.add_prefix_space, .as_bytes = as_bytes}));
