@@ -13,6 +13,7 @@
 #include "heed/models.h"
 #include "models/ctranslate2.h"
 #include "pipelines/save.h"
+#include "pipelines/sentence_modules.h"
 #include "train/average.h"
 #include "train/run_folder.h"
 
@@ -74,6 +75,14 @@ void convert_pipeline(const fs::path& from, const ConvertCommand& o) {
   }
 }
 
+bool has_int8(const fs::path& folder) {
+  const fs::path file = pipelines::SentenceModules::encoder_folder(folder) / "model.safetensors";
+  std::error_code ignored;
+  if (!fs::exists(file, ignored)) return false;
+  return std::ranges::any_of(io::read_safetensors(file).tensors,
+                             [](const auto& entry) { return entry.second.dtype() == DType::i8; });
+}
+
 void report_sizes(const fs::path& from, const std::string& to, const Context& context) {
   message(context,
           fmt::format("wrote {}: weights of {:.1f} MB, {:.1f} MB before", escaped(to), megabytes(to), megabytes(from)));
@@ -99,6 +108,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
   const io::PytorchAllowed here_alone;
   convert_pipeline(from, o);
   report_sizes(from, o.output, context);
+  if (!int8 && has_int8(o.output)) message(context, "the weights were in int8 before, and stay so");
   if (o.layout == Layout::huggingface && pipelines::lacks_tokenizer_json(o.output))
     message(
         context,

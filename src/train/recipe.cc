@@ -314,8 +314,6 @@ void check_scores(const Recipe& recipe) {
 // Settings of other tasks, which would have no effect.
 void check_unused(const Recipe& recipe) {
   const Recipe defaults;
-  require(recipe.context == defaults.context || recipe.task == "language_model", "recipe",
-          "context: left out, unless the task is language_model; found ", recipe.context, " for ", recipe.task);
   const bool contrasts = recipe.task == "sentence_embedding" && recipe.loss == "cross_entropy";
   require(recipe.similarity_scale == defaults.similarity_scale || contrasts, "recipe",
           "similarity_scale: left out, unless the task is sentence_embedding with the loss cross_entropy; found ",

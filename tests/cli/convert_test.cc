@@ -112,6 +112,11 @@ TEST(Convert, Int8GivesTheBitsOfRoundingWhenLoaded) {
   EXPECT_EQ(translations(int8), run({"translate", kShipped, "--weights", "int8"}, {.input = kSentences}).out);
   EXPECT_LT(fs::file_size(fs::path(int8) / "model.safetensors"),
             fs::file_size(fs::path(kShipped) / "model.safetensors"));
+  const Result again = run({"convert", int8, (folder / "again").string()});
+  EXPECT_EQ(again.status, 0);
+  EXPECT_NE(again.err.find("the weights were in int8 before, and stay so"), std::string::npos) << again.err;
+  const Result plain = run({"convert", kShipped, (folder / "plain").string()});
+  EXPECT_EQ(plain.err.find("in int8"), std::string::npos) << plain.err;
 }
 
 TEST(Convert, RefusesWhatCannotBe) {

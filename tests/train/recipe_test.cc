@@ -102,7 +102,6 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
   EXPECT_CONTAINS(error("task = \"language_model\"\ncontext = 5000\n"), "context");
   EXPECT_CONTAINS(error("pairs = \"p\"\nvalid_source = \"a\"\nvalid_target = \"b\"\nvalid_fraction = 0.1\n"),
                   "valid_fraction: 0 beside valid_source; found 0.1");
-  EXPECT_CONTAINS(error("context = 7\n"), "context: left out, unless the task is language_model; found 7");
   EXPECT_CONTAINS(error("similarity_scale = 3.0\n"), "similarity_scale: left out, unless the task is");
   EXPECT_CONTAINS(error("task = \"sentence_embedding\"\nloss = \"squared_error\"\nsimilarity_scale = 3.0\n"),
                   "found 3 for sentence_embedding with squared_error");

@@ -87,7 +87,7 @@ inline Recipe recipe_of(const CacheCase& c, const std::filesystem::path& folder,
   recipe.model.feed_forward = 32;
   recipe.model.heads = 2;
   recipe.model.max_length = 64;
-  if (recipe.task == "language_model") recipe.context = 16;
+  recipe.context = 16;
   recipe.max_tokens_per_sentence = 50;
   recipe.batch_tokens = 256;
   recipe.max_updates = 6;
