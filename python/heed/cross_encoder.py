@@ -45,6 +45,7 @@ class CrossEncoder(DropIn):
     """A model that scores pairs of texts. Each score has the bits that it has alone, so no batch size changes it."""
 
     _activation: Callable[[Any], Any]
+    _own_activation: Optional[Callable[[Any], Any]]  # that of the folder, unless an argument took its place
 
     def __init__(
         self,
@@ -96,7 +97,7 @@ class CrossEncoder(DropIn):
             self.max_seq_length = max_length
         given = default_activation_function if activation_fn is None else activation_fn
         self.activation_fn = self._activation_of_folder() if given is None else given
-        self._has_own_activation = given is None
+        self._own_activation = self._activation if given is None else None
 
     def _activation_of_folder(self) -> Callable[[Any], Any]:
         name: Any = self._settings.get("activation_fn")
@@ -122,7 +123,6 @@ class CrossEncoder(DropIn):
     @activation_fn.setter
     def activation_fn(self, value: Any) -> None:
         """None leaves the logits as they are."""
-        self._has_own_activation = False
         self._activation = _identity if value is None else self._callable("activation_fn", value)
 
     @property
@@ -157,7 +157,7 @@ class CrossEncoder(DropIn):
             ("prompts", self.prompts != self._own_prompts),
             ("default_prompt_name", self.default_prompt_name != self._own_default_prompt),
             ("max_seq_length", self._longest != self.encoder.longest),
-            ("activation_fn", not self._has_own_activation)) if differs]
+            ("activation_fn", self._activation is not self._own_activation)) if differs]
         if changed:
             raise ValueError(f"[save] the settings that the model was loaded with; found others: {', '.join(changed)}")
         self.encoder.save(path, overwrite=overwrite)

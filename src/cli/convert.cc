@@ -35,7 +35,8 @@ struct ConvertCommand {
 double megabytes(const fs::path& folder) {
   double bytes = 0, older = 0;
   std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
+  const fs::path inner = pipelines::SentenceModules::encoder_folder(folder);
+  for (const auto& entry : fs::directory_iterator(inner, ignored)) {
     if (!entry.is_regular_file(ignored)) continue;
     const std::string name = entry.path().filename().string();
     const auto size = static_cast<double>(entry.file_size(ignored));

@@ -426,6 +426,8 @@ class Beam {
   std::vector<Extension> extensions_;  // (active * rows_, candidates)
 };
 
+constexpr double kLargestFactor = 1e6;  // no text is as long
+
 void check(const BeamOptions& options) {
   require(options.beam >= 1 && options.beam <= kLargestBeam, kName, "a beam from 1 to ", kLargestBeam, "; found ",
           options.beam);
@@ -434,8 +436,8 @@ void check(const BeamOptions& options) {
   if (options.length_penalty) {
     require(std::isfinite(*options.length_penalty), kName, "a finite length penalty; found ", *options.length_penalty);
   }
-  require(!options.length_factor || (std::isfinite(*options.length_factor) && *options.length_factor >= 0), kName,
-          "a length factor of 0 or more; found ", options.length_factor.value_or(0));
+  require(!options.length_factor || (*options.length_factor >= 0 && *options.length_factor <= kLargestFactor), kName,
+          "a length factor from 0 to ", kLargestFactor, "; found ", options.length_factor.value_or(0));
   require(std::isfinite(options.length_reward), kName, "a finite length reward; found ", options.length_reward);
 }
 

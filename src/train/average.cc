@@ -27,14 +27,16 @@ io::Tensors mean_of(std::span<const fs::path> files) {
   for (const auto& [name, tensor] : first) sums[name].resize(static_cast<size_t>(tensor.numel()));
   for (const fs::path& file : files) {
     const io::Tensors tensors = read_whole_model(file.parent_path());
+    const auto int8 =
+        std::ranges::find_if(tensors, [](const auto& entry) { return entry.second.dtype() == DType::i8; });
+    require(int8 == tensors.end(), "average", files::quoted(file), ": ", int8->first,
+            " in f32, f16 or bf16; found int8, whose numbers cannot be averaged");
     require(tensors.size() == first.size(), "average", files::quoted(file), ": the ", first.size(), " parameters of ",
             files::quoted(files[0]), "; found ", tensors.size());
     for (const auto& [name, tensor] : tensors) {
       const auto expected = first.find(name);
       require(expected != first.end(), "average", files::quoted(file), ": the parameters of ", files::quoted(files[0]),
               "; found another, ", name);
-      require(tensor.dtype() != DType::i8, "average", files::quoted(file), ": ", name,
-              " in f32, f16 or bf16; found int8, whose numbers cannot be averaged");
       require(tensor.shape() == expected->second.shape(), "average", files::quoted(file), ": ", name, " of shape ",
               expected->second.shape(), "; found ", tensor.shape());
       const Tensor values = tensor.to(DType::f32).contiguous();

@@ -27,10 +27,10 @@ std::vector<std::string> warnings_of(const Recipe& recipe, const Corpus& corpus)
   }
   if (recipe.task == "sentence_embedding" && recipe.loss == "cross_entropy" && recipe.batch_sentences > 0 &&
       recipe.batch_sentences <= recipe.shards) {
-    warnings.emplace_back(
-        "every pair is alone in its batch, or in its shard of one, and nothing is learnt: a pair is told from the "
-        "others "
-        "there (batch_sentences, shards)");
+    warnings.push_back(
+        "each pair is alone in its batch or shard, so there is no other to tell it from, and nothing is learnt: "
+        "batch_sentences above shards, " +
+        with_commas(recipe.shards) + ", would change that");
   }
   return warnings;
 }

@@ -92,7 +92,7 @@ TEST(RoundedFolder, OfEveryFamilyHasTheBitsOfRoundingWhenItIsLoaded) {
     }
     EXPECT_EQ(to_json(read_config(rounded.folder)), to_json(rounded.model->config()));
     io::Json config = rounded.config();
-    EXPECT_EQ(config.at("quantization_config"), (io::Json{{"quant_method", "heed"}, {"bits", 8}}));
+    EXPECT_EQ(config.at("quantization_config"), (io::Json{{"made_by", "heed"}, {"bits", 8}}));
     config.erase("quantization_config");
     EXPECT_EQ(config, io::parse_json(io::read_file(rounded.from / "config.json")).value);
   }
@@ -147,7 +147,7 @@ TEST(RoundedFolder, RefusesOtherWeights) {
 // Weights that another tool has quantised are still refused.
 TEST(RoundedFolder, IsOnlyWhatHeedHasWritten) {
   const Rounded rounded("bert-classify");
-  for (const io::Json& other : {io::Json{{"quant_method", "bitsandbytes"}}, io::Json{{"bits", 8}}, io::Json("heed")}) {
+  for (const io::Json& other : {io::Json{{"quant_method", "heed"}}, io::Json{{"bits", 8}}, io::Json("heed")}) {
     io::Json config = rounded.config();
     config["quantization_config"] = other;
     io::write_file_atomically(rounded.folder / "config.json", io::json_text(config, 2));

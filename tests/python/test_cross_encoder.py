@@ -84,6 +84,10 @@ class Scores(unittest.TestCase):
             model = heed.CrossEncoder(self.folder)
             np.testing.assert_allclose(model.predict(PAIRS), expected, atol=1e-6, err_msg=str(settings))
         self.assertIs(model.default_activation_function, model.activation_fn)
+        own = model.activation_fn
+        model.activation_fn = abs
+        model.activation_fn = own
+        model.save(self.scratch / "set and set back")
         model.activation_fn = None  # as there: no function, not the folder's
         np.testing.assert_allclose(model.predict(PAIRS), self.scores, atol=1e-6)
         file.write_text(json.dumps({**config, "problem_type": "regression"}))  # for transformers' pipeline, not there
@@ -149,6 +153,8 @@ class Scores(unittest.TestCase):
         own = heed.CrossEncoder(self.several, activation_fn=abs)  # then the folder's does not matter
         own.activation_fn = None
         np.testing.assert_allclose(own.predict(PAIRS), logits, atol=1e-6)
+        with self.assertRaisesRegex(ValueError, "found others: activation_fn"):
+            own.save(self.scratch / "no")
         with self.assertRaisesRegex(ValueError, r"\[rank\] a model of one label; found 3"):
             model.rank("a", ["b"])
 
@@ -224,7 +230,7 @@ class Scores(unittest.TestCase):
         np.testing.assert_allclose(self.model.predict(PAIRS, activation_fn=torch.nn.Tanh()), np.tanh(self.scores), atol=1e-6)
         model = heed.CrossEncoder(self.folder, activation_fn=torch.nn.Sigmoid())
         np.testing.assert_allclose(model.predict(PAIRS), 1 / (1 + np.exp(-self.scores)), atol=1e-6)
-        model.activation_fn = None  # as the folder says
+        model.activation_fn = None  # as they are
         np.testing.assert_array_equal(model.predict(PAIRS), self.scores)
 
     @unittest.skipIf(HAS_TORCH, "PyTorch is installed")

@@ -101,7 +101,7 @@ class Translates(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, r"a lone surrogate, '\\ud800', at character 1"):
             self.translator.translate("a\ud800")
         self.assertEqual(len(self.translator.translate("a", length_factor=0.0, min_length=30, max_length=30, beam=1)[0].tokens), 30)
-        for wrong, error in (({"gnmt": 1}, TypeError), ({"length_factor": "2"}, TypeError), ({"length_factor": -1.0}, ValueError)):
+        for wrong, error in (({"gnmt": 1}, TypeError), ({"length_factor": "2"}, TypeError), ({"length_factor": -1.0}, ValueError), ({"length_factor": 9.3e18}, ValueError)):
             with self.assertRaisesRegex(error, next(iter(wrong)).replace("_", "."), msg=str(wrong)):
                 self.translator.translate("a", **wrong)
         with self.assertRaisesRegex(ValueError, "a folder or ORG/NAME with a name; found ''"):

@@ -10,6 +10,7 @@
 #include "ranks.h"
 #include "train/objective.h"
 #include "train/shards.h"
+#include "train/warnings.h"
 
 namespace heed::train {
 namespace {
@@ -207,6 +208,21 @@ TEST_F(PairTrainings, TwoFilesAreReadAsOneWithTabs) {
   ASSERT_EQ(run(recipe, folder_ / "two"), Outcome::finished);
   EXPECT_TRUE(same_bytes(folder_ / "one/model.safetensors", folder_ / "two/model.safetensors"));
   EXPECT_TRUE(last_line(folder_ / "two", "end").contains("accuracy"));
+}
+
+TEST(PairWarnings, AboutPairsThatAreAlone) {
+  Recipe recipe;
+  recipe.task = "sentence_embedding";
+  recipe.batch_sentences = 4;
+  for (const auto& [loss, shards, warned] : std::vector<std::tuple<const char*, int64_t, bool>>{
+           {"cross_entropy", 3, false}, {"cross_entropy", 4, true}, {"squared_error", 4, false}}) {
+    recipe.loss = loss;
+    recipe.shards = shards;
+    const std::vector<std::string> warnings = warnings_of(recipe, {});
+    ASSERT_EQ(warnings.size(), warned ? 1u : 0u) << loss << " " << shards;
+    const std::string text = warned ? warnings[0] : "";
+    EXPECT_EQ(text.find("batch_sentences above shards, 4, would change that") != std::string::npos, warned);
+  }
 }
 
 TEST_F(PairTrainings, WrongInputIsNamedWithItsLine) {

@@ -376,7 +376,8 @@ TEST_F(SeveralLanguages, ATrainingDecidesWhatMBartBeginsWith) {
     begin_with(from, before);
     const std::string settings = R"({"decoder_start_token_id": )" + std::to_string(before) + R"(, "num_beams": 2})";
     write_text(from / "generation_config.json", settings);
-    write_text(from / "tokenizer_config.json", R"({"src_lang": "fr_XX", "tokenizer_class": "MBartTokenizer"})");
+    write_text(from / "tokenizer_config.json",
+               R"({"src_lang": "fr_XX", "tgt_lang": "en_XX", "tokenizer_class": "MBartTokenizer"})");
     Recipe recipe = start_recipe(copy_, from);
     recipe.source_language = "en_XX";
     recipe.target_language = "fr_XX";
@@ -385,7 +386,7 @@ TEST_F(SeveralLanguages, ATrainingDecidesWhatMBartBeginsWith) {
     EXPECT_EQ(Json::parse(read_text(to / "generation_config.json")),
               (Json{{"decoder_start_token_id", 58}, {"num_beams", 2}}));
     EXPECT_EQ(Json::parse(read_text(to / "tokenizer_config.json")),
-              (Json{{"src_lang", "en_XX"}, {"tokenizer_class", "MBartTokenizer"}}));
+              (Json{{"src_lang", "en_XX"}, {"tgt_lang", "fr_XX"}, {"tokenizer_class", "MBartTokenizer"}}));
     EXPECT_NEAR(loss(to, "en_XX", "fr_XX"), golden("mbart-behind"), 1e-5);
     EXPECT_EQ(read_text(from / "generation_config.json"), settings);
     if (before == 58) {  // nothing changes: the files are the same

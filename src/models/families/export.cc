@@ -107,6 +107,11 @@ Exported as_marian(const Config& c, io::Tensors own) {
   Keys keys(json, kExporter);
   const Design design = read_marian(keys, names);
   Exported result{.config = json, .generation = Json::object(), .tensors = renamed(design, own)};
+  if (c.share_embeddings && !c.tie_output) {  // transformers 5 then takes nothing for a copy
+    const Tensor table = result.tensors.at("model.shared.weight");
+    for (const char* const name : {"model.encoder.embed_tokens.weight", "model.decoder.embed_tokens.weight"})
+      result.tensors[name] = table;
+  }
   Tensor& bias = result.tensors.at("final_logits_bias");
   bias = bias.reshape({1, c.target_vocabulary});
   result.generation["bad_words_ids"] = Json::array({Json::array({c.padding_id}), Json::array({c.begin_id})});

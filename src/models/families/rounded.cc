@@ -10,7 +10,7 @@ namespace heed::models {
 namespace {
 
 constexpr const char* kKey = "quantization_config";
-constexpr const char* kMethod = "quant_method";
+constexpr const char* kMadeBy = "made_by";
 constexpr const char* kConfigKey = "heed.config";     // metadata: heed's configuration
 constexpr const char* kSourceKey = "heed.config_of";  // metadata: digest() of config.json
 
@@ -41,7 +41,7 @@ Config config_in(const io::SafetensorsFile& file, const std::filesystem::path& f
 
 bool is_rounded(const io::Json& object) {
   const auto found = object.find(kKey);
-  return found != object.end() && found->is_object() && found->value(kMethod, io::Json()) == kFormat;
+  return found != object.end() && found->is_object() && found->value(kMadeBy, io::Json()) == kFormat;
 }
 
 Config read_rounded_config(const std::filesystem::path& folder, const io::Json& object) {
@@ -66,7 +66,7 @@ std::unique_ptr<Model> load_rounded(const std::filesystem::path& folder, const i
 
 void save_rounded(const Model& model, const std::filesystem::path& folder) {
   io::Json object = io::parse_json(model.origin()->config_json).value;
-  object[kKey] = {{kMethod, kFormat}, {"bits", 8}};
+  object[kKey] = {{kMadeBy, kFormat}, {"bits", 8}};  // no "quant_method": see the header
   const io::Tensors tensors = tensors_of(model);
   io::write_safetensors(folder / "model.safetensors", tensors,
                         {{"format", kFormat},

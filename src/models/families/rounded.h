@@ -1,5 +1,6 @@
 // Folders of others whose weights heed has rounded to int8. config.json is theirs, with a quantization_config that says
-// so: another tool refuses it by that name. model.safetensors is as heed writes its own models, with heed's
+// so. It names no "quant_method": transformers then refuses the folder. With one that it does not know, it takes no
+// notice, and fills all the weights at random (5.24). model.safetensors is as heed writes its own models, with heed's
 // configuration in the metadata, because only the weights that were rounded could have told it.
 #pragma once
 
