@@ -145,7 +145,7 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
   if (head == models::Head::text_class) {
     if (!models::tells_one_class(model) && !models::gives_score(model)) {
       fail("evaluate", folder.string(),
-           ": a model that tells one class of each text, or gives one score; found problem_type \"",
+           ": a model that tells one class of each text, or gives one score; found \"problem_type\" \"",
            models::problem_type(model.config().scores), "\" and ", model.config().labels.size(), " labels");
     }
     return evaluate_classes(*bert, *tokenizer, folder, source, options);
