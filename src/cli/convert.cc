@@ -98,8 +98,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
   const bool int8 = o.weights == WeightFormat::int8;
   if (int8 && o.layout == Layout::huggingface)
     throw UsageError(
-        "--layout same or heed is expected for weights in int8, which transformers does not read; found "
-        "huggingface");
+        "--layout same or heed is expected for weights in int8, which transformers does not read; found huggingface");
   if (models::is_ctranslate2_folder(from)) {
     convert_ctranslate2(from, o.tokenizers, o.output, o.layout == Layout::huggingface, o.weights);
     report_sizes(from, o.output, context);

@@ -142,8 +142,7 @@ void average_models(std::span<const fs::path> folders, const fs::path& output, c
   files::write_folder(output, "average", stale, [&](const fs::path& to) {
     copy_tokenizer(folders[0], to);
     const fs::path beside = is_checkpoint ? folders[0] / ".." / ".." : folders[0];
-    if (!copy_modules(beside, to)) copy_settings(beside, to);
-    copy_cross_encoder(beside, to);
+    if (!copy_modules(beside, to) && !copy_cross_encoder(beside, to)) copy_settings(beside, to);
     const auto [encoder, dense] = parts_of_model(mean);
     write_dense_tensors(dense, to);
     io::write_file_atomically(to / "config.json", config);

@@ -90,15 +90,15 @@ bool copy_modules(const fs::path& from, const fs::path& to) {
   return true;
 }
 
-void copy_cross_encoder(const fs::path& from, const fs::path& to) {
-  if (!models::is_cross_encoder(from)) return;
+bool copy_cross_encoder(const fs::path& from, const fs::path& to) {
+  if (!models::is_cross_encoder(from)) return false;
   copy_settings(from, to);
   for (const char* const name : {kModules, kSettings}) copy_if_there(from, to, name);
+  return true;
 }
 
 void write_cross_encoder(const fs::path& from, const fs::path& to) {
-  if (!models::is_cross_encoder(from)) return;
-  copy_cross_encoder(from, to);
+  if (!copy_cross_encoder(from, to)) return;
   Json settings = io::parse_json(io::read_file(from / kSettings, 1 << 20)).value;
   settings.erase("activation_fn");
   write_json(to / kSettings, settings);

@@ -22,7 +22,7 @@ bool copy_modules(const std::filesystem::path& from, const std::filesystem::path
 void write_modules(const models::Model& model, const std::filesystem::path& from, const std::filesystem::path& to);
 
 // Copies the settings of a cross-encoder, its prompts among them, where there are some.
-void copy_cross_encoder(const std::filesystem::path& from, const std::filesystem::path& to);
+bool copy_cross_encoder(const std::filesystem::path& from, const std::filesystem::path& to);
 // The same for a model that comes of a training: config.json alone says what its scores are.
 void write_cross_encoder(const std::filesystem::path& from, const std::filesystem::path& to);
 

@@ -29,8 +29,7 @@ Config config_in(const io::SafetensorsFile& file, const std::filesystem::path& f
   const auto config = file.metadata.find(kConfigKey), source = file.metadata.find(kSourceKey);
   require(config != file.metadata.end() && source != file.metadata.end(), kLoader, where, ": metadata with \"",
           kConfigKey, "\" and \"", kSourceKey,
-          "\", because config.json says that heed has rounded these weights; found "
-          "none");
+          "\", because config.json says that heed has rounded these weights; found none");
   require(source->second == digest(object), kLoader, (folder / "config.json").string(),
           ": what heed wrote beside the weights in int8; found another file (change the folder that they were made "
           "from, and convert it again)");
