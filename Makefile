@@ -23,9 +23,8 @@ CONFIGURE = cmake -S . -G Ninja
 PYTHON = -DPYTHON_EXECUTABLE=/usr/bin/python3
 # `make demo` leaves the benchmarks out, to be quick; everything else builds them into the program.
 BENCH = -DHEED_BUILD_BENCH=ON
-# Threads that wait sleep: several tests share the cores, and no result depends on it.
 # Three tests for two cores: some of them wait for processes, for a browser or for the disk.
-CTEST = OMP_WAIT_POLICY=passive ctest --output-on-failure --no-tests=error -j $(shell expr $(JOBS) \* 3 / 2)
+CTEST = ctest --output-on-failure --no-tests=error -j $(shell expr $(JOBS) \* 3 / 2)
 
 .PHONY: all demo test examples results bench compare soak kills sanitize fuzz portable neon format together tidy packages build-packages clean
 

@@ -1,5 +1,4 @@
 # What heed is built on. All of it is Debian's; tools/install_packages.sh brings it.
-find_package(OpenMP REQUIRED COMPONENTS CXX)
 find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)
 find_package(PNG REQUIRED)

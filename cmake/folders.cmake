@@ -12,6 +12,7 @@ add_library(heed_flags INTERFACE)
 target_compile_options(heed_flags INTERFACE
   ${HEED_WARNINGS}
   -ffp-contract=off          # only explicit fused multiply-adds: the bits must not depend on the compiler
+  -fopenmp-simd              # loops that are marked become vectors
   -fvisibility=hidden        # except for what public headers declare (heed/export.h)
   -fno-semantic-interposition)  # functions of heed call each other directly, in a shared library too
 if(HEED_PRECOMPILED_HEADERS AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")

@@ -10,8 +10,8 @@ build="g++ cmake ninja-build make pkg-config libhwy-dev libsentencepiece-dev lib
        nlohmann-json3-dev libtomlplusplus-dev libfmt-dev libpng-dev zlib1g-dev libcpp-httplib-dev"
 tests="libgtest-dev python3 python3-dev python3-numpy pybind11-dev mypy chromium fonts-noto-cjk
        openmpi-bin libopenmpi-dev"
-# (omp.h as clang reads it, and what all files of src/ include)
-tidy="clang-tidy libomp-dev python3-dev python3-numpy pybind11-dev openmpi-bin libopenmpi-dev"
+# (what all files of src/ include)
+tidy="clang-tidy python3-dev python3-numpy pybind11-dev openmpi-bin libopenmpi-dev"
 fuzz="clang libclang-rt-dev libgtest-dev"
 
 case ${1:-all} in

@@ -60,8 +60,8 @@ def run(command, folder, seconds):
         resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 10))
 
     begin = time.monotonic()
-    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, preexec_fn=limit,
-                          env=os.environ | {"OMP_WAIT_POLICY": "passive"}) as process:  # several workers share the cores
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+                          preexec_fn=limit) as process:
         while True:
             try:
                 output = process.communicate(timeout=2)[0]

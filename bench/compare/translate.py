@@ -44,7 +44,7 @@ def run_inside():
     except subprocess.CalledProcessError:
         sys.exit(f"translate.py: CTranslate2 must install from PyPI into {VENV.relative_to(ROOT)}; see the messages above")
     modules = str(ROOT / "build" / "release" / "python")
-    # Threads of libgomp that wait do not take the cores from others that work.
+    # Threads of CTranslate2 that wait do not take the cores from others that work.
     environment = dict(os.environ, PYTHONPATH=modules, OMP_WAIT_POLICY="passive")
     os.execve(str(python), [str(python), __file__, *sys.argv[1:]], environment)
 

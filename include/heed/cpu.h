@@ -38,9 +38,10 @@ void set_isa(Isa isa);
 // Whether active_isa() has matrix products of bf16 numbers (ops::Precision::bf16).
 [[nodiscard]] bool multiplies_bf16();
 
-// Threads used by heed's loops: the processor's cores (or HEED_NUM_THREADS, or OMP_NUM_THREADS) unless set; a share of
-// them in a thread that computes beside others. 1 in a process that was forked after several threads had computed:
-// fork() copies the calling thread alone. No result depends on it.
+// Threads used by heed's loops: the processor's cores, or as many as a container or service is given the time of (or
+// HEED_NUM_THREADS, or OMP_NUM_THREADS), unless set; a share of them in a thread that computes beside others. 1 in a
+// process that was forked after several threads had computed: fork() copies the calling thread alone. No result depends
+// on it.
 [[nodiscard]] int num_threads();
 
 // Throws Error unless 1 <= count <= 1024.

@@ -1,7 +1,6 @@
-// Threads by OpenMP: as many as asked for, each taking the next part of the loop until none is left.
+// As many threads as asked for: the calling one and others of the pool.
 #include "base/threads.h"
 
-#include <omp.h>
 #include <pthread.h>
 #include <sched.h>
 
@@ -9,8 +8,14 @@
 #include <charconv>
 #include <cstdlib>
 #include <string_view>
+#include <thread>
 
+#include "base/cpu_quota.h"
+#include "base/thread_pool.h"
 #include "heed/error.h"
+
+// Of a program that uses OpenMP: its parallel loops count.
+extern "C" [[gnu::weak]] int omp_in_parallel();
 
 namespace heed {
 namespace {
@@ -19,8 +24,10 @@ constexpr int kMaxThreads = 1024;
 
 int available_cores() {
   cpu_set_t set;
-  if (sched_getaffinity(0, sizeof set, &set) != 0) return omp_get_num_procs();
-  return std::max(1, CPU_COUNT(&set));
+  const bool known = sched_getaffinity(0, sizeof set, &set) == 0;
+  const int cores = std::max(1, known ? CPU_COUNT(&set) : static_cast<int>(std::thread::hardware_concurrency()));
+  const int quota = cpu_quota();
+  return quota > 0 ? std::min(cores, quota) : cores;
 }
 
 int initial_threads() {
@@ -39,8 +46,8 @@ int initial_threads() {
 }
 
 std::atomic<int> requested_threads{0};  // 0: not asked for yet
-// fork() copies the calling thread alone. In the new process OpenMP would wait for ever for the threads that it had
-// started in the old one, so the new one computes with one thread.
+// fork() copies the calling thread alone: the new process has none of the threads that the old one has started, and
+// computes with one.
 std::atomic<bool> alone{false};
 void prepare_for_fork() {
   [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { alone = true; });
@@ -85,27 +92,27 @@ void InOrder::wait(int64_t place, int64_t turns) const {
 
 namespace detail {
 
-bool in_parallel() { return inside || omp_in_parallel() != 0; }
+bool in_parallel() { return inside || (omp_in_parallel != nullptr && omp_in_parallel() != 0); }
 
-void run_parallel(int threads, int parts, void (*body)(void*, int, int), void* context) {
-  std::exception_ptr error;
-  std::atomic<bool> failed{false};
-  std::atomic<int> next{0};
-  if (alone) threads = 1;
-  if (threads > 1) prepare_for_fork();
-#pragma omp parallel num_threads(threads) default(shared)
-  {
+void run_parallel(int threads, int parts, Loop::Body body, void* context) {
+  struct Call {
+    Loop::Body body;
+    void* context;
+  } call{body, context};
+  const auto inside_of = [](void* opaque, int part, int all) {
+    const Call& c = *static_cast<const Call*>(opaque);
     inside = true;
-    for (int part = next.fetch_add(1); part < parts; part = next.fetch_add(1)) {
-      try {
-        body(context, part, parts);
-      } catch (...) {
-        if (!failed.exchange(true)) error = std::current_exception();
-      }
-    }
-    inside = false;
+    c.body(c.context, part, all);
+  };
+  Loop loop(parts, inside_of, &call);
+  if (alone || threads == 1) {
+    loop.work();
+  } else {
+    prepare_for_fork();
+    ThreadPool::instance().run(loop, threads - 1, std::max(threads, requested_threads.load()) - 1);
   }
-  if (error) std::rethrow_exception(error);
+  inside = false;
+  loop.rethrow_first();
 }
 
 }  // namespace detail

@@ -76,10 +76,12 @@ class InOrder {
   void wait(int64_t place, int64_t turns) const;
   void pass(int64_t place) { passed_[static_cast<size_t>(place)].fetch_add(1, std::memory_order_release); }
 
-  // Calls f() on every thread, where it takes tasks until none is left. The first exception is thrown on.
+  // Calls f(), which takes tasks until none is left, at most as often as there are threads: on those that come while
+  // there are tasks. The first exception is thrown on.
   template <class F>
   void run(F&& f) {
     parallel_for(std::min<int64_t>(tasks_, num_threads()), 1, [&](int64_t, int64_t) {
+      if (taken_.load(std::memory_order_relaxed) >= tasks_) return;
       try {
         f();
       } catch (...) {

@@ -13,6 +13,7 @@
 #include <thread>
 #include <vector>
 
+#include "base/cpu_quota.h"
 #include "cli/console.h"
 #include "cli/cores.h"
 #include "cli/errors.h"
@@ -192,7 +193,8 @@ void share_cores(std::optional<int64_t> threads) {
   const Cores mine = own_cores(), allowed = allowed_cores();
   const std::vector<Cores> here = cores_on_this_host(all, mine);
   const bool chosen = threads || is_set("HEED_NUM_THREADS") || is_set("OMP_NUM_THREADS");
-  if (!chosen) set_num_threads(share_of(mine, here));
+  const int quota = cpu_quota(), quota_each = std::max(1, quota / static_cast<int>(here.size()));
+  if (!chosen) set_num_threads(quota > 0 ? std::min(share_of(mine, here), quota_each) : share_of(mine, here));
   const int bound = mine.count(), total = allowed.count(), count = num_threads();
   const int share = std::max(1, total / static_cast<int>(here.size()));
   if (bound < count && is_first_on_its_host(all)) {  // one for all on its host: they are bound alike

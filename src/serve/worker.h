@@ -1,5 +1,5 @@
-// The one thread that computes. Threads of OpenMP belong to the thread that started them, so a model is always used by
-// the same one; requests wait for it in a queue, and a stream goes to the back of the queue after each step.
+// The one thread that computes, with the help of all cores: requests wait for it in a queue, and a stream goes to the
+// back of the queue after each step.
 #pragma once
 
 #include <condition_variable>

@@ -2,11 +2,15 @@
 #include "base/threads.h"
 
 #include <gtest/gtest.h>
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <atomic>
+#include <chrono>
+#include <csignal>
 #include <stdexcept>
+#include <thread>
 #include <vector>
 
 #include "heed/error.h"
@@ -98,7 +102,119 @@ TEST_F(Threads, CountsOutsideTheRangeAreErrors) {
   EXPECT_THROW(set_num_threads(1000000), Error);
 }
 
-// OpenMP waits for ever in such a child; it ends by the alarm then.
+// Nobody waits for a thread that does not come: the calling thread does the work. (In a process of its own, where the
+// pool has one thread.)
+TEST_F(Threads, ALoopDoesNotWaitForThreadsThatHaveNotCome) {
+  set_num_threads(2);
+  std::atomic<bool> held = false, go_on = false;
+  std::thread other([&] {  // keeps the one thread of the pool busy
+    std::atomic<int> arrived = 0;
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      if (++arrived == 2) held = true;
+      while (!go_on) std::this_thread::yield();
+    });
+  });
+  while (!held) std::this_thread::yield();
+  std::atomic<int64_t> sum = 0;
+  parallel_for(1000, 1, [&](int64_t begin, int64_t end) { sum += end - begin; });
+  EXPECT_EQ(sum, 1000);
+  go_on = true;
+  other.join();
+}
+
+TEST_F(Threads, LoopsOfManyThreadsRunAtOnce) {
+  set_num_threads(4);
+  constexpr int kCallers = 6, kLoops = 2000;
+  std::atomic<int64_t> wrong = 0;
+  std::vector<std::thread> callers;
+  for (int c = 0; c < kCallers; ++c) {
+    callers.emplace_back([&, c] {
+      for (int loop = 0; loop < kLoops; ++loop) {
+        const int64_t count = 1 + (loop * 7 + c) % 50;
+        std::atomic<int64_t> sum = 0;
+        parallel_for(count, 1, [&](int64_t begin, int64_t end) {
+          for (int64_t i = begin; i < end; ++i) sum += i;
+        });
+        wrong += static_cast<int64_t>(sum != count * (count - 1) / 2);
+      }
+    });
+  }
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST_F(Threads, AsManyThreadsComeAsAreAskedFor) {
+  for (const int threads : {2, 5, 3}) {
+    set_num_threads(threads);
+    // Each part waits until every thread has one; twice, and the second time the pool sleeps before.
+    for (const int pause : {0, 100}) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(pause));
+      std::atomic<int> arrived = 0;
+      parallel_for(threads, 1, [&](int64_t begin, int64_t end) {
+        arrived += static_cast<int>(end - begin);
+        while (arrived < threads) std::this_thread::yield();
+      });
+      EXPECT_EQ(arrived, threads);
+    }
+  }
+}
+
+TEST_F(Threads, NoMoreThreadsComeThanAreAskedFor) {
+  set_num_threads(6);
+  std::atomic<int> arrived = 0;
+  parallel_for(6, 1, [&](int64_t begin, int64_t end) {
+    arrived += static_cast<int>(end - begin);
+    while (arrived < 6) std::this_thread::yield();
+  });
+  set_num_threads(2);
+  std::atomic<int> inside = 0, most = 0;
+  parallel_for(8, 1, [&](int64_t, int64_t) {
+    const int now = ++inside;
+    for (int before = most; before < now && !most.compare_exchange_weak(before, now);) {
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+    --inside;
+  });
+  EXPECT_LE(most, 2);
+}
+
+// The calling thread sleeps until the other has done its part.
+TEST_F(Threads, APartThatTakesLongIsWaitedFor) {
+  set_num_threads(2);
+  const std::thread::id caller = std::this_thread::get_id();
+  for (int time = 0; time < 3; ++time) {
+    std::atomic<int> arrived = 0;
+    std::atomic<bool> done = false;
+    parallel_for(2, 1, [&](int64_t, int64_t) {
+      ++arrived;
+      while (arrived < 2) std::this_thread::yield();
+      if (std::this_thread::get_id() == caller) return;
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      done = true;
+    });
+    EXPECT_TRUE(done);
+  }
+}
+
+// A program's handler of a signal runs on the program's own threads.
+TEST_F(Threads, SignalsAreNotForThreadsOfThePool) {
+  set_num_threads(2);
+  std::atomic<int> arrived = 0, blocked = 0, faults = 0;
+  const std::thread::id caller = std::this_thread::get_id();
+  parallel_for(2, 1, [&](int64_t, int64_t) {
+    ++arrived;
+    while (arrived < 2) std::this_thread::yield();
+    sigset_t mask;
+    ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
+    if (std::this_thread::get_id() != caller && ::sigismember(&mask, SIGINT) == 1) ++blocked;
+    if (std::this_thread::get_id() != caller) faults += ::sigismember(&mask, SIGSEGV);
+    if (std::this_thread::get_id() == caller && ::sigismember(&mask, SIGINT) == 0) ++blocked;
+  });
+  EXPECT_EQ(blocked, 2);
+  EXPECT_EQ(faults, 0);
+}
+
+// With threads that wait for ever for those of the parent, the child would end by the alarm.
 TEST_F(Threads, AChildOfForkComputesWithOne) {
   set_num_threads(2);
   const auto sum = [] {

@@ -21,7 +21,7 @@ class Runs:
     def __init__(self, heed, folder, two_hosts=False):
         self.heed, self.folder, self.two_hosts = heed, folder, two_hosts
         self.environment = dict(os.environ, OMPI_ALLOW_RUN_AS_ROOT="1", OMPI_ALLOW_RUN_AS_ROOT_CONFIRM="1",
-                                OMP_WAIT_POLICY="passive", TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
+                                TMPDIR="/tmp")  # (Open MPI wants short names of sockets)
         self.environment.pop("HEED_ISA", None)
         # mpirun removes the folder of the user when it ends, which another mpirun may be about to use ("ORTE_ERROR_LOG:
         # Error in file session_dir.c"). So the tests that run side by side have one each.

@@ -1,4 +1,4 @@
-// In place of base/threads.cc, which needs OpenMP: one thread.
+// In place of base/threads.cc: one thread.
 #include "base/threads.h"
 
 namespace heed {

@@ -1,6 +1,5 @@
 """Programs that a signal interrupts: started, sent SIGINT once they compute, and asked what they raised."""
 
-import os
 import signal
 import subprocess
 import sys
@@ -30,8 +29,7 @@ def work(call):
 
 def interrupt(code, after=0.5, limit=120):
     """Runs PRELUDE and `code`, sends SIGINT `after` seconds after "ready"; returns what was printed then, as words."""
-    program = subprocess.Popen([sys.executable, "-c", PRELUDE + code], stdout=subprocess.PIPE, text=True,
-                               env={**os.environ, "OMP_WAIT_POLICY": "passive"})
+    program = subprocess.Popen([sys.executable, "-c", PRELUDE + code], stdout=subprocess.PIPE, text=True)
     try:
         while program.stdout.readline().strip() != "ready":
             if program.poll() is not None:

@@ -1,6 +1,6 @@
 // Training killed with SIGKILL at random moments ends with the same bits as a run that was left alone.
 //
-// A process with OpenMP threads must not fork and go on; so the killed process is this program again, running the
+// A process with threads must not fork and go on; so the killed process is this program again, running the
 // first test below.
 #include <sys/wait.h>
 
