@@ -4,8 +4,8 @@
 // virtual machine may need milliseconds to wake it. So a thread of the pool looks for 20 ms before it sleeps, unless
 // the system tells that others run where it would: then it stands aside, and helps only with loops that take long. And
 // nobody waits for a thread that has not come: a loop is done when all its parts are. With libgomp, whose loops wait for
-// every thread, translating 100 sentences took 8.1 s beside two busy programs on two cores of an Emerald Rapids, and 0.8
-// s with its threads asleep (OMP_WAIT_POLICY=passive); here it takes 0.4 s.
+// every thread, translating 100 sentences took 2 to 8 s beside two busy programs on two cores of an Emerald Rapids, and
+// 0.7 s with its threads asleep (OMP_WAIT_POLICY=passive); here it takes 0.5 s.
 #pragma once
 
 #include <atomic>
