@@ -98,7 +98,9 @@ def main():
         for engine, of_texts in found.items():
             done = subprocess.run([sys.executable, __file__, args.model, "--engine", engine, "--threads", str(args.threads),
                                    "--weights", args.weights, "--seconds", str(args.seconds)],
-                                  check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+                                  capture_output=True, text=True)
+            if done.returncode != 0:
+                sys.exit(f"latency.py: {engine}: {done.stderr.strip().splitlines()[-1]}")
             for name, times in json.loads(done.stdout.splitlines()[-1]).items():
                 for list_of, each in zip(of_texts[name], times):
                     list_of.append(each)

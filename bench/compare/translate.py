@@ -208,9 +208,8 @@ class Program:
         command = [self.program, "translate", str(MODEL), "--beam", str(beam), "--threads", str(threads)]
         if weights != "f32":
             command += ["--weights", weights]
-        environment = dict(os.environ, OMP_WAIT_POLICY="passive")
         watch = Watch(children=True)
-        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True, env=environment)
+        done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
         return done.stdout.splitlines(), watch.seconds()
 
     def translate(self, lines, weights, beam, threads):

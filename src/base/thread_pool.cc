@@ -17,8 +17,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// How long a thread looks for what it waits for. On a quiet machine, a training step takes 1.3 times as long with 1 ms
-// for kLong as with 20: the parts of a large product take a few ms, and so does waking up.
+// How long a thread looks for what it waits for: kLong, or kShort on a core that it shares. On a quiet machine, a
+// training step takes 1.3 times as long with 1 ms for kLong as with 20: the parts of a large product take a few ms, and
+// so does waking up.
 constexpr std::chrono::milliseconds kLong{20};
 constexpr std::chrono::microseconds kShort{50};
 // Who waited for its core for a quarter of the time, in kBetween or more, shares it with somebody: so it counts as

@@ -3,9 +3,9 @@
 // A thread that waits has two ways: to look again and again, which takes a core from others, or to sleep, from which a
 // virtual machine may need milliseconds to wake it. So a thread of the pool looks for 20 ms before it sleeps, unless
 // the system tells that others run where it would: then it stands aside, and helps only with loops that take long. And
-// nobody waits for a thread that has not come: a loop is done when all its parts are. With libgomp, whose loops wait for
-// every thread, translating 100 sentences took 2 to 8 s beside two busy programs on two cores of an Emerald Rapids, and
-// 0.7 s with its threads asleep (OMP_WAIT_POLICY=passive); here it takes 0.5 s.
+// nobody waits for a thread that has not come: a loop is done when all its parts are. With libgomp, whose loops wait
+// for every thread, translating 100 sentences took 2 to 8 s beside two busy programs on two cores of an Emerald Rapids,
+// and 0.7 s with its threads asleep (OMP_WAIT_POLICY=passive); here it takes 0.5 s.
 #pragma once
 
 #include <atomic>
@@ -28,12 +28,12 @@ class Loop {
   int parts_;
   Body body_;
   void* context_;
-  std::atomic<int> next_{0};  // part
+  std::atomic<int> next_{0};  // part that nobody has taken
   std::atomic<bool> failed_{false};
   std::exception_ptr error_;
   std::atomic<int> helpers_{0};  // of the pool, that are at work
   // Under the lock of the pool:
-  uint32_t number_ = 0;    // of the loops that were opened, this one included
+  uint32_t number_ = 0;    // how many loops were opened up to this one
   int wanted_ = 0;         // helpers that may still come
   Loop* after_ = nullptr;  // the open loop behind this one
 };

@@ -14,7 +14,7 @@
 #include "base/thread_pool.h"
 #include "heed/error.h"
 
-// Of a program that uses OpenMP: its parallel loops count.
+// There where the program uses OpenMP. Inside of its parallel loops heed computes with one thread.
 extern "C" [[gnu::weak]] int omp_in_parallel();
 
 namespace heed {
