@@ -29,8 +29,8 @@ namespace fs = std::filesystem;
 
 struct InfoCommand {
   std::string model;
-  int64_t batch = 1, source_length = 64, target_length = 64;
-  std::optional<int64_t> vocabulary;
+  int64_t batch = 1;
+  std::optional<int64_t> source_length, target_length, vocabulary;
 };
 
 // Names and versions of heed and of the libraries that the build found.
@@ -169,6 +169,7 @@ ModelFacts facts_of_folder(const fs::path& path) {
 
 constexpr std::array<std::string_view, 4> kPresets = {"tiny", "small", "base", "big"};
 constexpr int64_t kUsualVocabulary = 32000;  // of a preset
+constexpr int64_t kUsualLength = 64;         // tokens of a side
 
 ModelFacts find_facts(const InfoCommand& o) {
   fs::path path = o.model;
@@ -256,10 +257,21 @@ std::string without_line_ends(std::string text) {
   return text;
 }
 
+// Throws where a length is given of a side that models of this architecture lack.
+void check_lengths(const InfoCommand& o, models::Architecture architecture) {
+  if (o.target_length && architecture == models::Architecture::encoder_only)
+    throw UsageError("--target-length is for models that write; an encoder reads --source-length tokens");
+  if (o.source_length && architecture == models::Architecture::decoder_only)
+    throw UsageError("--source-length is for models with an encoder; a decoder has --target-length tokens");
+}
+
 void print_model(const InfoCommand& o, const Context& context) {
   const ModelFacts facts = find_facts(o);
   const models::Config& config = facts.config;
-  models::Cost cost = models::cost(config, o.batch, o.source_length, o.target_length);
+  check_lengths(o, config.architecture);
+  const int64_t source_length = o.source_length.value_or(kUsualLength),
+                target_length = o.target_length.value_or(kUsualLength);
+  models::Cost cost = models::cost(config, o.batch, source_length, target_length);
   if (facts.parameters > 0) {
     cost.parameters = facts.parameters;
     cost.parameter_bytes = facts.parameters * static_cast<int64_t>(sizeof(float));
@@ -271,7 +283,7 @@ void print_model(const InfoCommand& o, const Context& context) {
     if (!facts.licence.empty()) object.add("licence", facts.licence);
     if (facts.finds_answers) object.add("finds_answers", true);
     object.add_json("config", without_line_ends(configuration));
-    object.add("batch", o.batch).add("source_length", o.source_length).add("target_length", o.target_length);
+    object.add("batch", o.batch).add("source_length", source_length).add("target_length", target_length);
     object.add("parameters", cost.parameters).add("parameter_bytes", cost.parameter_bytes);
     JsonObject weights;
     for (const auto& [dtype, bytes] : facts.weights) weights.add(dtype, bytes);
@@ -294,9 +306,9 @@ void print_model(const InfoCommand& o, const Context& context) {
   if (!weights.empty()) out += fmt::format("{:<20}{}\n", "in the folder", weights);
   const std::string shape =
       config.architecture == models::Architecture::encoder_decoder
-          ? fmt::format("{} x {} source and {} target tokens", o.batch, o.source_length, o.target_length)
+          ? fmt::format("{} x {} source and {} target tokens", o.batch, source_length, target_length)
           : fmt::format("{} x {} tokens", o.batch,
-                        config.architecture == models::Architecture::decoder_only ? o.target_length : o.source_length);
+                        config.architecture == models::Architecture::decoder_only ? target_length : source_length);
   out += fmt::format("for {}:\n", shape);
   out += fmt::format("{:<20}{} ({})\n", "  forward", flops_text(cost.forward_flops), with_commas(cost.forward_flops));
   out += fmt::format("{:<20}{}\n", "  training", flops_text(cost.training_flops));
@@ -321,8 +333,14 @@ void add_info_command(Options& options) {
       "MODEL", o->model,
       "Folder of a model or its name in Hugging Face's cache, a config.json, or a preset: tiny, small, base, big");
   options.add("--batch", o->batch, "Sentences in the batch whose cost is computed").range(1).needs("MODEL");
-  options.add("--source-length", o->source_length, "Source tokens of each").range(1).needs("MODEL");
-  options.add("--target-length", o->target_length, "Target tokens of each").range(1).needs("MODEL");
+  options.add("--source-length", o->source_length, "Source tokens of each")
+      .range(1)
+      .needs("MODEL")
+      .shows(std::to_string(kUsualLength));
+  options.add("--target-length", o->target_length, "Target tokens of each")
+      .range(1)
+      .needs("MODEL")
+      .shows(std::to_string(kUsualLength));
   options.add("--vocabulary", o->vocabulary, "Tokens of a preset's vocabulary")
       .range(1)
       .needs("MODEL")

@@ -56,6 +56,8 @@ void check_options(const InspectCommand& o, const Context& context) {
     throw UsageError(
         fmt::format("{} takes a text of at least one token; found an empty one", o.source ? "--source" : "TEXT"));
   check_page_name(o.output);
+  if (o.force && !o.wants_page(context.json))
+    throw UsageError("--force is for a page of more than 20 MB; this command writes no page (--output names one)");
   require_one_on_output({{"--text", o.strongest ? "-" : ""},
                          {"--json", context.json ? "-" : ""},
                          {"--output", o.output},

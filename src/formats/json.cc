@@ -10,8 +10,6 @@ namespace heed::io {
 
 namespace {
 
-constexpr int kMostLevels = 8;
-
 struct Refused {
   std::string problem;
 };
@@ -34,27 +32,36 @@ std::string plain_json_problem(std::string_view what) {
   return (found.empty() ? "something else" : named(found)) + " at " + place + where;
 }
 
-ParsedJson parse_json(std::string_view text) {
-  std::vector<std::set<std::string>> keys(kMostLevels + 1);  // [level]: those of the object that is open there
-  const auto check = [&](int level, Json::parse_event_t event, Json& value) {
+template <class Value>
+Parsed<Value> parse_json(std::string_view text, int most_levels) {
+  // nlohmann's reader takes a NUL for the end of the text.
+  if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
+    return {.value = nullptr, .problem = "JSON; found a NUL at byte " + std::to_string(nul)};
+  // [level]: those of the object that is open there
+  std::vector<std::set<std::string>> keys(static_cast<size_t>(most_levels) + 1);
+  const auto check = [&](int level, typename Value::parse_event_t event, Value& value) {
     const auto at = static_cast<size_t>(level);
-    if (event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start) {
-      if (level >= kMostLevels) throw Refused{"JSON at most 8 levels deep; found more"};
+    if (event == Value::parse_event_t::object_start || event == Value::parse_event_t::array_start) {
+      if (level >= most_levels)
+        throw Refused{"JSON at most " + std::to_string(most_levels) + " levels deep; found more"};
       keys[at + 1].clear();
-    } else if (event == Json::parse_event_t::key) {
-      const auto& key = value.get_ref<const std::string&>();
+    } else if (event == Value::parse_event_t::key) {
+      const auto& key = value.template get_ref<const std::string&>();
       if (!keys[at].insert(key).second) throw Refused{"each key once; found \"" + key + "\" twice"};
     }
     return true;
   };
   try {
-    return {.value = Json::parse(text, check), .problem = {}};
-  } catch (const Json::exception& error) {
+    return {.value = Value::parse(text, check), .problem = {}};
+  } catch (const typename Value::exception& error) {
     return {.value = nullptr, .problem = "JSON; found " + plain_json_problem(error.what())};
   } catch (Refused& refused) {
     return {.value = nullptr, .problem = std::move(refused.problem)};
   }
 }
+
+template Parsed<Json> parse_json(std::string_view text, int most_levels);
+template Parsed<nlohmann::json> parse_json(std::string_view text, int most_levels);
 
 std::string json_text(const Json& value, int indent) {
   try {

@@ -157,23 +157,10 @@ nlohmann::json parse_query(std::string_view query) {
 }
 
 nlohmann::json parse_body(std::string_view body) {
-  using Json = nlohmann::json;
-  const auto limit_depth = [](int depth, Json::parse_event_t event, Json&) {
-    const bool begins = event == Json::parse_event_t::object_start || event == Json::parse_event_t::array_start;
-    if (begins && depth >= kMostDepth)
-      throw Refused(400, "expected JSON of at most " + std::to_string(kMostDepth) + " levels");
-    return true;
-  };
-  // nlohmann's reader takes a NUL for the end of the text.
-  if (body.find('\0') != std::string_view::npos) throw Refused(400, "expected JSON; found a NUL");
-  Json object;
-  try {
-    object = Json::parse(body, limit_depth);
-  } catch (const Json::exception& error) {
-    throw Refused(400, "expected JSON; found " + io::plain_json_problem(error.what()));
-  }
-  if (!object.is_object()) throw Refused(400, "expected a JSON object");
-  return object;
+  io::Parsed<nlohmann::json> parsed = io::parse_json<nlohmann::json>(body, kMostDepth);
+  if (!parsed.problem.empty()) throw Refused(400, "expected " + parsed.problem);
+  if (!parsed.value.is_object()) throw Refused(400, "expected a JSON object");
+  return std::move(parsed.value);
 }
 
 }  // namespace heed::serve

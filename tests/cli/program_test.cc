@@ -235,6 +235,7 @@ TEST(Program, EveryEntranceRefusesWrongInput) {
       {"inspect", demo, "x", "--svg", ""},
       {"inspect", demo, "x", "--output", out},
       {"inspect", demo, "x", "--layer", "none", "--text"},
+      {"inspect", demo, "x", "--text", "--force"},
       {"average", "--output", out},
       {"average", demo, "--output", demo},
       {"average", demo, demo, "--last", "2", "--output", out},
@@ -497,6 +498,10 @@ TEST(Program, InfoOfAFileOfHuggingFace) {
   EXPECT_NE(no_weights.err.find("'" + config + "': expected the config.json of a folder with its weights"),
             std::string::npos)
       << no_weights.err;
+  const Result side = run({"info", folder, "--target-length", "9"});
+  EXPECT_EQ(side.status, 2);
+  EXPECT_EQ(side.err,
+            "heed info: --target-length is for models that write; an encoder reads --source-length tokens\n");
   const Result words = run({"info", folder, "--vocabulary", "9"});
   EXPECT_EQ(words.status, 2);
   EXPECT_NE(words.err.find("--vocabulary is for a preset"), std::string::npos) << words.err;

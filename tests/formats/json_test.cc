@@ -29,6 +29,7 @@ TEST(Json, RefusesWhatIsNone) {
   EXPECT_EQ(problem("1 2"), "JSON; found number literal at line 1, column 3, where the end of the text should be");
   EXPECT_EQ(problem("nul"), "JSON; found something else at line 1, column 4");
   EXPECT_EQ(problem("\"\xff\""), "JSON; found bytes that are no UTF-8 at line 1, column 2");
+  EXPECT_EQ(problem(std::string("{}\0", 3)), "JSON; found a NUL at byte 2");
 }
 
 TEST(Json, HasEachKeyOfAnObjectOnce) {

@@ -130,6 +130,15 @@ TEST(Guard, JsonHasALimitedDepth) {
   EXPECT_EQ(status_of([] { (void)parse_body(std::string("{}\0", 3)); }), 400);
 }
 
+TEST(Guard, AKeyTwiceIsRefusedAndManyKeysAreReadInTime) {
+  EXPECT_EQ(status_of([] { (void)parse_body(R"({"text": "a", "text": "b"})"); }), 400);
+  EXPECT_EQ(status_of([] { (void)parse_body(R"({"changes": [{"head": 0, "head": 1}]})"); }), 400);
+  EXPECT_TRUE(parse_body(R"({"changes": [{"head": 0}, {"head": 1}]})").is_object());
+  std::string many = "{\"a\": 0";  // looked for one after the other, they would take minutes
+  for (int i = 0; i < 300000; ++i) many += ", \"" + std::to_string(i) + "\": 0";
+  EXPECT_EQ(parse_body(many + "}").size(), 300001U);
+}
+
 TEST(Guard, TokensAreRandomAndComparedWhole) {
   std::set<std::string> tokens;
   for (int i = 0; i < 100; ++i) tokens.insert(random_token());
