@@ -73,6 +73,21 @@ class Bar:
             self._bar.close()
 
 
+# Models on the hub that belong to no organisation: sentence-transformers adds none to these names.
+_WITHOUT_ORGANISATION = frozenset("""
+    bert-base-cased bert-base-cased-finetuned-mrpc bert-base-chinese bert-base-german-cased
+    bert-base-german-dbmdz-cased bert-base-german-dbmdz-uncased bert-base-multilingual-cased
+    bert-base-multilingual-uncased bert-base-uncased bert-large-cased bert-large-cased-whole-word-masking
+    bert-large-cased-whole-word-masking-finetuned-squad bert-large-uncased bert-large-uncased-whole-word-masking
+    bert-large-uncased-whole-word-masking-finetuned-squad camembert-base distilbert-base-cased
+    distilbert-base-cased-distilled-squad distilbert-base-german-cased distilbert-base-multilingual-cased
+    distilbert-base-uncased distilbert-base-uncased-distilled-squad distilbert-base-uncased-finetuned-sst-2-english
+    distilroberta-base roberta-base roberta-base-openai-detector roberta-large roberta-large-mnli
+    roberta-large-openai-detector t5-11b t5-3b t5-base t5-large t5-small xlm-roberta-base xlm-roberta-large
+    xlm-roberta-large-finetuned-conll02-dutch xlm-roberta-large-finetuned-conll02-spanish
+    xlm-roberta-large-finetuned-conll03-english xlm-roberta-large-finetuned-conll03-german
+    """.split())
+
 Model = TypeVar("Model", bound="DropIn")
 
 
@@ -80,6 +95,7 @@ class DropIn:
     """A model of a folder, with the prompts and the limit that its files name."""
 
     encoder: Encoder
+    _KIND: str  # what config_sentence_transformers.json calls it
 
     def _load(
         self,
@@ -90,18 +106,21 @@ class DropIn:
         weights: str,
         *usual_prompts: str,
     ) -> Dict[str, Any]:
-        """Fills what all have in common, and gives config_sentence_transformers.json: it is read where there are modules.
+        """Fills what all have in common, and gives config_sentence_transformers.json. It is read where there are modules,
+        of a model of this kind: sentence-transformers takes only the Transformer of one of the other kind.
 
         usual_prompts: what sentence-transformers calls prompts without a text, where nobody names others.
         """
         kind = type(self).__name__
         name = _checks.path(kind, name_or_path, "a folder or ORG/NAME")
-        if "/" not in name and not os.path.exists(name):  # sentence-transformers looks there
+        if "/" not in name and name not in _WITHOUT_ORGANISATION and not os.path.exists(name):
             name = f"{organisation}/{name}"
         folder = pathlib.Path(_heed.find_model_folder(name))
         self.encoder = Encoder(folder, weights=weights)
         self._has_modules = (folder / "modules.json").exists()
         settings = read_settings(folder / "config_sentence_transformers.json") if self._has_modules else {}
+        if settings.get("model_type", "SentenceTransformer") != self._KIND:
+            settings = {}
         self._own_prompts = {**dict.fromkeys(usual_prompts, ""), **(settings.get("prompts") or {})}
         self._own_default_prompt: Optional[str] = settings.get("default_prompt_name")
         self.prompts: Dict[str, str] = {**self._own_prompts, **(prompts or {})}

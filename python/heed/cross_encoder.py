@@ -44,6 +44,7 @@ def _softmax(scores: _Floats) -> _Floats:
 class CrossEncoder(DropIn):
     """A model that scores pairs of texts. Each score has the bits that it has alone, so no batch size changes it."""
 
+    _KIND = "CrossEncoder"
     _activation: Callable[[Any], Any]
     _own_activation: Optional[Callable[[Any], Any]]  # that of the folder, unless an argument took its place
 

@@ -39,6 +39,7 @@ class SentenceTransformer(DropIn):
     """A model that gives each text a vector. Each vector has the bits that it has alone, so no batch size changes it."""
 
     SUPPORTED_SIMILARITY_FN_NAMES = list(_SIMILARITIES)
+    _KIND = "SentenceTransformer"
 
     def __init__(
         self,
@@ -164,9 +165,8 @@ class SentenceTransformer(DropIn):
         """What the model reads, padded: "input_ids", "attention_mask" and, where it has them, "token_type_ids"."""
         before = "" if prompt is None else _checks.text("preprocess", prompt, "prompt")
         texts = [before + text for text in _checks.texts("preprocess", inputs)]
-        if self.encoder._model.lowercases():
-            texts = [text.lower() for text in texts]
-        found = self.tokenizer.arrays(texts, max_length=self._longest, parse_special=self._parses_special)
+        found = self.tokenizer.arrays(texts, max_length=self._longest, parse_special=self._parses_special,
+                                      lowercase=self.encoder._model.lowercases())
         if self.encoder.token_types < 2:
             del found["token_type_ids"]
         return {name: tensor_where_torch_is(array) for name, array in found.items()}

@@ -78,18 +78,19 @@ class Tokenizer:
         add_special_tokens: bool = True,
         max_length: Optional[int] = None,
         parse_special: bool = False,
+        lowercase: bool = False,
     ) -> Tokens:
         """One text, or a text and a second one.
 
         add_special_tokens: with the tokens that the model expects around the text ("[CLS]", "</s>"). max_length: tokens
         at most, these included; what is left out stands in `left_out`. parse_special: "[SEP]" in the text is the special
-        token; otherwise it is text as any other.
+        token; otherwise it is text as any other. lowercase: the text is read in lower case, but for added tokens in it.
         """
         _checks.text("encode", text)
         one: TextOrPair = text if pair is None else (text, pair)
         return self.encode_batch(
-            [one], add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special
-        )[0]
+            [one], add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special,
+            lowercase=lowercase)[0]
 
     def encode_batch(
         self,
@@ -98,15 +99,17 @@ class Tokenizer:
         add_special_tokens: bool = True,
         max_length: Optional[int] = None,
         parse_special: bool = False,
+        lowercase: bool = False,
     ) -> List[Tokens]:
         """encode() of many texts, or pairs of texts, shared among threads."""
         both = _checks.texts_or_pairs("encode_batch", texts, "; encode(text) takes one")
-        _checks.booleans("encode_batch", add_special_tokens=add_special_tokens, parse_special=parse_special)
+        _checks.booleans("encode_batch", add_special_tokens=add_special_tokens, parse_special=parse_special,
+                         lowercase=lowercase)
         if max_length is not None:
             _checks.integers("encode_batch", max_length=max_length)
             if max_length < 1:
                 raise ValueError(f"[encode_batch] max_length of 1 or more; found {max_length}")
-        found = self._tokenizer.encode_batch(both, add_special_tokens, max_length or 0, parse_special)
+        found = self._tokenizer.encode_batch(both, add_special_tokens, max_length or 0, parse_special, lowercase)
         return [Tokens(*one) for one in found]
 
     def arrays(
@@ -116,10 +119,12 @@ class Tokenizer:
         add_special_tokens: bool = True,
         max_length: Optional[int] = None,
         parse_special: bool = False,
+        lowercase: bool = False,
     ) -> Dict[str, npt.NDArray[np.int64]]:
         """{"input_ids", "token_type_ids", "attention_mask"} (number of texts, longest), padded on the right."""
         rows = self.encode_batch(
-            texts, add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special)
+            texts, add_special_tokens=add_special_tokens, max_length=max_length, parse_special=parse_special,
+            lowercase=lowercase)
         shape = (len(rows), max((len(row.ids) for row in rows), default=0))
         result = {
             "input_ids": np.full(shape, self.padding_id or 0, np.int64),

@@ -129,10 +129,12 @@ int64_t Reader::i63(std::string_view what) {
 void Reader::fail(std::string_view what) const { heed::fail(function_, name_, ", byte ", position_, ": ", what); }
 
 AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file), function_(function) {
+  // Writes what a link names, there or not, and not over the link.
+  constexpr int kMostLinks = 40;  // as the system has it
   std::error_code ignored;
-  if (std::filesystem::is_symlink(file_, ignored)) {  // write what the link names, not over the link
-    const Path target = std::filesystem::canonical(file_, ignored);
-    if (!ignored) file_ = target;
+  for (int links = 0; std::filesystem::is_symlink(file_, ignored); ++links) {
+    if (links == kMostLinks) heed::fail(function_, quoted(file), ": a file; found links in a circle");
+    file_ = file_.parent_path() / std::filesystem::read_symlink(file_, ignored);
   }
   struct stat info {};
   if (::stat(file_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {

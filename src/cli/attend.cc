@@ -264,11 +264,13 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
 
 // Called before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in, const Context& context) {
-  require_one_on_output({{"--json", context.json ? "-" : ""},
-                         {"--output", context.json ? "" : std::string_view(o.output)},
-                         {"--svg", o.svg},
-                         {"--png", o.png},
-                         {"--html", o.html}});
+  const NamedFiles results = {{"--json", context.json ? "-" : ""},
+                              {"--output", context.json ? "" : std::string_view(o.output)},
+                              {"--svg", o.svg},
+                              {"--png", o.png},
+                              {"--html", o.html}};
+  require_apart(results);
+  require_inputs_kept({o.arrays}, results);
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
   if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))

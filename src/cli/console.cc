@@ -77,13 +77,43 @@ void write_result(const std::string& file, std::string_view contents) {
   }
 }
 
-void require_one_on_output(std::initializer_list<std::pair<const char*, std::string_view>> results) {
-  const char* first = nullptr;
+namespace {
+
+// One file, whether it is there or not.
+bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
+  std::error_code ignored;
+  if (std::filesystem::equivalent(a, b, ignored)) return true;
+  const auto path = [&ignored](const std::filesystem::path& file) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+  };
+  return path(a) == path(b);
+}
+
+}  // namespace
+
+void require_apart(NamedFiles results) {
+  for (auto one = results.begin(); one != results.end(); ++one) {
+    for (auto other = one + 1; other != results.end(); ++other) {
+      const auto& [first, file] = *one;
+      const auto& [second, other_file] = *other;
+      if (file.empty() || other_file.empty() || (file == "-") != (other_file == "-")) continue;
+      if (file == "-")
+        throw UsageError(fmt::format("one of {} and {} can write to standard output; found both", first, second));
+      if (is_same_file(file, other_file))
+        throw UsageError(
+            fmt::format("{} and {} take a file each; found {} for both", first, second, in_quotes(std::string(file))));
+    }
+  }
+}
+
+void require_inputs_kept(const std::vector<std::string>& inputs, NamedFiles results) {
   for (const auto& [option, file] : results) {
-    if (file != "-") continue;
-    if (first != nullptr)
-      throw UsageError(fmt::format("one of {} and {} can write to standard output; found both", first, option));
-    first = option;
+    if (file.empty() || file == "-") continue;
+    for (const std::string& input : inputs) {
+      if (!input.empty() && input != "-" && is_same_file(input, file))
+        throw UsageError(fmt::format("{} takes another file than those that are read; found {}", option,
+                                     in_quotes(std::string(file))));
+    }
   }
 }
 

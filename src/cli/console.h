@@ -42,9 +42,12 @@ void flush_output();
 
 // Writes results into a file atomically; "-" is standard output.
 void write_result(const std::string& file, std::string_view contents);
-// Options that may name a file for results, with what was given. Throws UsageError where more than one is "-": their
-// results would run into each other.
-void require_one_on_output(std::initializer_list<std::pair<const char*, std::string_view>> results);
+// Options that may name a file for results, with what was given; "" is none. Throws UsageError where two name the same
+// file, or are both "-": their results would run into each other.
+using NamedFiles = std::initializer_list<std::pair<const char*, std::string_view>>;
+void require_apart(NamedFiles results);
+// Throws UsageError where one of these results would take the place of one of the files that are read.
+void require_inputs_kept(const std::vector<std::string>& inputs, NamedFiles results);
 // Throws Error, before anything is computed, where write_result() could not write one of these; "" is no file.
 void require_writable(std::initializer_list<std::string_view> files);
 // Throws UsageError where the folder has files in it, unless they may be written over.

@@ -242,6 +242,9 @@ int run_evaluate(const EvaluateCommand& o, Context& context) {
   if (!o.hypotheses.empty() && !o.model.empty()) throw UsageError("MODEL or --hypotheses is needed; found both");
   if (!o.output.empty() && (!o.hypotheses.empty() || !o.text.empty() || o.no_bleu))
     throw UsageError("--output is for a model's translations; with --hypotheses, --text or --no-bleu there are none");
+  std::vector<std::string> read = {o.pairs, o.source};
+  read.insert(read.end(), o.targets.begin(), o.targets.end());
+  require_inputs_kept(read, {{"--output", o.output}});
   if (leads()) require_writable({o.output});
   if (!o.hypotheses.empty()) {
     if (leads()) evaluate_hypotheses(o, context);  // there is no work to share

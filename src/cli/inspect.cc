@@ -58,17 +58,18 @@ void check_options(const InspectCommand& o, const Context& context) {
   check_page_name(o.output);
   if (o.force && !o.wants_page(context.json))
     throw UsageError("--force is for a page of more than 20 MB; this command writes no page (--output names one)");
-  require_one_on_output({{"--text", o.strongest ? "-" : ""},
-                         {"--json", context.json ? "-" : ""},
-                         {"--output", o.output},
-                         {"--svg", o.svg},
-                         {"--png", o.png},
-                         {"--head-json", o.head_json}});
+  const std::string page = o.wants_page(context.json) ? o.page() : "";
+  require_apart({{"--text", o.strongest ? "-" : ""},
+                 {"--json", context.json ? "-" : ""},
+                 {"--output", page},
+                 {"--svg", o.svg},
+                 {"--png", o.png},
+                 {"--head-json", o.head_json}});
   if (o.chooses_head() && !o.wants_head())
     throw UsageError(
         "--part, --layer and --head choose one head for --text, --svg, --png or --head-json; found none of "
         "these (a page has all heads; #cross/3/mean at the end of its address opens one)");
-  require_writable({o.wants_page(context.json) ? o.page() : "", o.svg, o.png, o.head_json});
+  require_writable({page, o.svg, o.png, o.head_json});
 }
 
 constexpr const char* kInsteadOfPage = "use a shorter text, or one head (--part, --layer, --head with --png or --text)";

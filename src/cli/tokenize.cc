@@ -132,7 +132,7 @@ int run_tokenize(const TokenizeCommand& o, Context& context) {
     for (const std::string& line : answers.lines) print_line(line);
     if (answers.error) std::rethrow_exception(answers.error);
     number += std::ssize(lines);
-    if (input.is_terminal()) flush_output();
+    flush_output();  // a program may wait for the answer to each line
   }
   return stop_requested() ? interrupted_status() : static_cast<int>(kSuccess);
 }

@@ -304,7 +304,7 @@ class Beam {
     std::partial_sort(best.begin(), best.begin() + kept, best.end(), better);
 
     std::vector<Row> rows(static_cast<size_t>(beam));
-    const bool may_end = !rules_.in_prefix(length);
+    const bool may_end = rules_.may_end(length, search.limit);
     int64_t living = 0;
     search.step = {.source = source, .length = length};
     double least = 0;

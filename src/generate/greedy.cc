@@ -58,7 +58,7 @@ std::vector<std::vector<Hypothesis>> greedy_search(models::Decoder& decoder, int
       if (const int32_t forced = rules.forced(length, limit); forced >= 0) id = forced;
       if (id == ops::kNoLargest) continue;  // nothing may follow: what there is is the result
       Hypothesis& result = result_of(source);
-      if (id == end_id && !rules.in_prefix(length)) {
+      if (id == end_id && rules.may_end(length, limit)) {
         result.finished = true;
         continue;
       }

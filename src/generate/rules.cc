@@ -43,8 +43,8 @@ TokenRules::TokenRules(const BeamOptions& options, int64_t vocabulary, int32_t e
 }
 
 int32_t TokenRules::forced(int64_t length, int64_t limit) const {
-  if (in_prefix(length)) return prefix_[static_cast<size_t>(length)];
-  return length + 1 == limit ? last_id_ : -1;
+  if (length + 1 == limit && last_id_ >= 0) return last_id_;  // before the prefix, as in transformers
+  return in_prefix(length) ? prefix_[static_cast<size_t>(length)] : -1;
 }
 
 void TokenRules::block_after(std::span<const int32_t> ids, std::vector<uint8_t>& blocked) const {

@@ -21,6 +21,10 @@ class TokenRules {
   // The token that must come after `length` tokens, whatever its probability; -1: any. `limit`: the most tokens there
   // may be; -1: any number.
   [[nodiscard]] int32_t forced(int64_t length, int64_t limit) const;
+  // Whether the end id ends an output of `length` tokens: it may be a token of the prefix.
+  [[nodiscard]] bool may_end(int64_t length, int64_t limit) const {
+    return !in_prefix(length) || (length + 1 == limit && last_id_ >= 0);
+  }
   // For each token of the vocabulary, 1 where it may not come after `length` tokens, whatever these are.
   [[nodiscard]] const std::vector<uint8_t>& blocked(int64_t length) const {
     if (length == std::ssize(prefix_)) return length < min_length_ ? first_no_end_ : first_;

@@ -31,7 +31,9 @@ Value logistic(const Value& x) {
 }
 
 void read_activation(Keys& keys, SentenceDense& dense) {
-  const std::string path = keys.word("activation_function", "torch.nn.modules.activation.Tanh");
+  constexpr const char* kUsual = "torch.nn.modules.activation.Tanh";
+  std::string path = keys.word("activation_function", kUsual);
+  if (!path.starts_with("torch.")) path = kUsual;  // sentence-transformers imports no other
   const std::string name = path.starts_with("torch.nn.") ? path.substr(path.rfind('.') + 1) : path;
   if (name == "Tanh") {
     dense.activation = Activation::tanh;

@@ -65,7 +65,10 @@ std::vector<TokenPooling> read_newer_poolings(Keys& keys) {
 }
 
 std::vector<TokenPooling> read_poolings(Keys& keys) {
-  if (keys.has("pooling_mode")) return read_newer_poolings(keys);
+  if (keys.has("pooling_mode")) {
+    for (const PoolingName& name : kPoolingNames) (void)keys.value(name.older);  // which then say nothing
+    return read_newer_poolings(keys);
+  }
   std::vector<TokenPooling> poolings;
   for (const PoolingName& name : kPoolingNames) {
     if (keys.flag(name.older, false)) poolings.push_back(name.pooling);
@@ -108,7 +111,8 @@ std::vector<SentenceModule> read_sentence_modules(const fs::path& folder) {
 bool is_cross_encoder(const fs::path& folder) {
   std::error_code ignored;
   const fs::path file = folder / "config_sentence_transformers.json";
-  if (!fs::exists(file, ignored)) return false;
+  // Without modules.json sentence-transformers does not read it.
+  if (!fs::exists(file, ignored) || !fs::exists(folder / "modules.json", ignored)) return false;
   const io::Json settings = read_small_json(file);
   return settings.is_object() && settings.value("model_type", io::Json()) == "CrossEncoder";
 }
@@ -153,6 +157,7 @@ SentencePooling read_sentence_pooling(const fs::path& folder, int64_t width) {
   const io::Json object = read_small_json(file);
   Keys keys(object, file.string());
   const char* const size_key = keys.has("embedding_dimension") ? "embedding_dimension" : "word_embedding_dimension";
+  (void)keys.value("word_embedding_dimension");  // its older name
   if (keys.whole(size_key) != width) keys.refuse(size_key, std::to_string(width) + ", the width of the model");
   SentencePooling pooling{.poolings = read_poolings(keys), .pools_prompts = keys.flag("include_prompt", true)};
   pooling.pools_prompts = pooling.pools_prompts && !is_instructor(folder);

@@ -19,7 +19,7 @@ struct SentenceModule {
 [[nodiscard]] bool has_sentence_modules(const std::filesystem::path& folder);
 // Whether this folder is the Transformer that modules.json in the folder above names.
 [[nodiscard]] bool is_sentence_transformer(const std::filesystem::path& folder);
-// Whether config_sentence_transformers.json says that the model compares pairs.
+// Whether config_sentence_transformers.json, beside modules.json, says that the model compares pairs.
 [[nodiscard]] bool is_cross_encoder(const std::filesystem::path& folder);
 // A Transformer, a Pooling, and others. Throws Error, with the file and the key, for modules that heed does not have.
 [[nodiscard]] std::vector<SentenceModule> read_sentence_modules(const std::filesystem::path& folder);

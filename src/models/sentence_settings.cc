@@ -21,9 +21,9 @@ void read_prompts(Keys& keys, SentenceSettings& settings) {
     settings.prompts[name] = text.get<std::string>();
   }
   settings.default_prompt = keys.word("default_prompt_name", "");
-  if (!settings.default_prompt.empty() && !settings.prompts.contains(settings.default_prompt)) {
-    keys.refuse("default_prompt_name", "one of the prompts");
-  }
+  const std::string& usual = settings.default_prompt;
+  const bool is_empty = usual.empty() || usual == "query" || usual == "document";  // these two always are prompts
+  if (!is_empty && !settings.prompts.contains(usual)) keys.refuse("default_prompt_name", "one of the prompts");
 }
 
 // What `false` means: the same as an absent key, or a setting, where the usual value may be true.
@@ -108,7 +108,9 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
     if (settings.longest < 0 || (settings.longest == 0 && keys.has("max_seq_length"))) {
       keys.refuse("max_seq_length", "1 or more");
     }
-    settings.lowercase = keys.flag("do_lower_case", false);
+    // sentence-transformers reads this file only where there are modules. The limit counts without them, too: trainings
+    // write it for every kind of head.
+    settings.lowercase = keys.flag("do_lower_case", false) && (ranks_pairs || has_sentence_modules(folder));
     check_outputs(keys, ranks_pairs);
     read_arguments(keys, settings);
     refuse_others(
@@ -116,7 +118,6 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
         {"max_seq_length", "do_lower_case", "transformer_task", "module_output_name", "modality_config", "model_args",
          "model_kwargs", "config_args", "config_kwargs", "tokenizer_args", "processor_kwargs", "unpad_inputs"});
   }
-  // Without modules.json sentence-transformers reads no more.
   if (!ranks_pairs && !has_sentence_modules(folder)) return settings;
   if (const auto file = io::read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());

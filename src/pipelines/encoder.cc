@@ -80,9 +80,9 @@ std::vector<std::string> Encoder::prompts() const {
 Encoding Encoder::encode(std::string_view text, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::encode";
   pipelines::require_longest(options.longest, kName);
-  const std::string read = parts_->reader.cased(std::string(text), 0, options.text, kName);
-  const Sequence sequence = parts_->sequence_of(parts_->reader.read(
-      read, {.limit = options.longest, .parse_special = options.parse_special}, 0, options.text, kName));
+  const text::TokensOptions tokens{
+      .limit = options.longest, .parse_special = options.parse_special, .lowercase = parts_->reader.lowercases};
+  const Sequence sequence = parts_->sequence_of(parts_->reader.read(text, tokens, 0, options.text, kName));
   const Sequence* const only = &sequence;
   const pipelines::SequenceBatch batch = pipelines::batch_of({&only, 1}, model_->config().padding_id);
   const NoGradScope no_grad;
@@ -95,7 +95,8 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
   const int64_t batch_tokens = pipelines::batch_tokens(options.batch_tokens, *model_, kName);
   pipelines::require_longest(options.longest, kName);
   const std::string prompt = parts_->prompt(options, kName);
-  const text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
+  const text::TokensOptions tokens{
+      .limit = options.longest, .parse_special = options.parse_special, .lowercase = parts_->reader.lowercases};
   const int64_t skipped =
       parts_->modules.pools_prompts() ? 0 : parts_->reader.length_of_prompt(prompt, tokens, options.text, kName);
   std::vector<Sequence> all;
@@ -104,8 +105,7 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
       [&](int64_t place, const TextOptions& text_options) {
         const std::string& text = texts[static_cast<size_t>(place)];
         if (!prompt.empty()) pipelines::require_utf8(text, place, text_options, kName);  // as places of the text
-        const std::string read = parts_->reader.cased(prompt + text, place, text_options, kName);
-        return parts_->sequence_of(parts_->reader.read(read, tokens, place, text_options, kName));
+        return parts_->sequence_of(parts_->reader.read(prompt + text, tokens, place, text_options, kName));
       },
       options.progress, all);
   const Tensor vectors =
@@ -116,7 +116,7 @@ Tensor Encoder::embed(std::span<const std::string> texts, const EncoderOptions& 
 inspect::Record Encoder::record(std::string_view text, const RecordOptions& options) const {
   constexpr const char* kName = "Encoder::record";
   require(!options.target, kName, "no target for an encoder-only model; found one");
-  const auto& [shown, tokens] = parts_->reader.show(text, options.text, kName);
+  const text::Tokens tokens = parts_->reader.show(text, options.text, kName);
   require(std::find(tokens.special.begin(), tokens.special.end(), 0) != tokens.special.end(), kName,
           "a text of at least one token; found an empty one");
   const Sequence sequence = parts_->sequence_of(tokens);
@@ -126,7 +126,7 @@ inspect::Record Encoder::record(std::string_view text, const RecordOptions& opti
   record.source = text;
   for (const int32_t id : sequence.ids)
     record.source_tokens.push_back(id == parts_->reader.mask_id ? parts_->reader.mask_token : tokenizer_->piece(id));
-  record.source_words = pipelines::words_of(*tokenizer_, shown, tokens);
+  record.source_words = pipelines::words_of(*tokenizer_, text, tokens);
   pipelines::announce_size(model_->config(), static_cast<int64_t>(sequence.ids.size()), 0, options);
   pipelines::observe(record, [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });
   return record;

@@ -81,7 +81,8 @@ Tensor Encoder::class_logits(std::span<const TextPair> texts, const EncoderOptio
       0, std::ssize(texts), options.text,
       [&](int64_t place, const TextOptions& text_options) {
         const TextPair& text = texts[static_cast<size_t>(place)];
-        text::TokensOptions tokens{.limit = options.longest, .parse_special = options.parse_special};
+        text::TokensOptions tokens{
+            .limit = options.longest, .parse_special = options.parse_special, .lowercase = parts_->reader.lowercases};
         if (text.pair) tokens.pair = *text.pair;
         if (!prompt.empty()) pipelines::require_utf8(text.text, place, text_options, kName);  // as places of the text
         Sequence sequence =

@@ -5,7 +5,6 @@
 #include "heed/error.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
-#include "text/huggingface/normalizers.h"
 #include "text/tokenizers.h"
 
 namespace heed::pipelines {
@@ -90,15 +89,6 @@ EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
           .mask_is_token = mask.is_token};
 }
 
-std::string EncoderReader::cased(std::string text, int64_t place, const TextOptions& options,
-                                 const char* function) const {
-  if (!lowercases) return text;
-  require_utf8(text, place, options, function);
-  text::huggingface::AlignedText lower(text, 0, false);
-  text::huggingface::lowercase_normalizer()->apply(lower);
-  return lower.text();
-}
-
 text::Tokens EncoderReader::read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
                                  const TextOptions& options, const char* function) const {
   text::TokensOptions own = tokens;
@@ -112,7 +102,7 @@ text::Tokens EncoderReader::read(std::string_view text, const text::TokensOption
   require(!tokens.parse_special, function,
           "special tokens as text, because the tokenizers of heed's own models cannot find them; found parse_special");
   require_utf8(text, place, options, function);
-  text::Tokens all = tokenizer->tokens(text, {.add_special = false});
+  text::Tokens all = tokenizer->tokens(text, {.add_special = false, .lowercase = tokens.lowercase});
   text::Tokens result;
   result.ids = cut_or_refuse(all.ids, *tokenizer, text, place, own.limit - 2, options, function);
   result.spans = std::move(all.spans);
@@ -130,7 +120,7 @@ int64_t EncoderReader::length_of_prompt(const std::string& prompt, const text::T
   cut.too_long = TooLong::cut;  // what is done with longer texts, and said about them, they will show
   cut.on_warning = nullptr;
   cut.name = [](int64_t) { return std::string(kPromptName); };
-  const text::Tokens alone = read(cased(prompt, 0, cut, function), tokens, 0, cut, function);
+  const text::Tokens alone = read(prompt, tokens, 0, cut, function);
   const bool ends_special = !alone.ids.empty() && alone.special.back() != 0;
   return std::ssize(alone.ids) - (ends_special ? 1 : 0);
 }
@@ -159,13 +149,10 @@ text::Tokens EncoderReader::read_with_masks(std::string_view text, const TextOpt
   return result;
 }
 
-EncoderReader::Shown EncoderReader::show(std::string_view text, const TextOptions& options,
-                                         const char* function) const {
+text::Tokens EncoderReader::show(std::string_view text, const TextOptions& options, const char* function) const {
   if (!mask_token.empty() && text.find(mask_token) != std::string_view::npos)
-    return {.text = std::string(text), .tokens = read_with_masks(text, options, function)};
-  std::string shown = cased(std::string(text), 0, options, function);
-  text::Tokens tokens = read(shown, {}, 0, options, function);
-  return {.text = std::move(shown), .tokens = std::move(tokens)};
+    return read_with_masks(text, options, function);
+  return read(text, {.lowercase = lowercases}, 0, options, function);
 }
 
 }  // namespace heed::pipelines

@@ -19,7 +19,7 @@ struct EncoderReader {
   std::shared_ptr<const text::Tokenizer> tokenizer;
   int64_t longest = 0;      // tokens, special ones included, where no limit is asked for
   int64_t positions = 0;    // as many tokens as the model has: the largest limit
-  bool lowercases = false;  // texts, not those that have masks
+  bool lowercases = false;  // texts that become vectors or scores, as sentence-transformers reads them
   int32_t mask_id = -1;     // -1: none
   std::string mask_token = {};
   bool mask_is_token = false;  // the tokenizer finds it in a text; heed's own tokenizers have none
@@ -30,9 +30,6 @@ struct EncoderReader {
                                         const std::filesystem::path& folder, const models::SentenceSettings& settings,
                                         const char* function);
 
-  // The text, in lower case where sentence_bert_config.json asks for it ("do_lower_case").
-  [[nodiscard]] std::string cased(std::string text, int64_t place, const TextOptions& options,
-                                  const char* function) const;
   // A text as the model reads it. heed's own models stand between the begin and the end id, as in training; for those
   // of others the tokenizer knows what stands around.
   [[nodiscard]] text::Tokens read(std::string_view text, const text::TokensOptions& tokens, int64_t place,
@@ -44,13 +41,8 @@ struct EncoderReader {
   // The same, where the mask token in the text is the mask, of a model that guesses masked tokens.
   [[nodiscard]] text::Tokens read_with_masks(std::string_view text, const TextOptions& options,
                                              const char* function) const;
-  // A text whose tokens are shown: with its masks where it has any, otherwise as for a vector. The tokens stand at
-  // places of `text`, which may be in lower case.
-  struct Shown {
-    std::string text;
-    text::Tokens tokens;
-  };
-  [[nodiscard]] Shown show(std::string_view text, const TextOptions& options, const char* function) const;
+  // A text whose tokens are shown: with its masks where it has any, otherwise as for a vector.
+  [[nodiscard]] text::Tokens show(std::string_view text, const TextOptions& options, const char* function) const;
 };
 
 // Throws Error for a limit that leaves no token between the special ones; 0 is none.

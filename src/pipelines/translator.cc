@@ -341,7 +341,7 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   if (options.target) {
     TextOptions target = options.text;
     target.name = [&](int64_t) { return options.text.name ? options.text.name(1) : std::string("the target"); };
-    if (!options.target_language.empty()) said = search.prefix;
+    said = search.prefix;  // what every output begins with: a language, or what generation_config.json forces
     const Ids text =
         pipelines::encode_text(*target_, *options.target, 1, config.max_length - 1 - std::ssize(said), target, kName);
     said.insert(said.end(), text.begin(), text.end());

@@ -44,9 +44,10 @@ Encoded encode_one(const text::Tokenizer& tokenizer, const TextAndPair& text, co
 
 // (ids, tokens, offsets, type ids, special tokens mask, tokens that were left out) of each text.
 py::list encode_batch(const SharedTokenizer& self, const std::vector<TextAndPair>& texts, bool add_special,
-                      int64_t limit, bool parse_special) {
+                      int64_t limit, bool parse_special, bool lowercase) {
   constexpr int64_t kGroup = 1024;  // texts between two looks for Ctrl-C
-  const text::TokensOptions options{.add_special = add_special, .limit = limit, .parse_special = parse_special};
+  const text::TokensOptions options{
+      .add_special = add_special, .limit = limit, .parse_special = parse_special, .lowercase = lowercase};
   std::vector<Encoded> all(texts.size());
   {
     const WithoutGil without_gil;

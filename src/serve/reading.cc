@@ -22,7 +22,7 @@ Ids checked_ids(const Arguments& object, std::string_view name, int64_t vocabula
 Ids ids_of_encoder(const Served& model, std::string_view text) {
   const TextOptions options{.name = [](int64_t) { return "text"; }};
   try {
-    text::Tokens tokens = model.reader->show(text, options, "serve").tokens;
+    text::Tokens tokens = model.reader->show(text, options, "serve");
     const bool empty = std::ranges::find(tokens.special, 0) == tokens.special.end();
     return empty ? Ids() : std::move(tokens.ids);
   } catch (const Error& error) {  // the only text that it refuses is one that is too long

@@ -79,6 +79,7 @@ class SentencePieceTokenizer : public Tokenizer {
   }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    if (options.lowercase) return tokens_in_lower_case(*this, text, options);
     require_utf8(text, "encode");
     Tokens body;
     for (const SentencePieceCutter::Piece& piece : cutter_->pieces(text)) {

@@ -6,7 +6,9 @@
 #include "base/files.h"
 #include "heed/error.h"
 #include "text/huggingface/load_folder.h"
+#include "text/huggingface/normalizers.h"
 #include "text/huggingface/read_tokenizer.h"
+#include "text/utf8.h"
 
 namespace heed::text {
 
@@ -103,6 +105,7 @@ std::shared_ptr<const SubwordSampler> Tokenizer::sampler(double /*alpha*/) const
 }
 
 Tokens Tokenizer::tokens(std::string_view text, const TokensOptions& options) const {
+  if (options.lowercase) return tokens_in_lower_case(*this, text, options);
   Tokens body;
   body.ids = encode(text);
   body.spans.resize(body.ids.size());
@@ -115,6 +118,29 @@ std::optional<int32_t> Tokenizer::id_of(std::string_view token) const {
     if (piece(id) == token) return id;
   }
   return std::nullopt;
+}
+
+Tokens tokens_in_lower_case(const Tokenizer& tokenizer, std::string_view text, const TokensOptions& options) {
+  const auto lowered = [](std::string_view one) {
+    require_utf8(one, "encode");
+    huggingface::check_size(one);
+    huggingface::AlignedText lower(std::string(one), 0, true);
+    huggingface::lowercase_normalizer()->apply(lower);
+    return lower;
+  };
+  const huggingface::AlignedText first = lowered(text);
+  std::optional<huggingface::AlignedText> pair;
+  TokensOptions inner = options;
+  inner.lowercase = false;
+  if (options.pair) inner.pair = pair.emplace(lowered(*options.pair)).text();
+  Tokens tokens = tokenizer.tokens(first.text(), inner);
+  for (size_t i = 0; i < tokens.spans.size(); ++i) {
+    Span& span = tokens.spans[i];
+    const bool of_pair = !tokens.of_pair.empty() && tokens.of_pair[i] != 0;
+    if (span.begin < span.end)
+      span = (of_pair ? *pair : first).span(static_cast<size_t>(span.begin), static_cast<size_t>(span.end));
+  }
+  return tokens;
 }
 
 Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options, Around around_text) {

@@ -54,6 +54,11 @@ void require_id(int32_t id, int64_t vocabulary, std::string_view function);
 [[nodiscard]] Tokens with_begin_and_end(Tokens body, const SpecialIds& special, const TokensOptions& options,
                                         Around around = Around::both);
 
+// The tokens of the text, and of the pair, in lower case: of tokenizers that change no case themselves. Spans are those
+// of the text as it is.
+[[nodiscard]] Tokens tokens_in_lower_case(const Tokenizer& tokenizer, std::string_view text,
+                                          const TokensOptions& options);
+
 // One of the four special ids.
 [[nodiscard]] bool is_special(int32_t id, const SpecialIds& special);
 

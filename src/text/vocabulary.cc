@@ -86,6 +86,7 @@ class VocabularyTokenizer : public Tokenizer {
   }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    if (options.lowercase) return tokens_in_lower_case(*this, text, options);
     Tokens body;
     bool begins = true;  // a word; a space of a text of characters is one too
     cut(text, [&](int32_t id, size_t begin, size_t end) {

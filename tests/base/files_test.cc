@@ -113,6 +113,16 @@ TEST(AtomicFile, FollowsALinkAndSparesDevices) {
   write_atomically(scratch / "link", "new", "f");
   EXPECT_TRUE(std::filesystem::is_symlink(scratch / "link"));
   EXPECT_EQ(contents_of(target), "new");
+  // A link of a link, to a file that is not there yet; and links that name each other.
+  std::filesystem::create_symlink("next", scratch / "first");
+  std::filesystem::create_symlink("later", scratch / "next");
+  write_atomically(scratch / "first", "new", "f");
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "first"));
+  EXPECT_TRUE(std::filesystem::is_symlink(scratch / "next"));
+  EXPECT_EQ(contents_of(scratch / "later"), "new");
+  std::filesystem::create_symlink("b", scratch / "a");
+  std::filesystem::create_symlink("a", scratch / "b");
+  expect_error([&] { write_atomically(scratch / "a", "x", "f"); }, "found links in a circle");
   expect_error([] { write_atomically("/dev/null", "x", "f"); }, "found a device");
   expect_error([&] { write_atomically(scratch.path(), "x", "f"); }, "found a folder");
   expect_error([&] { write_atomically(scratch / "none" / "f", "x", "f"); }, "No such file or directory");

@@ -56,6 +56,21 @@ TEST(Attend, StandardOutputHasOneResult) {
   EXPECT_EQ(run({"attend", file, "--json", "--output", "-"}).status, 0);
 }
 
+TEST(Attend, ResultsTakeTheFileOfNothingElse) {
+  const Folder folder;
+  const std::string file = folder / "fruit.npz", page = folder / "a.html", same = folder / "." / "a.html";
+  io::write_npz(file, fruit());
+  const std::string before = read(file);
+  const Result over = run({"attend", file, "--output", file});
+  EXPECT_EQ(over.status, 2);
+  EXPECT_EQ(over.err, "heed attend: --output takes another file than those that are read; found '" + file + "'\n");
+  EXPECT_EQ(read(file), before);
+  const Result both = run({"attend", file, "--svg", page, "--html", same});
+  EXPECT_EQ(both.status, 2);
+  EXPECT_EQ(both.err, "heed attend: --svg and --html take a file each; found '" + page + "' for both\n");
+  EXPECT_FALSE(fs::exists(page));
+}
+
 TEST(Attend, WritesArraysAndPictures) {
   const Folder folder;
   const std::string in = folder / "in.safetensors", out = folder / "out.npz";

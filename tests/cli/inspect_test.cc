@@ -193,6 +193,22 @@ TEST(Inspect, StandardOutputHasOneResult) {
   }
 }
 
+TEST(Inspect, EachResultHasAFileOfItsOwn) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::encoder_decoder);
+  const std::string svg = folder / "a.svg", page = fs::current_path() / "attention.html";
+  for (const std::vector<std::string>& two : {std::vector<std::string>{"--svg", svg, "--png", svg},
+                                              {"--svg", svg, "--head-json", folder / "." / "a.svg"},
+                                              {"--output", page, "--png", "attention.html"}}) {
+    std::vector<std::string> arguments = {"inspect", model, "the station"};
+    arguments.insert(arguments.end(), two.begin(), two.end());
+    const Result both = run(arguments);
+    EXPECT_EQ(both.status, 2) << both.err;
+    EXPECT_NE(both.err.find("take a file each; found '"), std::string::npos) << both.err;
+    EXPECT_FALSE(fs::exists(svg));
+  }
+}
+
 // The heads of a part, the mean last, as the page scores them: the title of the one with the largest score.
 std::string most_telling(const nlohmann::json& record, const std::string& part, size_t first_layer, size_t last_layer,
                          std::optional<size_t> wanted = {}) {

@@ -33,6 +33,14 @@ TEST(Tokenize, LinesOfTheInput) {
             "[CLS] the [SEP]\n");
 }
 
+TEST(Tokenize, AnswersEachLineBeforeTheNext) {
+  Conversation heed({"tokenize", kTokenizer, "--pieces", "--plain"});
+  for (const char* const line : {"the", "the the"}) {
+    heed.say(std::string(line) + "\n");
+    EXPECT_EQ(heed.hear(), line);
+  }
+}
+
 // Threads share the lines; what is written has their order, up to the first mistake.
 TEST(Tokenize, ManyLines) {
   std::string lines, pieces;

@@ -276,6 +276,21 @@ TEST(Evaluate, TheReportStandsBesideTranslationsOnStandardOutput) {
   }
 }
 
+TEST(Evaluate, TranslationsTakeThePlaceOfNoFileThatIsRead) {
+  const Folder folder;
+  const std::string source = folder.write("en", "Where is the station?\n"),
+                    target = folder.write("zh", "车站在哪里？\n"), pairs = folder.write("pairs", "a\tb\n");
+  for (const std::string& output : {source, target}) {
+    const Result r = run({"evaluate", kTranslator, "--source", source, "--target", target, "--output", output});
+    EXPECT_EQ(r.status, 2);
+    EXPECT_EQ(r.err, "heed evaluate: --output takes another file than those that are read; found '" + output + "'\n");
+  }
+  EXPECT_EQ(run({"evaluate", kTranslator, "--pairs", pairs, "--output", pairs}).status, 2);
+  EXPECT_EQ(read(source), "Where is the station?\n");
+  EXPECT_EQ(read(target), "车站在哪里？\n");
+  EXPECT_EQ(read(pairs), "a\tb\n");
+}
+
 TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
   const auto scores = [](const std::string& cache) {
     const Result r = run({"translate", kTranslator, "Where is the station?", "--json", "--cache", cache});

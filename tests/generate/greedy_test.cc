@@ -75,6 +75,20 @@ TEST(Greedy, TheTokensOfABeamOfOne) {
   }
 }
 
+// As in transformers: where one token is all that there may be, the forced last one counts more than the forced first.
+TEST(Greedy, TheLastTokenComesBeforeThePrefix) {
+  for (const int64_t beam : {1, 3}) {
+    for (const bool scores : {true, false}) {
+      const BeamOptions options{.beam = beam, .scores = scores, .prefix = {7}, .last_id = kLast, .one_row = true};
+      const auto found = search(random_logits(12, 5), {1, 2}, options);
+      EXPECT_TRUE(found.at(0).at(0).finished) << beam;
+      EXPECT_EQ(found.at(0).at(0).ids, Ids()) << beam;
+      EXPECT_TRUE(found.at(1).at(0).finished) << beam;
+      EXPECT_EQ(found.at(1).at(0).ids, (Ids{7})) << beam;
+    }
+  }
+}
+
 // What needs more than the largest logit takes the logits, and has no scores either.
 TEST(Greedy, OtherSearchesAreAsTheyWere) {
   const std::vector<int64_t> limits = {9, 5};

@@ -147,6 +147,51 @@ TEST(HuggingFaceEncoder, RecordsTheTokensThatItsVectorIsMadeOf) {
   EXPECT_EQ(record.source, "PARIS is a City");
 }
 
+// As in sentence-transformers, tokens that a text names keep their case, and the case matters where there are modules.
+TEST(HuggingFaceEncoder, ReadsTextsInLowerCaseWhereItsFolderSaysSo) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  scratch.file("st-mean/tokenizer_config.json", R"({"do_lower_case": false})");
+  scratch.file("st-mean/sentence_bert_config.json", R"({"do_lower_case": true})");
+  using Words = std::vector<std::string>;
+  const Encoder encoder = Encoder::load(folder);
+  EXPECT_EQ(encoder.encode("PARIS [SEP] City", {.parse_special = true}).tokens,
+            (Words{"[CLS]", "paris", "[SEP]", "city", "[SEP]"}));
+  fs::remove(folder / "modules.json");
+  EXPECT_EQ(Encoder::load(folder).encode("PARIS city").tokens, (Words{"[CLS]", "[UNK]", "city", "[SEP]"}));
+}
+
+TEST(HuggingFaceEncoder, ScoresTextsInLowerCaseWhereItsFolderSaysSo) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-cross-encoder");
+  scratch.file("bert-cross-encoder/tokenizer_config.json", R"({"do_lower_case": false})");
+  const auto score = [&](const char* text, const char* pair) {
+    const TextPair both{.text = text, .pair = pair};
+    return Encoder::load(folder).classify({&both, 1}).at(0).score;
+  };
+  const float lower = score("paris is", "the city");
+  EXPECT_NE(score("PARIS is", "the city"), lower);
+  EXPECT_NE(score("paris is", "the CITY"), lower);
+  scratch.file("bert-cross-encoder/modules.json",
+               R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}])");
+  scratch.file("bert-cross-encoder/config_sentence_transformers.json", R"({"model_type": "CrossEncoder"})");
+  scratch.file("bert-cross-encoder/sentence_bert_config.json", R"({"do_lower_case": true})");
+  EXPECT_EQ(score("PARIS is", "the CITY"), lower);
+}
+
+TEST(HuggingFaceEncoder, MayHaveAnEmptyPromptByDefault) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "st-mean");
+  const std::vector<std::string> text = {"paris"};
+  const Tensor plain = Encoder::load(folder).embed(text);
+  for (const char* const name : {"query", "document"}) {
+    scratch.file("st-mean/config_sentence_transformers.json",
+                 std::string(R"({"prompts": {"passage": "is "}, "default_prompt_name": ")") + name + "\"}");
+    const Tensor found = Encoder::load(folder).embed(text);
+    EXPECT_EQ(std::memcmp(found.data<float>(), plain.data<float>(), 16 * sizeof(float)), 0) << name;
+  }
+}
+
 TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "st-mean");
@@ -180,7 +225,7 @@ TEST(HuggingFaceEncoder, WrongSettingsAreErrorsWithFileAndKey) {
   EXPECT_CONTAINS(message_of(load), "key \"query_prefix\": a key that heed knows");
   scratch.file("st-mean/config_sentence_transformers.json", R"({"prompts": {"query": 1}})");
   EXPECT_CONTAINS(message_of(load), "config_sentence_transformers.json: key \"prompts\"");
-  scratch.file("st-mean/config_sentence_transformers.json", R"({"default_prompt_name": "query"})");
+  scratch.file("st-mean/config_sentence_transformers.json", R"({"default_prompt_name": "passage"})");
   EXPECT_CONTAINS(message_of(load), "key \"default_prompt_name\": one of the prompts");
   fs::remove(folder / "config_sentence_transformers.json");
   std::string many;

@@ -76,7 +76,8 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
     {"idx": 2, "name": "2", "path": "2_Dense", "type": "sentence_transformers.models.Dense"}])");
   scratch.file(
       "1_Pooling/config.json",
-      R"({"embedding_dimension": 2, "pooling_mode": ["mean_sqrt_len_tokens", "lasttoken", "cls", "weightedmean"]})");
+      R"({"embedding_dimension": 2, "pooling_mode": ["mean_sqrt_len_tokens", "lasttoken", "cls", "weightedmean"],
+          "word_embedding_dimension": 3, "pooling_mode_max_tokens": true})");  // the older names then say nothing
   // Columns 0 (mean by root), 3 (last), 4 (first) and 6 (weighted mean).
   std::vector<float> weight(4 * 8);
   weight[0] = weight[8 + 3] = weight[16 + 4] = weight[24 + 6] = 1;
@@ -93,6 +94,7 @@ TEST(SentenceModules, OtherPoolingsAndActivations) {
       {"torch.nn.modules.activation.GELU", [](double x) { return x / 2 * (1 + std::erf(x / std::sqrt(2.0))); }},
       {"torch.nn.modules.activation.SiLU", [](double x) { return x / (1 + std::exp(-x)); }},
       {"torch.nn.modules.linear.Identity", [](double x) { return x; }},
+      {"Identity", [](double x) { return std::tanh(x); }},  // sentence-transformers imports nothing but PyTorch's
   };
   for (const auto& [name, function] : activations) {
     scratch.file(

@@ -176,6 +176,22 @@ TEST(Translator, ModelsOfOthersWriteAsMuchAsAsked) {
   EXPECT_GE(tokens(own, {.beam = 1, .min_length = 50}), 50) << "asked for";
 }
 
+// What generation_config.json forces stands before a given output, too: the model never says one without it.
+TEST(Translator, RecordsAnOutputBehindWhatIsForced) {
+  const test::Scratch scratch;
+  const std::filesystem::path folder = test::with_words(scratch, "marian");
+  auto settings = nlohmann::json::parse(test::contents_of(folder / "generation_config.json"));
+  settings["forced_bos_token_id"] = 7;
+  scratch.file("marian/generation_config.json", settings.dump());
+  const Translator translator = Translator::load(folder);
+  const RecordOptions options{.target = "paris"};
+  const inspect::Record record = translator.record("paris", options), own = translator.record("paris", {});
+  ASSERT_EQ(record.target_tokens.size(), 3U);
+  EXPECT_EQ(record.target_tokens[1], own.target_tokens[1]);
+  EXPECT_EQ(record.output_tokens[0], own.output_tokens[0]);
+  EXPECT_EQ(record.output, "paris");
+}
+
 // A vocabulary of others takes seconds and hundreds of megabytes when it is large.
 TEST(Translator, HasOneTokenizerWhereTheFolderHasOne) {
   const test::Scratch scratch;

@@ -199,6 +199,9 @@ class Encodes(unittest.TestCase):
         self.assertEqual(np.asarray(lower.tokenize(["A B"])["input_ids"]).tolist(),
                          np.asarray(self.model.tokenize(["a b"])["input_ids"]).tolist())
         np.testing.assert_array_equal(lower.encode("A B"), lower.encode("a b"))
+        self.assertEqual(np.asarray(lower.tokenize(["A [SEP] B"])["input_ids"]).tolist(),
+                         np.asarray(self.model.tokenize(["a [SEP] b"])["input_ids"]).tolist())
+        np.testing.assert_array_equal(lower.encode("A [SEP] B"), self.model.encode("a [SEP] b"))
 
     def test_what_is_not_done_is_refused(self):
         for wrong in ({"output_value": None}, {"output_value": "states"}, {"precision": "float16"}, {"batch_size": 0},
@@ -320,6 +323,24 @@ class Encodes(unittest.TestCase):
             with self.assertRaisesRegex(error, r"^\[save\] the "):
                 model.save(to)
             self.assertFalse(to.exists())
+
+    def test_a_cross_encoders_settings_do_not_count(self):
+        with tempfile.TemporaryDirectory() as scratch:
+            folder = bert_folder(pathlib.Path(scratch) / "pairs", "bert-cross-encoder")
+            (folder / "modules.json").write_text(json.dumps(
+                [{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}]))
+            (folder / "config_sentence_transformers.json").write_text(json.dumps(
+                {"model_type": "CrossEncoder", "prompts": {"own": "a "}, "default_prompt_name": "own"}))
+            model = heed.SentenceTransformer(folder)
+            self.assertEqual((model.prompts, model.default_prompt_name), ({"query": "", "document": ""}, None))
+            self.assertEqual(heed.CrossEncoder(folder).default_prompt_name, "own")
+
+    def test_names_without_an_organisation(self):
+        with tempfile.TemporaryDirectory() as cache, unittest.mock.patch.dict(os.environ, {"HF_HUB_CACHE": cache}):
+            for name, wanted in (("bert-base-uncased", "bert-base-uncased"),
+                                 ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2")):
+                with self.assertRaisesRegex(ValueError, f"hf download {wanted}"):
+                    heed.SentenceTransformer(name)
 
     def test_without_modules_there_are_no_settings(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -135,8 +135,8 @@ TEST(Guard, AKeyTwiceIsRefusedAndManyKeysAreReadInTime) {
   EXPECT_EQ(status_of([] { (void)parse_body(R"({"changes": [{"head": 0, "head": 1}]})"); }), 400);
   EXPECT_TRUE(parse_body(R"({"changes": [{"head": 0}, {"head": 1}]})").is_object());
   std::string many = "{\"a\": 0";  // looked for one after the other, they would take minutes
-  for (int i = 0; i < 300000; ++i) many += ", \"" + std::to_string(i) + "\": 0";
-  EXPECT_EQ(parse_body(many + "}").size(), 300001U);
+  for (int i = 0; i < 100000; ++i) many += ", \"" + std::to_string(i) + "\": 0";
+  EXPECT_EQ(parse_body(many + "}").size(), 100001U);
 }
 
 TEST(Guard, TokensAreRandomAndComparedWhole) {

@@ -382,6 +382,7 @@ TEST(HuggingFace, ReadsM2M100WithoutATokenizerJson) {
   const auto tokenizer = folder.load();
   EXPECT_EQ(tokenizer->tokens("I saw a girl").ids, (Ids{1025, 10, 460, 12, 940, 2}));
   EXPECT_EQ(tokenizer->tokens("").ids, (Ids{1025, 2}));
+  EXPECT_EQ(tokenizer->tokens("girl <s>", {.parse_special = true}).ids, (Ids{1025, 940, 0, 2}));
   EXPECT_EQ(tokenizer->tokens("你好 girl").ids, (Ids{1025, 5, 3, 940, 2}));
   for (const bool parse_special : {false, true})  // a language that stands in the text is text
     EXPECT_EQ(tokenizer->tokens("  two   spaces __de__ x", {.parse_special = parse_special}).ids,
@@ -451,7 +452,7 @@ TEST(HuggingFace, RefusesSentencePieceOfOtherClasses) {
 
 // As transformers 5.23 has it: its NllbTokenizer overwrites the file's template.
 TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
-  const auto load = [](const json& configuration, const char* name = "eng_Latn") {
+  const auto load = [](const json& configuration, const char* name = "eng_Latn", bool in_front = false) {
     const Scratch folder;
     const json special = [](const char* token, int id) {
       return json{{"id", token}, {"ids", {id}}, {"tokens", {token}}};
@@ -467,6 +468,7 @@ TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
     json single = json::array({{{"Sequence", {{"id", "A"}, {"type_id", 0}}}},
                                {{"SpecialToken", {{"id", "</s>"}, {"type_id", 0}}}},
                                {{"SpecialToken", {{"id", name}, {"type_id", 0}}}}});
+    if (in_front) single = json::array({single[2], single[0], single[1]});
     tokenizer["post_processor"] = {{"type", "TemplateProcessing"},
                                    {"single", single},
                                    {"pair", single},
@@ -479,6 +481,8 @@ TEST(HuggingFace, NllbHasTheLanguageBeforeTheText) {
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}}, "fra_Latn"), (Ids{2, 4, 1}));  // English, without "src_lang"
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizerFast"}, {"src_lang", "fra_Latn"}}), (Ids{3, 4, 1}));
   EXPECT_EQ(load({{"tokenizer_class", "NllbTokenizer"}, {"legacy_behaviour", true}}), (Ids{4, 1, 2}));
+  const json french = {{"tokenizer_class", "NllbTokenizer"}, {"legacy_behaviour", true}, {"src_lang", "fra_Latn"}};
+  for (const bool in_front : {false, true}) EXPECT_EQ(load(french, "fra_Latn", in_front), (Ids{4, 1, 3}));
   EXPECT_EQ(load({{"tokenizer_class", "PreTrainedTokenizerFast"}}), (Ids{4, 1, 2}));
 }
 

@@ -99,6 +99,9 @@ TEST_F(WordPieceFolder, TakesTheNamesOfItsSpecialTokens) {
   configure({{"tokenizer_class", "BertTokenizer"}, {"cls_token", "is"}});
   write("special_tokens_map.json", {{"cls_token", {{"content", "the"}}}});
   EXPECT_EQ(ids("house"), (Ids{5, 6, 3}));
+  // Beside added_tokens_decoder nothing reads the older file.
+  configure({{"tokenizer_class", "BertTokenizer"}, {"added_tokens_decoder", {{"4", {{"content", "[MASK]"}}}}}});
+  EXPECT_EQ(ids("house"), (Ids{2, 6, 3}));
   configure({{"tokenizer_class", "BertTokenizer"}, {"unk_token", "none"}});
   expect_error([&] { (void)load(); }, "none");
 }
@@ -543,6 +546,23 @@ TEST_F(TokenizerConfig, TheConfigurationDecidesAboutASpaceBeforeAText) {
     expect({{"tokenizer_class", name}}, without);
     expect({{"tokenizer_class", "PreTrainedTokenizerFast"}}, with);
   }
+  // trim_offsets decides in the same way; it is true where nobody says otherwise.
+  const auto behind = [](const char* token, int id) { return json{token, id}; };
+  tokenizer["post_processor"] = {{"type", "RobertaProcessing"},
+                                 {"sep", behind("</s>", 1)},
+                                 {"cls", behind("<s>", 0)},
+                                 {"add_prefix_space", false},
+                                 {"trim_offsets", false}};
+  for (const bool by_file : {false, true}) {
+    tokenizer["post_processor"]["trim_offsets"] = by_file;
+    for (const bool trims : {false, true}) {
+      expect({{"tokenizer_class", "RobertaTokenizer"}, {"trim_offsets", trims}}, without);
+      EXPECT_EQ(load()->tokens("e e").spans.at(2), (Span{trims ? 2 : 1, trims ? 2 : 2})) << by_file << trims;
+    }
+    expect({{"tokenizer_class", "RobertaTokenizer"}}, without);
+    EXPECT_EQ(load()->tokens("e e").spans.at(2), (Span{2, 2})) << by_file;
+  }
+  tokenizer.erase("post_processor");
   tokenizer["model"]["vocab"]["<mask>"] = 6;  // Bertweet's has no added tokens
   expect({{"tokenizer_class", "BertweetTokenizer"}}, with);
   EXPECT_EQ(load()->tokens("the<mask>", {.parse_special = true}).ids.back(), 6);
@@ -573,6 +593,61 @@ TEST_F(TokenizerConfig, MarksAreTextForAUnigramModel) {
   EXPECT_EQ(load()->encode("a<extra_id_0>"), (Ids{2, 7}));  // of use within a text
   configure({{"mask_token", "<extra_id_0>"}});
   EXPECT_NE(load()->encode("a<extra_id_0>"), (Ids{2, 7}));
+}
+
+// Padding is the class's where no file names it.
+TEST_F(TokenizerConfig, TheClassHasAPaddingToken) {
+  json tokenizer = {{"version", "1.0"},
+                    {"model",
+                     {{"type", "WordPiece"},
+                      {"vocab", {{"<s>", 0}, {"<pad>", 1}, {"</s>", 2}, {"[UNK]", 3}, {"a", 4}}},
+                      {"unk_token", "[UNK]"},
+                      {"continuing_subword_prefix", "##"},
+                      {"max_input_chars_per_word", 100}}},
+                    {"normalizer",
+                     {{"type", "BertNormalizer"},
+                      {"clean_text", true},
+                      {"handle_chinese_chars", true},
+                      {"strip_accents", nullptr},
+                      {"lowercase", true}}},
+                    {"pre_tokenizer", {{"type", "BertPreTokenizer"}}}};
+  write("tokenizer.json", tokenizer);
+  EXPECT_EQ(load()->special().padding, -1);
+  configure({{"tokenizer_class", "MPNetTokenizer"}});
+  EXPECT_EQ(load()->special().padding, 1);
+  configure({{"tokenizer_class", "MPNetTokenizer"}, {"pad_token", "a"}});
+  EXPECT_EQ(load()->special().padding, 4);
+}
+
+// A line of merges.txt that stands in tokenizer.json.
+TEST_F(TokenizerConfig, MergesMayBeginWithTheirVersion) {
+  write(
+      "tokenizer.json",
+      {{"version", "1.0"},
+       {"model", {{"type", "BPE"}, {"vocab", {{"t", 0}, {"h", 1}, {"th", 2}}}, {"merges", {"#version: 0.2", "t h"}}}}});
+  EXPECT_EQ(load()->encode("th"), (Ids{2}));
+}
+
+// The text in lower case, with the places that its tokens have in the text as it is.
+TEST_F(WordPieceFolder, ReadsATextInLowerCaseWhereThatIsAsked) {
+  configure({{"tokenizer_class", "BertTokenizer"}, {"do_lower_case", false}});
+  const auto cased = load()->tokens("The HOUSE [SEP] A");
+  EXPECT_EQ(cased.ids, (Ids{2, 1, 1, 1, 1, 1, 1, 3}));
+  const auto lower = load()->tokens("The HOUSE [SEP] A", {.pair = "IS", .parse_special = true, .lowercase = true});
+  EXPECT_EQ(lower.ids, (Ids{2, 5, 6, 3, 10, 3, 7, 3}));
+  EXPECT_EQ(lower.spans.at(2), (Span{4, 9}));
+  EXPECT_EQ(lower.spans.at(6), (Span{0, 2}));
+}
+
+TEST(Lowercase, OfTokenizersThatChangeNoCase) {
+  const std::vector<std::string> lines = {"ab i̇b"};
+  const auto characters = train_characters(lines);
+  // A capital I with a dot is two characters in lower case, of three bytes instead of two.
+  const std::string text = "\u0130B";
+  const Tokens made = characters->tokens(text, {.lowercase = true});
+  EXPECT_EQ(made.ids, characters->tokens("i\u0307b").ids);
+  const std::vector<Span> spans(made.spans.begin() + 1, made.spans.end() - 1);
+  EXPECT_EQ(spans, (std::vector<Span>{{0, 2}, {0, 2}, {2, 3}}));
 }
 
 // tokenizer.json of mBART

@@ -199,6 +199,7 @@ TEST(TokenizerEdges, ExpressionsMatchWhatOnigurumaMatches) {
       {R"(\p{Han})", "\u3001\u4e2d\u3002", {"\u4e2d"}},
       {R"(\p{Hiragana}+)", "\u304b\u30fc\u3099", {"\u304b"}},
       {R"([^\p{Han}]+)", "\u3001\u4e2d\u3002", {"\u3001", "\u3002"}},
+      {R"(\p{Hani})", "\u3001\u4e2d\U0002ebf0", {"\u4e2d", "\U0002ebf0"}},
       {R"(\p{Punct}+)", "!$,", {"!", ","}},
       {R"(\p{Letter}+)", "ab1", {"ab"}},
       {R"(\p{^uppercase_letter}+)", "Ab1", {"b1"}},
@@ -230,6 +231,10 @@ TEST(TokenizerEdges, ExpressionsMatchWhatOnigurumaMatches) {
       {"[[:punct:]]", "!$a", {"!", "$"}},
       {"[[:^punct:]]+", "!$a", {"a"}},
       {"[[:space:]]+", " \u180e\u00a0a", {" ", "\u00a0"}},
+      {R"(\p{LC}+)", "aB\u01c5\u4e2d\u1c8a", {"aB\u01c5", "\u1c8a"}},
+      {R"(\p{Cf})", "\u200d\U00013439", {"\u200d", "\U00013439"}},
+      {R"(\p{Extended_Pictographic})", "\u00a9a", {"\u00a9"}},
+      {"[[:blank:]]+", "\t \u00a0\u180e\n", {"\t \u00a0"}},
       {"[[:digit:]x]+", "1\u0661x\u00b2", {"1\u0661x"}},
       {"[[:xdigit:]]+", "0fg", {"0f"}},
       {R"(\u4e00)", "\u4e00\u4e8c", {"\u4e00"}},
@@ -256,7 +261,11 @@ TEST(TokenizerEdges, ExpressionsThatReadOtherwiseAreRefused) {
   }
   for (const char* const escape : {"\\V", "\\Q", "\\E", "[\\V]"})
     test::expect_error([&] { (void)tokenizer_of(with_pattern(escape)); }, "which is the letter for Oniguruma");
-  test::expect_error([] { (void)tokenizer_of(with_pattern("\\p{Alpha}")); }, "without \\p{Alpha}, which PCRE2 knows");
+  test::expect_error([] { (void)tokenizer_of(with_pattern("\\p{Alpha}")); }, "without \\p{Alpha}, which PCRE2");
+  for (const char* const name : {"Lower", "Emoji", "Ideographic", "ID_Start", "Common", "Zyyy", "alphabetic", "Foo"})
+    test::expect_error([&] { (void)tokenizer_of(with_pattern("\\p{" + std::string(name) + "}")); },
+                       "without \\p{" + std::string(name) + "}, which PCRE2 does not know, or knows of another");
+  test::expect_error([] { (void)tokenizer_of(with_pattern("\\xe9")); }, "without \\xe9, which is a byte for Oniguruma");
   test::expect_error([] { (void)tokenizer_of(with_pattern("\\X")); }, "without \\X, which PCRE2 and Oniguruma read");
   test::expect_error([] { (void)tokenizer_of(with_pattern("[a")); }, "a class without its end");
   std::string borders;

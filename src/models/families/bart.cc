@@ -60,10 +60,12 @@ void check_class(Keys& keys, std::string_view family) {
   (void)keys.class_of({own, "M2M100", "MBart", "Bart"}, {"ForConditionalGeneration", "Model"});
 }
 
-// The first token of an output where the file names none. mBART's classes have none either.
-int64_t usual_start(std::string_view family, int64_t end_id) {
-  if (family == "marian") return 58100;
-  return family == "mbart" ? end_id : 2;
+// The first token of an output where the file names none (generation_config.json may). mBART's classes have none
+// either; Marian's have the padding token of OPUS-MT.
+int64_t usual_start(std::string_view family, const Config& config) {
+  constexpr int64_t kOfMarian = 58100;
+  if (family == "marian") return kOfMarian < config.target_vocabulary ? kOfMarian : config.padding_id;
+  return family == "mbart" ? config.end_id : 2;
 }
 
 bool has_encoder_table(const Weights& weights, const std::string& prefix) {
@@ -126,7 +128,7 @@ Design bart_design(Keys& keys, const Weights& weights) {
   config.activation_dropout = keys.number("activation_dropout", 0);
   config.padding_id = keys.whole("pad_token_id", family == "marian" ? 58100 : 1);
   config.end_id = keys.token("eos_token_id", family == "marian" ? 0 : 2);
-  config.begin_id = keys.whole("decoder_start_token_id", usual_start(family, config.end_id));
+  config.begin_id = keys.whole("decoder_start_token_id", usual_start(family, config));
   config.unknown_id = -1;
   keys.expect("is_decoder", false);
   keys.expect("add_cross_attention", false);

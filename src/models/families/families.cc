@@ -11,14 +11,28 @@
 namespace heed::models {
 namespace {
 
+constexpr TiedNames kBartTied{"model.", kSharedTable, "lm_head.weight"};
+constexpr TiedNames kT5Tied{"", kSharedTable, "lm_head.weight"};
+constexpr TiedNames kBertTied{"bert.", kWordTable, "cls.predictions.decoder.weight"};
+constexpr TiedNames kDistilBertTied{"distilbert.", kWordTable, "vocab_projector.weight"};
+constexpr TiedNames kModernBertTied{"model.", "embeddings.tok_embeddings.weight", "decoder.weight"};
+constexpr TiedNames kMpnetTied{"mpnet.", kWordTable, "lm_head.decoder.weight"};
+constexpr TiedNames kRobertaTied{"roberta.", kWordTable, "lm_head.decoder.weight"};
+
 constexpr std::array kFamilies = {
-    Family{"bart", read_bart},           Family{"bert", read_bert},
-    Family{"camembert", read_roberta},   Family{"distilbert", read_distilbert},
-    Family{"m2m_100", read_m2m100},      Family{"marian", read_marian},
-    Family{"mbart", read_bart},          Family{"modernbert", read_modernbert},
-    Family{"mpnet", read_mpnet},         Family{"mt5", read_t5},
-    Family{"roberta", read_roberta},     Family{"t5", read_t5},
-    Family{"xlm-roberta", read_roberta},
+    Family{"bart", read_bart, kBartTied},
+    Family{"bert", read_bert, kBertTied},
+    Family{"camembert", read_roberta, kRobertaTied},
+    Family{"distilbert", read_distilbert, kDistilBertTied},
+    Family{"m2m_100", read_m2m100, kBartTied},
+    Family{"marian", read_marian, kBartTied},
+    Family{"mbart", read_bart, kBartTied},
+    Family{"modernbert", read_modernbert, kModernBertTied},
+    Family{"mpnet", read_mpnet, kMpnetTied},
+    Family{"mt5", read_t5, kT5Tied},
+    Family{"roberta", read_roberta, kRobertaTied},
+    Family{"t5", read_t5, kT5Tied},
+    Family{"xlm-roberta", read_roberta, kRobertaTied},
 };
 
 const Family& family_of(const std::string& model_type, const std::string& where) {
@@ -40,6 +54,19 @@ Weights with_current_names(const Weights& weights) {
     result[current] = tensor;
   }
   return result;
+}
+
+// A file may have a table that is tied under the output's name alone: safetensors' save_model() keeps the first name of
+// a shared tensor in the order of the alphabet. It gets its other name.
+void name_tied_table(Weights& weights, const io::Json& object, const TiedNames& names) {
+  const bool is_tied = object.value("tie_word_embeddings", io::Json()) != false;
+  const auto output = weights.find(std::string(names.output));
+  if (!is_tied || output == weights.end()) return;
+  const std::string prefix(prefix_in(weights, names.prefix));
+  for (const std::string_view table : {names.table, std::string_view(kEncoderTable), std::string_view(kDecoderTable)})
+    if (weights.contains(prefix + std::string(table))) return;
+  weights[prefix + std::string(names.table)] = output->second;
+  weights.erase(output);
 }
 
 // The family that the file names. Throws Error, too, for weights that are quantised.
@@ -64,6 +91,7 @@ Reading read_folder(const std::filesystem::path& folder, const io::Json& object)
   // As in sentence-transformers, a T5 with modules.json is its encoder, also where the file has its decoder.
   if (family.read == read_t5 && (has_sentence_modules(folder) || is_sentence_transformer(folder)))
     std::erase_if(reading.weights, [](const auto& entry) { return entry.first.starts_with("decoder."); });
+  name_tied_table(reading.weights, object, family.tied);
   reading.design = read_design(object, where, reading.weights);
   return reading;
 }

@@ -42,10 +42,18 @@ using Weights = io::Tensors;
 inline constexpr const char* kSharedTable = "shared.weight";
 inline constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
 inline constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
+// And most encoders.
+inline constexpr const char* kWordTable = "embeddings.word_embeddings.weight";
+
+// What the embeddings and the output above them are called: one table where config.json ties them.
+struct TiedNames {
+  std::string_view prefix, table, output;  // the prefix is the table's, where the file has it at all
+};
 
 struct Family {
   std::string_view model_type;  // in config.json
   Design (*read)(Keys& keys, const Weights& weights);
+  TiedNames tied;
 };
 
 // What config.json, read as `object`, says about these weights. Throws Error for a family that heed does not know.

@@ -107,7 +107,7 @@ Config read_encoder(Keys& keys) {
   config.zero_padding = false;
   config.dropout = config.attention_dropout = config.activation_dropout = keys.number("dropout_rate", 0.1f);
   config.padding_id = keys.whole("pad_token_id", 0);
-  config.end_id = keys.whole("eos_token_id", 1);
+  config.end_id = keys.token("eos_token_id", 1);
   config.unknown_id = -1;
   set_feed_forward(config, keys, is_mt5(keys) ? "gated-gelu" : "relu");
   keys.expect("is_decoder", false);
@@ -147,10 +147,10 @@ void leave_alone(Config& config, Keys& keys) {
 }  // namespace
 
 Design read_t5(Keys& keys, const Weights& weights) {
-  const std::string named =
-      keys.class_of({"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel", "EncoderModel", "Model"});
-  // sentence-transformers saves the encoder alone, of whatever class the model was.
+  // sentence-transformers saves the encoder alone, of whatever class the model was, its author's own too.
   const bool has_decoder = !prefix_in(weights, "decoder.").empty();
+  const std::string named = keys.class_of(
+      {"T5", "MT5"}, {"ForConditionalGeneration", "WithLMHeadModel", "EncoderModel", "Model"}, !has_decoder);
   const std::string kind = has_decoder ? named : "EncoderModel";
   Config config = read_encoder(keys);
   const std::string table = one_table(weights, has_decoder && named != "EncoderModel");

@@ -13,6 +13,7 @@ AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* norma
   std::vector<TokenTrie::Entry> raw, normalised;
   for (size_t i = 0; i < tokens_.size(); ++i) {
     place_of_id_[tokens_[i].id] = i;
+    place_of_content_.emplace(tokens_[i].content, i);
     if (patterns_[i].empty()) continue;
     (tokens_[i].normalized ? normalised : raw).push_back({patterns_[i], static_cast<int32_t>(i)});
     Finder& finder = tokens_[i].normalized ? normalised_ : raw_;
@@ -29,9 +30,8 @@ const AddedToken* AddedTokens::find(int32_t id) const {
 }
 
 const AddedToken* AddedTokens::find(std::string_view content) const {
-  const auto found =
-      std::find_if(tokens_.begin(), tokens_.end(), [&](const AddedToken& token) { return token.content == content; });
-  return found == tokens_.end() ? nullptr : &*found;
+  const auto found = place_of_content_.find(std::string(content));
+  return found == place_of_content_.end() ? nullptr : &tokens_[found->second];
 }
 
 const AddedToken* AddedTokens::longest_at(const Finder& finder, std::string_view text, size_t at, size_t& size) const {

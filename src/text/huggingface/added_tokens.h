@@ -88,6 +88,7 @@ class AddedTokens {
   std::vector<AddedToken> tokens_;
   std::vector<std::string> patterns_;  // [token]: what is looked for
   std::unordered_map<int32_t, size_t> place_of_id_;
+  std::unordered_map<std::string, size_t> place_of_content_;  // the first one
   Finder raw_, normalised_;
 };
 

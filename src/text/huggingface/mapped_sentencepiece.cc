@@ -24,6 +24,7 @@ class MappedSentencePiece : public Tokenizer {
   std::vector<int32_t> encode(std::string_view text) const override { return encoded(text, false).ids; }
 
   Tokens tokens(std::string_view text, const TokensOptions& options) const override {
+    if (options.lowercase) return tokens_in_lower_case(*this, text, options);
     require(
         !options.parse_special || p_.parses_special, "tokens",
         "special tokens in the text as text, because \"legacy\" is false in tokenizer_config.json; found a request to "
@@ -74,7 +75,7 @@ class MappedSentencePiece : public Tokenizer {
       }
     }
     put_pieces();
-    return without_marks(std::move(all));
+    return without_marks(all);
   }
 
   std::string piece(int32_t id) const override {
@@ -96,9 +97,14 @@ class MappedSentencePiece : public Tokenizer {
 
   // As transformers ends its decoding. Marian's vocabulary has pieces of both languages, and SentencePiece keeps the
   // space mark of those that only the other one's model knows.
-  static std::string without_marks(std::string text) {
-    for (size_t at = text.find(kSpaceMark); at != std::string::npos; at = text.find(kSpaceMark, at))
-      text.replace(at, kSpaceMark.size(), " ");
+  static std::string without_marks(const std::string& from) {
+    std::string text;
+    for (size_t at = 0; at < from.size();) {
+      const size_t mark = std::min(from.find(kSpaceMark, at), from.size());
+      text.append(from, at, mark - at);
+      if (mark < from.size()) text += ' ';
+      at = mark + kSpaceMark.size();
+    }
     size_t begin = 0, end = text.size();
     for (size_t last = 0; end > 0; end = last) {
       last = last_character_before(text, end);

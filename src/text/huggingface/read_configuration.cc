@@ -1,6 +1,8 @@
 // tokenizer_config.json and what stands beside it: the tokenizer's class, its flags, and its special and added tokens.
 #include <algorithm>
 #include <charconv>
+#include <set>
+#include <unordered_map>
 
 #include "base/files.h"
 #include "text/huggingface/read_tokenizer.h"
@@ -129,19 +131,19 @@ bool is_further_token(std::string_view key, const JsonValue& value) {
   return key.ends_with("_token") && value.is(Kind::text) && std::ranges::find(kKeys, key) == std::end(kKeys);
 }
 
-bool is_special(const Configuration& configuration, std::string_view content) {
-  const auto is_it = [&](const AddedToken& token) { return token.content == content; };
-  return std::ranges::any_of(configuration.roles, [&](const auto& token) { return token && is_it(*token); }) ||
-         std::ranges::any_of(configuration.further, is_it);
+std::set<std::string_view> special_contents(const Configuration& configuration) {
+  std::set<std::string_view> contents;
+  for (const auto& token : configuration.roles)
+    if (token) contents.insert(token->content);
+  for (const AddedToken& token : configuration.further) contents.insert(token.content);
+  return contents;
 }
 
-// The special tokens of one of the two files. Those of `made` stay unless this file `wins`.
-void read_special_tokens(Configuration& made, const Fields& f, const JsonValue& document, bool wins) {
+// The special tokens of one of the two files; the one that is read last takes precedence.
+void read_special_tokens(Configuration& made, const Fields& f, const JsonValue& document) {
   for (size_t role = 0; role < kRoles; ++role) {
-    if (made.roles[role] && !wins) continue;
     if (const auto token = read_special_under(f, kKeys[role])) made.roles[role] = token;
   }
-  if (!made.further.empty() && !wins) return;
   std::vector<AddedToken> further;
   for (const auto& [key, value] : document.members) {
     if (is_further_token(key, value)) further.push_back(special_token(value.text));
@@ -179,20 +181,20 @@ Configuration read_configuration(TokenizerFiles& files) {
     const JsonValue& document = files.read_json(kConfiguration);
     const Fields f(document, files.quoted(kConfiguration), "");
     read_flags(made, f);
-    read_special_tokens(made, f, document, true);
+    read_special_tokens(made, f, document);
     if (f.find("added_tokens_decoder") != nullptr) read_decoder_of_added(made, f);
   }
-  // Where tokenizer_config.json has the added tokens, it is newer than the two other files.
+  // Where tokenizer_config.json has the added tokens, it is newer than the two other files, and transformers leaves
+  // those alone.
   const bool older = made.added_file.empty();
-  if (files.has(kSpecialTokens)) {
+  if (older && files.has(kSpecialTokens)) {
     const JsonValue& document = files.read_json(kSpecialTokens);
-    const std::vector<AddedToken> further = made.further;
-    read_special_tokens(made, Fields(document, files.quoted(kSpecialTokens), ""), document, older);
-    if (!older) made.further = further;
+    read_special_tokens(made, Fields(document, files.quoted(kSpecialTokens), ""), document);
   }
   if (older && files.has(kAddedTokens)) read_added(made, files);
+  const std::set<std::string_view> special = special_contents(made);
   for (AddedToken& token : made.added) {
-    if (!is_special(made, token.content)) continue;
+    if (!special.contains(token.content)) continue;
     if (older) token.normalized = false;
     token.special = true;
   }
@@ -250,15 +252,19 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
                            const RoleTokens& usual, RolesBeyond beyond) {
   int32_t next = tokens.size();
   for (const AddedToken& token : made) next = std::max(next, token.id + 1);
+  std::unordered_map<std::string, size_t> places;
+  for (size_t i = 0; i < made.size(); ++i) places.emplace(made[i].content, i);
   const auto find = [&](const AddedToken& token) {
-    return std::ranges::find(made, token.content, &AddedToken::content);
+    const auto found = places.find(token.content);
+    return found == places.end() ? made.end() : made.begin() + static_cast<std::ptrdiff_t>(found->second);
   };
-  const auto is_there = [&](const AddedToken& token) { return find(token) != made.end(); };
+  const auto is_there = [&](const AddedToken& token) { return places.contains(token.content); };
   const auto is_new = [&](const AddedToken& token) { return !is_there(token) && tokens.find(token.content) < 0; };
   const auto add = [&](AddedToken token) {
     if (token.content.empty() || is_there(token)) return;
     token.id = tokens.find(token.content);
     if (token.id < 0) token.id = next++;
+    places.emplace(token.content, made.size());
     made.push_back(std::move(token));
   };
   for (const AddedToken& token : by_id(configuration.added)) {
@@ -282,11 +288,11 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
     token.lstrip = token.lstrip || (usual[role] && usual[role]->lstrip);
     add(std::move(token));
   }
+  std::set<std::string_view> by_file;
+  for (const AddedToken& token : configuration.added) by_file.insert(token.content);
   for (const AddedToken& token : configuration.further) {
     const auto own = find(token);
-    const bool lacks_flags =
-        own != made.end() && !configuration.added_have_flags &&
-        std::ranges::find(configuration.added, token.content, &AddedToken::content) != configuration.added.end();
+    const bool lacks_flags = own != made.end() && !configuration.added_have_flags && by_file.contains(token.content);
     if (!lacks_flags) {
       add(token);
       continue;

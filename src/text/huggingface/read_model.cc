@@ -41,6 +41,7 @@ std::vector<std::pair<std::string, int32_t>> read_unigram_vocabulary(const Field
 MergePairs read_merges(const Fields& f) {
   MergePairs merges;
   for (const JsonValue& item : f.get("merges", Kind::array).items) {
+    if (item.is(Kind::text) && item.text.starts_with("#version")) continue;  // the first line of merges.txt
     if (item.is(Kind::array) && item.items.size() == 2 && item.items[0].is(Kind::text) &&
         item.items[1].is(Kind::text)) {
       merges.emplace_back(item.items[0].text, item.items[1].text);

@@ -216,6 +216,8 @@ std::shared_ptr<const Tokenizer> read_m2m100(TokenizerFiles& files, std::string_
           ": a token for every id up to the largest, because the languages come after it; found none for ",
           empty - parts.pieces.begin());
   add_languages(parts, {.names = languages_of_m2m100(), .mark = "__", .usual = "en"}, files, configuration);
+  const auto begin = std::ranges::find(parts.pieces, configuration.begin.value_or("<s>"));  // around no text
+  if (begin != parts.pieces.end()) parts.special_pieces[static_cast<size_t>(begin - parts.pieces.begin())] = true;
   return finish(std::move(parts), files, configuration);
 }
 

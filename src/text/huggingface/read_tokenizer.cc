@@ -132,7 +132,10 @@ void use_configuration(TokenizerParts& parts, const Configuration& configuration
   };
   SpecialIds& special = parts.special;
   const auto& pieces = parts.post_processor.single;
-  if (const int32_t id = id_of(configuration.padding); id >= 0) special.padding = id;
+  const std::optional<AddedToken> usual = usual_roles(class_name(configuration))[static_cast<size_t>(Role::padding)];
+  const std::optional<std::string> padding =
+      configuration.padding || !usual ? configuration.padding : std::optional(usual->content);
+  if (const int32_t id = id_of(padding); id >= 0) special.padding = id;
   special.begin = id_of(configuration.begin);
   special.end = id_of(configuration.end);
   special.unknown = id_of(configuration.unknown);
@@ -164,8 +167,9 @@ void put_language_first(PostProcessor& processor, int32_t language) {
   }
 }
 
-// As transformers does, whatever the file says: the language behind </s>, or before the text.
-void put_language_of_mbart(PostProcessor& processor, int32_t language, int32_t end, bool behind) {
+// As transformers does for mBART, and for NLLB with "legacy_behaviour", whatever the file says: the language behind
+// </s>, or before the text.
+void put_language_around(PostProcessor& processor, int32_t language, int32_t end, bool behind) {
   using Piece = TemplatePiece::Kind;
   const TemplatePiece at_end = {.kind = Piece::special, .ids = {end}},
                       mark = {.kind = Piece::special, .ids = {language}};
@@ -194,15 +198,15 @@ void use_language(TokenizerParts& parts, const TokenizerFiles& files, const Conf
   const int32_t language = token_id(parts, asked.value_or(is_mbart ? "en_XX" : "eng_Latn"));
   require(!asked || language >= 0, kRead, files.quoted("tokenizer_config.json"),
           ": a \"src_lang\" that the tokenizer has a token for; found ", files::quoted(asked.value_or("")));
-  if (!is_mbart) {
-    if (!configuration.language_behind) put_language_first(parts.post_processor, language);
+  if (!is_mbart && !configuration.language_behind) {
+    put_language_first(parts.post_processor, language);
     return;
   }
   const std::string end_token = configuration.end.value_or("</s>");
   const int32_t end = token_id(parts, end_token);
   if (language < 0) return;
   require(end >= 0, kRead, files.quoted("tokenizer.json"), ": the token ", files::quoted(end_token), "; found none");
-  put_language_of_mbart(parts.post_processor, language, end, name == "MBartTokenizer");
+  put_language_around(parts.post_processor, language, end, name != "MBart50Tokenizer");
 }
 
 // transformers reads these models' tokenizer.json as it is, whatever the class.
@@ -238,7 +242,7 @@ void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, Tokenizer
   keep_class(files, configuration);
 }
 
-// "add_prefix_space" of the classes of RoBERTa and GPT-2, in the same way.
+// "add_prefix_space" of the classes of RoBERTa and GPT-2, and RoBERTa's "trim_offsets", in the same way.
 void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool as_bytes, TokenizerFiles& files,
                       const Configuration& configuration) {
   const std::string name = usual_class(files, configuration);
@@ -249,7 +253,9 @@ void use_prefix_space(TokenizerParts& parts, const Fields& pre_tokenizer, bool a
                                                            .use_regex = pre_tokenizer.flag_or("use_regex", true),
                                                            .as_bytes = as_bytes}));
   if (is_roberta_class(name)) {
-    for (PostProcessor::Trim& trim : parts.post_processor.trims) trim.add_prefix_space = configuration.add_prefix_space;
+    parts.post_processor.trims.clear();
+    if (configuration.trims_offsets)
+      parts.post_processor.trims.push_back({.add_prefix_space = configuration.add_prefix_space});
   }
   keep_class(files, configuration);
 }

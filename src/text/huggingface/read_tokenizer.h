@@ -56,7 +56,7 @@ struct Configuration {
   std::string tokenizer_class = {};
   std::string class_file = {};  // quoted: where the class stands, or would stand
   bool lowercase = true, split_chinese = true, add_prefix_space = false;
-  bool trims_offsets = true;  // RoBERTa without a tokenizer.json: spans leave out the space before a word
+  bool trims_offsets = true;  // RoBERTa: spans leave out the space before a word
   std::optional<bool> strip_accents = {};
   std::optional<bool> with_segments = {};   // whether "model_input_names" has token types
   bool add_begin = false, add_end = false;  // GPT-2 without a tokenizer.json

@@ -73,6 +73,25 @@ constexpr std::pair<std::string_view, std::string_view> kLongNames[] = {{"letter
                                                                         {"lineseparator", "Zl"},
                                                                         {"paragraphseparator", "Zp"}};
 
+constexpr std::string_view kCategories =
+    " C Cc Cf Cn Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi "
+    "Po Ps S Sc Sk Sm So Z Zl Zp Zs ";
+// Other properties that have the same characters in both versions of Unicode, as name_without_marks() gives them.
+constexpr std::string_view kUnchanged =
+    " any ascii asciihexdigit hexdigit whitespace patternwhitespace joincontrol variationselector regionalindicator "
+    "noncharactercodepoint quotationmark radical emojimodifier emojicomponent extendedpictographic "
+    "defaultignorablecodepoint ";
+
+// Whether it is one of the words of the list, which stand between spaces.
+bool is_listed(std::string_view word, std::string_view list) {
+  return !word.empty() && list.find(" " + std::string(word) + " ") != std::string_view::npos;
+}
+
+// Scripts that have gained characters, by their codes of ISO 15924.
+constexpr std::pair<std::string_view, std::string_view> kScriptCodes[] = {
+    {"Arab", "Arabic"},   {"Cyrl", "Cyrillic"}, {"Deva", "Devanagari"}, {"Hani", "Han"},   {"Hira", "Hiragana"},
+    {"Kana", "Katakana"}, {"Knda", "Kannada"},  {"Laoo", "Lao"},        {"Latn", "Latin"}, {"Mymr", "Myanmar"}};
+
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 bool is_hexadecimal(char c) { return is_digit(c) || (c >= 'a' && c <= 'f') || (c >= 'A' && c <= 'F'); }
 
@@ -122,12 +141,13 @@ std::string name_of_property(std::string_view asked) {
   for (const auto& [name, category] : kLongNames) {
     if (name == plain) return std::string(category);
   }
-  constexpr std::string_view kCategories =
-      " C Cc Cf Cn Co Cs L Ll Lm Lo Lt Lu M Mc Me Mn N Nd Nl No P Pc Pd Pe Pf Pi "
-      "Po Ps S Sc Sk Sm So Z Zl Zp Zs ";
   std::string capital = plain;
   if (!plain.empty() && plain[0] >= 'a' && plain[0] <= 'z') capital[0] = static_cast<char>(plain[0] - 32);
-  if (!capital.empty() && kCategories.find(" " + capital + " ") != std::string_view::npos) return capital;
+  if (plain == "lc" || plain == "casedletter") return "LC";
+  if (is_listed(capital, kCategories)) return capital;
+  for (const auto& [code, script] : kScriptCodes) {
+    if (code == capital) return "sc:" + std::string(script);
+  }
   return is_script(capital) ? "sc:" + capital : std::string(asked);
 }
 
@@ -359,6 +379,7 @@ class Translator {
     at_ = end + 2;
     if (kind == "punct") return add(made, property_inside("P") + property_inside("S"), negated);
     if (kind == "space") return add(made, std::string(kSpaces), negated);
+    if (kind == "blank") return add(made, "\\x{9}" + property_inside("Zs"), negated);
     if (kind == "digit") return add(made, property_inside("Nd"), negated);
     for (const char* const other : {"word", "alpha", "alnum", "upper", "lower", "graph", "print"}) {
       require(kind != other, "load_tokenizer", name_, ": a regular expression without [:", other,
@@ -414,14 +435,19 @@ class Translator {
       negated = !negated;
       std::string inside;
       for (const char* const other : {"L", "M", "N", "P", "S", "Z"}) inside += property_inside(other);
-      if (name == "Cn") inside += "\\p{Cc}\\p{Cf}\\p{Co}";
+      if (name == "Cn") inside += "\\p{Cc}" + property_inside("Cf") + "\\p{Co}";
       return inside;
     }
-    if (name_without_marks(name) == "alpha" || name_without_marks(name) == "alphabetic") {
-      fail("load_tokenizer", name_, ": a regular expression without \\p{", name,
-           "}, which PCRE2 knows of another version of Unicode; found one. Write \\p{L}");
-    }
-    return name_without_marks(name) == "word" ? words_inside(in_class) : property_inside(name);
+    if (name == "LC") return property_inside("Lu") + property_inside("Ll") + property_inside("Lt");
+    const std::string plain = name_without_marks(name);
+    if (plain == "word") return words_inside(in_class);
+    const bool is_script = name.starts_with("sc:") && name != "sc:Common" && name != "sc:Zyyy";
+    require(
+        is_script || is_listed(name, kCategories) || is_listed(plain, kUnchanged), "load_tokenizer", name_,
+        ": a regular expression without \\p{", property,
+        "}, which PCRE2 does not know, or knows of another version of Unicode; found one. Write a category, such as "
+        "\\p{L}, \\p{Lu} or \\p{So}");
+    return property_inside(name);
   }
 
   // Any other escape as PCRE2 has to read it.
@@ -453,6 +479,9 @@ class Translator {
       digits(2, is_digit);
     }
     const std::string_view whole = from_.substr(at_, size);
+    const bool is_byte = kind == 'x' && size == 4 && std::string_view("89abcdefABCDEF").find(whole[2]) != kNone;
+    require(!is_byte, "load_tokenizer", name_, ": a regular expression without ", whole,
+            ", which is a byte for Oniguruma and a character for PCRE2; found one. Write \\u00", whole.substr(2));
     at_ += size;
     if (kind == 'v') return "\\x{b}";
     if (kind == 'u' && whole.size() == 6) return "\\x{" + std::string(whole.substr(2)) + "}";

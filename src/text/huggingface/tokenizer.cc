@@ -40,11 +40,8 @@ Encoded::Spaces spaces_of(std::string_view token) {
 // One text on its way.
 class HuggingFaceTokenizer::Encoding {
  public:
-  Encoding(const HuggingFaceTokenizer& tokenizer, bool parse_special, bool with_spans)
-      : t_(tokenizer),
-        parse_special_(parse_special),
-        with_spans_(with_spans),
-        trims_(with_spans && !t_.spaces_.empty()) {
+  Encoding(const HuggingFaceTokenizer& tokenizer, const Way& way)
+      : t_(tokenizer), way_(way), trims_(way.with_spans && !t_.spaces_.empty()) {
     const std::lock_guard lock(t_.mutex_);
     if (!t_.idle_.empty()) {
       workspace_ = std::move(t_.idle_.back());
@@ -65,14 +62,15 @@ class HuggingFaceTokenizer::Encoding {
 
   Encoded run(std::string_view text) {
     using When = AddedTokens::When;
-    t_.added_.split(text, When::before_normalization, parse_special_,
+    t_.added_.split(text, When::before_normalization, way_.parse_special,
                     [&](size_t begin, size_t end, const AddedToken* token) {
                       if (token != nullptr) {
                         const auto first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end);
                         return put_added(*token, {first, last}, text.substr(begin, end - begin));
                       }
                       AlignedText piece(std::string(text.substr(begin, end - begin)), static_cast<uint32_t>(begin),
-                                        with_spans_ || t_.needs_origins_);
+                                        way_.with_spans || t_.needs_origins_);
+                      if (way_.lowercase) t_.lowercase_->apply(piece);
                       if (t_.parts_.normalizer) t_.parts_.normalizer->apply(piece);
                       run_normalised(std::move(piece));
                     });
@@ -82,7 +80,7 @@ class HuggingFaceTokenizer::Encoding {
  private:
   void run_normalised(AlignedText text) {
     std::vector<std::pair<Part, const AddedToken*>> pieces;
-    t_.added_.split(text.text(), AddedTokens::When::after_normalization, parse_special_,
+    t_.added_.split(text.text(), AddedTokens::When::after_normalization, way_.parse_special,
                     [&](size_t begin, size_t end, const AddedToken* token) {
                       const uint32_t start = text.tracked() ? text.origin(begin).begin : 0;
                       pieces.push_back({{static_cast<uint32_t>(begin), static_cast<uint32_t>(end), start}, token});
@@ -92,7 +90,7 @@ class HuggingFaceTokenizer::Encoding {
     }
     for (const auto& [part, token] : pieces) {
       if (token != nullptr) {
-        put_added(*token, with_spans_ ? text.span(part.begin, part.end) : Span{},
+        put_added(*token, way_.with_spans ? text.span(part.begin, part.end) : Span{},
                   std::string_view(text.text()).substr(part.begin, part.end - part.begin));
       } else {
         AlignedText piece = text.slice(part.begin, part.end);
@@ -121,7 +119,7 @@ class HuggingFaceTokenizer::Encoding {
       }
       for (const Cut& cut : cuts) {
         made_.ids.push_back(cut.id);
-        if (with_spans_) {
+        if (way_.with_spans) {
           made_.spans.push_back(parts.text.span(part.begin + cut.begin, part.begin + cut.end));
           if (begins_word(cut, &cut == cuts.data())) ++word_;
           made_.words.push_back(word_);
@@ -139,7 +137,7 @@ class HuggingFaceTokenizer::Encoding {
 
   void put_added(const AddedToken& token, Span span, std::string_view text) {
     made_.ids.push_back(token.id);
-    if (with_spans_) {
+    if (way_.with_spans) {
       made_.spans.push_back(span);
       made_.words.push_back(++word_);
     }
@@ -147,7 +145,8 @@ class HuggingFaceTokenizer::Encoding {
   }
 
   const HuggingFaceTokenizer& t_;
-  bool parse_special_, with_spans_, trims_;
+  Way way_;
+  bool trims_;
   int32_t word_ = -1;
   std::unique_ptr<Workspace> workspace_;
   Encoded made_;
@@ -165,20 +164,19 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(TokenizerParts parts)
   for (int32_t id = 0; id < table.size(); ++id) spaces_[static_cast<size_t>(id)] = spaces_of(table.text(id));
 }
 
-Encoded HuggingFaceTokenizer::encoded(std::string_view text, bool parse_special, bool with_spans) const {
+Encoded HuggingFaceTokenizer::encoded(std::string_view text, const Way& way) const {
   require_utf8(text, "encode");
   check_size(text);
-  return Encoding(*this, parse_special, with_spans).run(text);
+  return Encoding(*this, way).run(text);
 }
 
-std::vector<int32_t> HuggingFaceTokenizer::encode(std::string_view text) const {
-  return encoded(text, false, false).ids;
-}
+std::vector<int32_t> HuggingFaceTokenizer::encode(std::string_view text) const { return encoded(text, {}).ids; }
 
 Tokens HuggingFaceTokenizer::tokens(std::string_view text, const TokensOptions& options) const {
-  Encoded first = encoded(text, options.parse_special, true);
+  const Way way{.parse_special = options.parse_special, .with_spans = true, .lowercase = options.lowercase};
+  Encoded first = encoded(text, way);
   std::optional<Encoded> second;
-  if (options.pair) second = encoded(*options.pair, options.parse_special, true);
+  if (options.pair) second = encoded(*options.pair, way);
   Encoded* const pair = second ? &*second : nullptr;
   require(options.limit >= 0, "tokens", "a limit of 0 (none) or more tokens; found ", options.limit);
   int64_t left_out = 0;

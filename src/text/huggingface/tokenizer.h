@@ -51,13 +51,17 @@ class HuggingFaceTokenizer : public Tokenizer {
 
  private:
   class Encoding;
-  [[nodiscard]] Encoded encoded(std::string_view text, bool parse_special, bool with_spans) const;
+  struct Way {
+    bool parse_special = false, with_spans = false, lowercase = false;
+  };
+  [[nodiscard]] Encoded encoded(std::string_view text, const Way& way) const;
 
   TokenizerParts parts_;
   AddedTokens added_;
   int64_t vocabulary_ = 0;
   bool needs_origins_ = false;
-  std::vector<Encoded::Spaces> spaces_;  // [id], where spans are trimmed
+  NormalizerPointer lowercase_ = lowercase_normalizer();  // of texts that are read in lower case
+  std::vector<Encoded::Spaces> spaces_;                   // [id], where spans are trimmed
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };

@@ -219,6 +219,7 @@ constexpr Gained kGained[] = {{0x897, 0x897, "Mn"},
                               {0x2b739, 0x2b739, "Lo"},
                               {0x2ebf0, 0x2ee5d, "Lo"},
                               {0x31350, 0x323af, "Lo"},
+                              {0x13439, 0x1343f, "Cf"},
                               // Of scripts that expressions name; others have gained characters too.
                               {0x2b739, 0x2b739, "sc:Han"},
                               {0x2ebf0, 0x2ee5d, "sc:Han"},
