@@ -161,6 +161,7 @@ class Translator {
   [[nodiscard]] Around around(const TranslatorOptions& options) const;
   [[nodiscard]] text::Ids read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                                const char* function) const;
+  [[nodiscard]] bool says_nothing(std::string_view text) const;
   struct Source;
   [[nodiscard]] Source read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
                                      const Around& around) const;

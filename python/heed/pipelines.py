@@ -268,7 +268,7 @@ class Translator(_Pipeline):
             _checks.floats("translate", length_factor=length_factor)
         _checks.strings("translate", cache=cache, too_long=too_long, source_language=source_language,
                       target_language=target_language)
-        if min_length > max_length:
+        if 1 <= max_length < min_length:  # (a max_length below 1 is refused below)
             raise ValueError(f"[translate] min_length of at most max_length, {max_length}; found {min_length}")
         found = self._model.translate(
             texts, beam, n_best, length_penalty, gnmt, length_reward, length_factor, max_length, min_length, batch_tokens,

@@ -34,9 +34,6 @@ std::string plain_json_problem(std::string_view what) {
 
 template <class Value>
 Parsed<Value> parse_json(std::string_view text, int most_levels) {
-  // nlohmann's reader takes a NUL for the end of the text.
-  if (const size_t nul = text.find('\0'); nul != std::string_view::npos)
-    return {.value = nullptr, .problem = "JSON; found a NUL at byte " + std::to_string(nul)};
   // [level]: those of the object that is open there
   std::vector<std::set<std::string>> keys(static_cast<size_t>(most_levels) + 1);
   const auto check = [&](int level, typename Value::parse_event_t event, Value& value) {
@@ -52,7 +49,10 @@ Parsed<Value> parse_json(std::string_view text, int most_levels) {
     return true;
   };
   try {
-    return {.value = Value::parse(text, check), .problem = {}};
+    Value value = Value::parse(text, check);
+    if (const size_t nul = text.find('\0'); nul != std::string_view::npos)  // which it takes for the end of the text
+      throw Refused{"JSON; found a NUL at byte " + std::to_string(nul)};
+    return {.value = std::move(value), .problem = {}};
   } catch (const typename Value::exception& error) {
     return {.value = nullptr, .problem = "JSON; found " + plain_json_problem(error.what())};
   } catch (Refused& refused) {

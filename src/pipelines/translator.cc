@@ -17,6 +17,7 @@
 #include "pipelines/recording.h"
 #include "pipelines/words.h"
 #include "text/language_tokens.h"
+#include "text/sentences.h"
 
 namespace heed {
 namespace {
@@ -128,8 +129,14 @@ Ids put_around(Ids ids, const Ids& before, const Ids& after) {
 
 }  // namespace
 
+// Models of others read white space as transformers does. To those that heed has trained it is an unknown token.
+bool Translator::says_nothing(std::string_view text) const {
+  return model_->origin() == nullptr && text::valid_utf8_prefix(text) == text.size() && text::trimmed(text).empty();
+}
+
 Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,
                      const char* function) const {
+  if (says_nothing(text)) return {};
   Ids ids = pipelines::encode_all(*source_, text, place, options, function, around.parse_special);
   pipelines::require_rows(ids, model_->config().source_vocabulary, *source_, place, options, function);
   ids = pipelines::cut_or_refuse(std::move(ids), *source_, text, place, longest(around), options, function);
@@ -145,6 +152,7 @@ struct Translator::Source {
 Translator::Source Translator::read_in_parts(std::string_view text, int64_t place, const TextOptions& options,
                                              const Around& around) const {
   constexpr const char* kName = "translate";
+  if (says_nothing(text)) return {.ids = {Ids()}};
   Ids all = pipelines::encode_all(*source_, text, place, options, kName, around.parse_special);
   pipelines::require_rows(all, model_->config().source_vocabulary, *source_, place, options, kName);
   const int64_t most = longest(around), count = std::ssize(all);

@@ -291,6 +291,12 @@ TEST(Evaluate, TranslationsTakeThePlaceOfNoFileThatIsRead) {
   EXPECT_EQ(read(pairs), "a\tb\n");
 }
 
+TEST(Translate, ALineOfWhiteSpaceIsAnEmptyOne) {
+  const Result r = run({"translate", kTranslator}, {.input = "\t\n \n\u00a0\u3000\nWhere is the station?\n"});
+  EXPECT_EQ(r.out, "\n\n\n车站在哪里？\n");
+  EXPECT_EQ(r.err, "");
+}
+
 TEST(Translate, KeysAndValuesAreKeptInTheTypeThatIsAskedFor) {
   const auto scores = [](const std::string& cache) {
     const Result r = run({"translate", kTranslator, "Where is the station?", "--json", "--cache", cache});

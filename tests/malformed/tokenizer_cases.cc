@@ -79,7 +79,7 @@ void add_tokenizer_json(Cases& cases) {
   bad("an id outside the vocabulary around a text", kBpe, R"("ids":[6])", R"("ids":[7])", "7");
   bad("a template without its token", kBpe, R"("special_tokens":{"<s>")", R"("special_tokens":{"<t>")", "<s>");
   bad("an expression that is none", kBpe, R"(\\p{L}+|)", R"((\\p{L}+|)", "Regex");
-  bad("an unknown class of characters", kBpe, R"(\\p{L})", R"(\\p{Lx})", "unknown property");
+  bad("an unknown class of characters", kBpe, R"(\\p{L})", R"(\\p{Lx})", "which PCRE2 does not know");
   bad("a probability that is text", kUnigram, "-3.5", R"("-3.5")", "vocab");
   bad("an unk_id outside the vocabulary", kUnigram, R"("unk_id":0)", R"("unk_id":6)", "unk_id");
   bad("truncation to less than nothing", kWordPiece, R"("max_length":9)", R"("max_length":-9)", "max_length");

@@ -87,7 +87,7 @@ int32_t read_id(const Fields& f, const std::string& text) {
 void read_decoder_of_added(Configuration& made, const Fields& f) {
   const Fields tokens = f.object("added_tokens_decoder");
   for (const auto& [id, value] : f.get("added_tokens_decoder", Kind::object).members) {
-    made.added.push_back(read_token(tokens.object(id)));
+    made.added.push_back(read_token(Fields(value, f.file(), tokens.place() + "." + id)));
     made.added.back().id = read_id(tokens, id);
   }
   made.added_have_flags = true;
@@ -96,10 +96,14 @@ void read_decoder_of_added(Configuration& made, const Fields& f) {
 
 // added_tokens.json: {"x": 58}
 void read_added(Configuration& made, TokenizerFiles& files) {
-  const Fields f(files.read_json(kAddedTokens), files.quoted(kAddedTokens), "");
-  for (const auto& [content, value] : files.read_json(kAddedTokens).members) {
-    const auto id = static_cast<int32_t>(f.whole(content, 0, kMostIds - 1));
-    made.added.push_back({.content = content, .id = id});
+  const JsonValue& document = files.read_json(kAddedTokens);
+  const Fields f(document, files.quoted(kAddedTokens), "");
+  for (const auto& member : document.members) {
+    JsonValue alone;  // so that none of them is searched for among all
+    alone.kind = Kind::object;
+    alone.members = {member};
+    const int64_t id = Fields(alone, f.file(), "").whole(member.first, 0, kMostIds - 1);
+    made.added.push_back({.content = member.first, .id = static_cast<int32_t>(id)});
   }
   made.added_file = f.file();
 }
