@@ -128,18 +128,23 @@ int64_t Reader::i63(std::string_view what) {
 
 void Reader::fail(std::string_view what) const { heed::fail(function_, name_, ", byte ", position_, ": ", what); }
 
-AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file), function_(function) {
-  // Writes what a link names, there or not, and not over the link.
+Path behind_links(Path file, std::string_view function) {
   constexpr int kMostLinks = 40;  // as the system has it
+  const Path asked = file;
   std::error_code ignored;
-  for (int links = 0; std::filesystem::is_symlink(file_, ignored); ++links) {
-    if (links == kMostLinks) heed::fail(function_, quoted(file), ": a file; found links in a circle");
-    file_ = file_.parent_path() / std::filesystem::read_symlink(file_, ignored);
+  for (int links = 0; std::filesystem::is_symlink(file, ignored); ++links) {
+    require(links < kMostLinks, function, quoted(asked), ": a file; found links in a circle");
+    file = file.parent_path() / std::filesystem::read_symlink(file, ignored);
   }
+  return file;
+}
+
+AtomicFile::AtomicFile(const Path& file, std::string_view function) : file_(file), function_(function) {
   struct stat info {};
   if (::stat(file_.c_str(), &info) == 0 && !S_ISREG(info.st_mode)) {
     heed::fail(function_, quoted(file_), ": a regular file or a new name to write to; found ", kind_of(info.st_mode));
   }
+  file_ = behind_links(file, function);
   require(file_.has_filename(), function_, quoted(file_), ": the name of a file to write");
   static std::atomic<uint64_t> count{0};
   temporary_ = file_.parent_path() / ("." + file_.filename().string() + "." + std::to_string(::getpid()) + "-" +

@@ -82,6 +82,9 @@ class Reader {
   int64_t position_ = 0;
 };
 
+// What a name stands for: links are followed, also to what is not there. Throws Error for links in a circle.
+[[nodiscard]] Path behind_links(Path file, std::string_view function);
+
 // A new file that appears under its name only when it is whole: written to a temporary file in the same folder, synced,
 // renamed over `file`, and the folder synced. Without commit() nothing is left behind.
 class AtomicFile {

@@ -265,7 +265,7 @@ void write_arrays(const AttendCommand& o, const AttentionResult& result, int ran
 // Called before anything is computed or written.
 void check_options(const AttendCommand& o, const Inputs& in, const Context& context) {
   const NamedFiles results = {{"--json", context.json ? "-" : ""},
-                              {"--output", context.json ? "" : std::string_view(o.output)},
+                              {"--output", context.json && o.output == "-" ? "" : std::string_view(o.output)},
                               {"--svg", o.svg},
                               {"--png", o.png},
                               {"--html", o.html}};

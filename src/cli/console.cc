@@ -81,12 +81,16 @@ namespace {
 
 // One file, whether it is there or not.
 bool is_same_file(const std::filesystem::path& a, const std::filesystem::path& b) {
-  std::error_code ignored;
-  if (std::filesystem::equivalent(a, b, ignored)) return true;
-  const auto path = [&ignored](const std::filesystem::path& file) {
-    return std::filesystem::weakly_canonical(std::filesystem::absolute(file, ignored), ignored);
+  std::error_code error;
+  if (std::filesystem::equivalent(a, b, error)) return true;
+  const auto path = [](const std::filesystem::path& file) {
+    std::error_code failed;
+    const auto whole = std::filesystem::absolute(files::behind_links(file, "write_file_atomically"), failed);
+    const auto found = failed ? std::filesystem::path() : std::filesystem::weakly_canonical(whole, failed);
+    return failed ? std::filesystem::path() : found;
   };
-  return path(a) == path(b);
+  const std::filesystem::path first = path(a);
+  return !first.empty() && first == path(b);  // empty: no file has such a name
 }
 
 }  // namespace

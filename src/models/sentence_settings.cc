@@ -13,7 +13,7 @@ namespace {
 
 constexpr const char* kSettingsReader = "read_sentence_settings";
 
-void read_prompts(Keys& keys, SentenceSettings& settings) {
+void read_prompts(Keys& keys, SentenceSettings& settings, bool ranks_pairs) {
   const io::Json& prompts = keys.value("prompts");
   if (!prompts.is_null() && !prompts.is_object()) keys.refuse("prompts", "an object of texts");
   for (const auto& [name, text] : prompts.items()) {
@@ -22,8 +22,9 @@ void read_prompts(Keys& keys, SentenceSettings& settings) {
   }
   settings.default_prompt = keys.word("default_prompt_name", "");
   const std::string& usual = settings.default_prompt;
-  const bool is_empty = usual.empty() || usual == "query" || usual == "document";  // these two always are prompts
-  if (!is_empty && !settings.prompts.contains(usual)) keys.refuse("default_prompt_name", "one of the prompts");
+  const bool is_empty = !ranks_pairs && (usual == "query" || usual == "document");  // prompts of every other model
+  if (!usual.empty() && !is_empty && !settings.prompts.contains(usual))
+    keys.refuse("default_prompt_name", "one of the prompts");
 }
 
 // What `false` means: the same as an absent key, or a setting, where the usual value may be true.
@@ -121,7 +122,7 @@ SentenceSettings read_sentence_settings(const std::filesystem::path& folder, con
   if (!ranks_pairs && !has_sentence_modules(folder)) return settings;
   if (const auto file = io::read_json_if_there(folder, {"config_sentence_transformers.json"}, kSettingsReader)) {
     Keys keys(file->value, file->file.string());
-    read_prompts(keys, settings);
+    read_prompts(keys, settings, ranks_pairs);
     if (ranks_pairs) {
       (void)keys.value("activation_fn");  // read_scores()
       refuse_others(keys, file->value,

@@ -129,9 +129,12 @@ Ids put_around(Ids ids, const Ids& before, const Ids& after) {
 
 }  // namespace
 
-// Models of others read white space as transformers does. To those that heed has trained it is an unknown token.
+// White space that the tokenizer has no token for. Models of others read it as transformers does.
 bool Translator::says_nothing(std::string_view text) const {
-  return model_->origin() == nullptr && text::valid_utf8_prefix(text) == text.size() && text::trimmed(text).empty();
+  if (model_->origin() != nullptr || text::valid_utf8_prefix(text) != text.size() || !text::trimmed(text).empty())
+    return false;
+  const Ids ids = source_->encode(text);
+  return ids.empty() || std::ranges::count(ids, source_->special().unknown) > 0;
 }
 
 Ids Translator::read(std::string_view text, int64_t place, const TextOptions& options, const Around& around,

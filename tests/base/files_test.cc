@@ -123,6 +123,8 @@ TEST(AtomicFile, FollowsALinkAndSparesDevices) {
   std::filesystem::create_symlink("b", scratch / "a");
   std::filesystem::create_symlink("a", scratch / "b");
   expect_error([&] { write_atomically(scratch / "a", "x", "f"); }, "found links in a circle");
+  std::filesystem::create_symlink("/dev/null", scratch / "device");
+  expect_error([&] { write_atomically(scratch / "device", "x", "f"); }, "device\": a regular file or a new name");
   expect_error([] { write_atomically("/dev/null", "x", "f"); }, "found a device");
   expect_error([&] { write_atomically(scratch.path(), "x", "f"); }, "found a folder");
   expect_error([&] { write_atomically(scratch / "none" / "f", "x", "f"); }, "No such file or directory");

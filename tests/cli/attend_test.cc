@@ -65,6 +65,8 @@ TEST(Attend, ResultsTakeTheFileOfNothingElse) {
   EXPECT_EQ(over.status, 2);
   EXPECT_EQ(over.err, "heed attend: --output takes another file than those that are read; found '" + file + "'\n");
   EXPECT_EQ(read(file), before);
+  EXPECT_EQ(run({"attend", file, "--json", "--output", file}).status, 2);
+  EXPECT_EQ(read(file), before);
   const Result both = run({"attend", file, "--svg", page, "--html", same});
   EXPECT_EQ(both.status, 2);
   EXPECT_EQ(both.err, "heed attend: --svg and --html take a file each; found '" + page + "' for both\n");

@@ -207,6 +207,15 @@ TEST(Inspect, EachResultHasAFileOfItsOwn) {
     EXPECT_NE(both.err.find("take a file each; found '"), std::string::npos) << both.err;
     EXPECT_FALSE(fs::exists(svg));
   }
+  // Through a link to what is not there yet; and two names that are too long are no file.
+  const std::string link = folder / "link.svg", png = folder / "there.png", longest(300, 'a');
+  fs::create_symlink("there.png", link);
+  EXPECT_EQ(run({"inspect", model, "the station", "--svg", link, "--png", png}).status, 2);
+  EXPECT_FALSE(fs::exists(png));
+  const Result long_names =
+      run({"inspect", model, "the station", "--svg", folder / longest, "--png", folder / ("b" + longest)});
+  EXPECT_EQ(long_names.status, 1);
+  EXPECT_NE(long_names.err.find("File name too long"), std::string::npos) << long_names.err;
 }
 
 // The heads of a part, the mean last, as the page scores them: the title of the one with the largest score.

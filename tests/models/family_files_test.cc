@@ -391,6 +391,15 @@ TEST(FamilyFiles, MayHaveATiedTableUnderTheOutputsNameAlone) {
   }
 }
 
+TEST(FamilyFiles, OfMarianMayHaveTheDecodersTableUnderTheOutputsNameAlone) {
+  Changed marian("marian-apart");
+  marian.config["tie_word_embeddings"] = true;
+  marian.weights.erase("lm_head.weight");
+  const Tensor expected = marian.logits();
+  marian.rename("model.decoder.embed_tokens.weight", "lm_head.weight");
+  EXPECT_EQ(farthest(marian.logits(), expected), 0);
+}
+
 TEST(FamilyFiles, OfMarianMayLeaveTheFirstTokenToAnotherFile) {
   Changed marian("marian");
   const int64_t padding = marian.config["pad_token_id"];

@@ -179,6 +179,17 @@ TEST(HuggingFaceEncoder, ScoresTextsInLowerCaseWhereItsFolderSaysSo) {
   EXPECT_EQ(score("PARIS is", "the CITY"), lower);
 }
 
+TEST(HuggingFaceEncoder, OfPairsHasNoEmptyPrompts) {
+  const Scratch scratch;
+  const fs::path folder = with_words(scratch, "bert-cross-encoder");
+  scratch.file("bert-cross-encoder/modules.json",
+               R"([{"idx": 0, "name": "0", "path": "", "type": "sentence_transformers.base.modules.Transformer"}])");
+  scratch.file("bert-cross-encoder/config_sentence_transformers.json",
+               R"({"model_type": "CrossEncoder", "default_prompt_name": "query"})");
+  EXPECT_CONTAINS(message_of([&] { (void)Encoder::load(folder); }),
+                  "config_sentence_transformers.json: key \"default_prompt_name\": one of the prompts");
+}
+
 TEST(HuggingFaceEncoder, MayHaveAnEmptyPromptByDefault) {
   const Scratch scratch;
   const fs::path folder = with_words(scratch, "st-mean");

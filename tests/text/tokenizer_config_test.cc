@@ -615,6 +615,9 @@ TEST_F(TokenizerConfig, TheClassHasAPaddingToken) {
   EXPECT_EQ(load()->special().padding, -1);
   configure({{"tokenizer_class", "MPNetTokenizer"}});
   EXPECT_EQ(load()->special().padding, 1);
+  remove("tokenizer_config.json");
+  write("config.json", {{"model_type", "mpnet"}});
+  EXPECT_EQ(load()->special().padding, 1);
   configure({{"tokenizer_class", "MPNetTokenizer"}, {"pad_token", "a"}});
   EXPECT_EQ(load()->special().padding, 4);
 }
@@ -637,6 +640,19 @@ TEST_F(WordPieceFolder, ReadsATextInLowerCaseWhereThatIsAsked) {
   EXPECT_EQ(lower.ids, (Ids{2, 5, 6, 3, 10, 3, 7, 3}));
   EXPECT_EQ(lower.spans.at(2), (Span{4, 9}));
   EXPECT_EQ(lower.spans.at(6), (Span{0, 2}));
+}
+
+// As PyPI's `tokenizers` has it where Lowercase stands before the normalizer: tokens that are looked for in the
+// normalised text are found in lower case, the others as they are.
+TEST_F(WordPieceFolder, FindsAddedTokensInLowerCase) {
+  configure(
+      {{"tokenizer_class", "BertTokenizer"},
+       {"do_lower_case", false},
+       {"added_tokens_decoder",
+        {{"15", {{"content", "FOO"}, {"normalized", true}}}, {"16", {{"content", "BAR"}, {"normalized", false}}}}}});
+  const TokensOptions lower{.lowercase = true};
+  EXPECT_EQ(load()->tokens("FOO foo BAR bar").ids, (Ids{2, 15, 1, 16, 1, 3}));
+  EXPECT_EQ(load()->tokens("FOO foo BAR bar", lower).ids, (Ids{2, 15, 15, 16, 1, 3}));
 }
 
 TEST(Lowercase, OfTokenizersThatChangeNoCase) {

@@ -232,6 +232,7 @@ TEST(TokenizerEdges, ExpressionsMatchWhatOnigurumaMatches) {
       {"[[:^punct:]]+", "!$a", {"a"}},
       {"[[:space:]]+", " \u180e\u00a0a", {" ", "\u00a0"}},
       {R"(\p{LC}+)", "aB\u01c5\u4e2d\u1c8a", {"aB\u01c5", "\u1c8a"}},
+      {R"(\p{space}+)", "a \u00a0b", {" \u00a0"}},
       {R"(\p{Cf})", "\u200d\U00013439", {"\u200d", "\U00013439"}},
       {R"(\p{Extended_Pictographic})", "\u00a9a", {"\u00a9"}},
       {"[[:blank:]]+", "\t \u00a0\u180e\n", {"\t \u00a0"}},
@@ -262,7 +263,8 @@ TEST(TokenizerEdges, ExpressionsThatReadOtherwiseAreRefused) {
   for (const char* const escape : {"\\V", "\\Q", "\\E", "[\\V]"})
     test::expect_error([&] { (void)tokenizer_of(with_pattern(escape)); }, "which is the letter for Oniguruma");
   test::expect_error([] { (void)tokenizer_of(with_pattern("\\p{Alpha}")); }, "without \\p{Alpha}, which PCRE2");
-  for (const char* const name : {"Lower", "Emoji", "Ideographic", "ID_Start", "Common", "Zyyy", "alphabetic", "Foo"})
+  for (const char* const name : {"Lower", "Emoji", "Ideographic", "ID_Start", "Common", "Zyyy", "Zzzz", "Balinese",
+                                 "Egyptian_Hieroglyphs", "alphabetic", "Foo"})
     test::expect_error([&] { (void)tokenizer_of(with_pattern("\\p{" + std::string(name) + "}")); },
                        "without \\p{" + std::string(name) + "}, which PCRE2 does not know, or knows of another");
   test::expect_error([] { (void)tokenizer_of(with_pattern("\\xe9")); }, "without \\xe9, which is a byte for Oniguruma");

@@ -63,9 +63,11 @@ void name_tied_table(Weights& weights, const io::Json& object, const TiedNames& 
   const auto output = weights.find(std::string(names.output));
   if (!is_tied || output == weights.end()) return;
   const std::string prefix(prefix_in(weights, names.prefix));
-  for (const std::string_view table : {names.table, std::string_view(kEncoderTable), std::string_view(kDecoderTable)})
-    if (weights.contains(prefix + std::string(table))) return;
-  weights[prefix + std::string(names.table)] = output->second;
+  const auto has = [&](std::string_view table) { return weights.contains(prefix + std::string(table)); };
+  // A table for each side: the output's is the decoder's.
+  const bool apart = object.value("share_encoder_decoder_embeddings", io::Json()) == false && has(kEncoderTable);
+  if (has(names.table) || has(kDecoderTable) || (has(kEncoderTable) && !apart)) return;
+  weights[prefix + std::string(apart ? std::string_view(kDecoderTable) : names.table)] = output->second;
   weights.erase(output);
 }
 

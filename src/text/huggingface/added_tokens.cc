@@ -4,10 +4,12 @@
 
 namespace heed::text::huggingface {
 
-AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer) : tokens_(std::move(tokens)) {
+AddedTokens::AddedTokens(std::vector<AddedToken> tokens, const std::vector<const Normalizer*>& normalizers)
+    : tokens_(std::move(tokens)) {
   for (const AddedToken& token : tokens_) {
     AlignedText pattern(token.content, 0, false);
-    if (token.normalized && normalizer != nullptr) normalizer->apply(pattern);
+    if (token.normalized)
+      for (const Normalizer* const normalizer : normalizers) normalizer->apply(pattern);
     patterns_.push_back(pattern.text());
   }
   std::vector<TokenTrie::Entry> raw, normalised;

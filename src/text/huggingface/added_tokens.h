@@ -26,8 +26,8 @@ struct AddedToken {
 class AddedTokens {
  public:
   AddedTokens() = default;
-  // `normalizer` may be nullptr.
-  AddedTokens(std::vector<AddedToken> tokens, const Normalizer* normalizer);
+  // `normalizers`: what a text goes through, one behind the other, before normalised tokens are looked for.
+  AddedTokens(std::vector<AddedToken> tokens, const std::vector<const Normalizer*>& normalizers);
 
   [[nodiscard]] const std::vector<AddedToken>& all() const { return tokens_; }
   [[nodiscard]] const AddedToken* find(int32_t id) const;

@@ -15,7 +15,7 @@ namespace {
 
 class MappedSentencePiece : public Tokenizer {
  public:
-  explicit MappedSentencePiece(MappedParts parts) : p_(std::move(parts)), added_(std::move(p_.added), nullptr) {
+  explicit MappedSentencePiece(MappedParts parts) : p_(std::move(parts)), added_(std::move(p_.added), {}) {
     for (size_t id = 0; id < p_.pieces.size(); ++id) {
       if (!p_.pieces[id].empty()) ids_.emplace(p_.pieces[id], static_cast<int32_t>(id));
     }

@@ -143,7 +143,8 @@ std::set<std::string_view> special_contents(const Configuration& configuration) 
   return contents;
 }
 
-// The special tokens of one of the two files; the one that is read last takes precedence.
+// The special tokens of one of the two files. Those of the one that is read last take the place of the others; so does
+// its list of further ones.
 void read_special_tokens(Configuration& made, const Fields& f, const JsonValue& document) {
   for (size_t role = 0; role < kRoles; ++role) {
     if (const auto token = read_special_under(f, kKeys[role])) made.roles[role] = token;

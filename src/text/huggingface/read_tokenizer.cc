@@ -122,7 +122,7 @@ std::vector<KeptFile> TokenizerFiles::kept() const {
   return made;
 }
 
-void use_configuration(TokenizerParts& parts, const Configuration& configuration) {
+void use_configuration(TokenizerParts& parts, const Configuration& configuration, std::string_view class_name) {
   const auto id_of = [&](const std::optional<std::string>& token) {
     if (!token) return -1;
     for (const AddedToken& added : parts.added_tokens) {
@@ -132,7 +132,7 @@ void use_configuration(TokenizerParts& parts, const Configuration& configuration
   };
   SpecialIds& special = parts.special;
   const auto& pieces = parts.post_processor.single;
-  const std::optional<AddedToken> usual = usual_roles(class_name(configuration))[static_cast<size_t>(Role::padding)];
+  const std::optional<AddedToken> usual = usual_roles(class_name)[static_cast<size_t>(Role::padding)];
   const std::optional<std::string> padding =
       configuration.padding || !usual ? configuration.padding : std::optional(usual->content);
   if (const int32_t id = id_of(padding); id >= 0) special.padding = id;
@@ -359,7 +359,7 @@ std::shared_ptr<const Tokenizer> read_tokenizer_json(TokenizerFiles& files, std:
   use_surroundings(parts, f, files, configuration);
   use_input_names(parts, files, configuration);
   use_language(parts, files, configuration);
-  use_configuration(parts, configuration);
+  use_configuration(parts, configuration, usual_class(files, configuration));
   parts.model->hide(marks_of(parts.added_tokens, configuration));
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));

@@ -91,9 +91,9 @@ void add_configured_tokens(std::vector<AddedToken>& made, const Configuration& c
                                                         const TokenTable& tokens, const Configuration& configuration,
                                                         const std::string& file);
 
-// Ids by the configuration's names, or else by the tokens around a text and the model's unknown one; and which end of a
-// long text is cut.
-void use_configuration(TokenizerParts& parts, const Configuration& configuration);
+// Ids by the configuration's names, or else by the tokens around a text, the model's unknown one and the padding of the
+// class; and which end of a long text is cut.
+void use_configuration(TokenizerParts& parts, const Configuration& configuration, std::string_view class_name);
 
 // Token types reach the model where "model_input_names" has them, or else where the class does: those of RoBERTa, MPNet
 // and DistilBERT have none, nor has the one that transformers 5 writes for any other. Without them its models take 0

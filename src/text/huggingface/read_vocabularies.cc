@@ -154,7 +154,7 @@ std::shared_ptr<const Tokenizer> read_wordpiece(TokenizerFiles& files, std::stri
   parts.model = wordpiece_model(std::move(table), {.unknown = named(Role::unknown)}, file);
   parts.decoders.push_back(wordpiece_decoder("##", true));
   use_input_names(parts, files, configuration);
-  use_configuration(parts, configuration);
+  use_configuration(parts, configuration, class_name);
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }
@@ -208,7 +208,7 @@ std::shared_ptr<const Tokenizer> read_byte_level_bpe(TokenizerFiles& files, std:
   if (!is_roberta && !with_names.begin) with_names.begin = "<|endoftext|>";
   if (!is_roberta && !with_names.end) with_names.end = "<|endoftext|>";
   if (is_roberta && !with_names.unknown) with_names.unknown = "<unk>";
-  use_configuration(parts, with_names);
+  use_configuration(parts, with_names, is_roberta ? "RobertaTokenizer" : "GPT2Tokenizer");
   parts.files = files.kept();
   return std::make_shared<HuggingFaceTokenizer>(std::move(parts));
 }

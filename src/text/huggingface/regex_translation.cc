@@ -78,9 +78,12 @@ constexpr std::string_view kCategories =
     "Po Ps S Sc Sk Sm So Z Zl Zp Zs ";
 // Other properties that have the same characters in both versions of Unicode, as name_without_marks() gives them.
 constexpr std::string_view kUnchanged =
-    " any ascii asciihexdigit hexdigit whitespace patternwhitespace joincontrol variationselector regionalindicator "
-    "noncharactercodepoint quotationmark radical emojimodifier emojicomponent extendedpictographic "
-    "defaultignorablecodepoint ";
+    " any ascii asciihexdigit ahex hexdigit hex whitespace wspace space patternwhitespace patws joincontrol joinc "
+    "variationselector vs regionalindicator ri noncharactercodepoint nchar quotationmark qmark radical emojimodifier "
+    "emod emojicomponent ecomp extendedpictographic extpict defaultignorablecodepoint di ";
+// Scripts that have other characters in the two versions, and no table here.
+constexpr std::string_view kChangedScripts =
+    " sc:Common sc:Zyyy sc:Unknown sc:Zzzz sc:Egyptianhieroglyphs sc:Egyp sc:Balinese sc:Bali sc:Khojki sc:Khoj ";
 
 // Whether it is one of the words of the list, which stand between spaces.
 bool is_listed(std::string_view word, std::string_view list) {
@@ -441,7 +444,7 @@ class Translator {
     if (name == "LC") return property_inside("Lu") + property_inside("Ll") + property_inside("Lt");
     const std::string plain = name_without_marks(name);
     if (plain == "word") return words_inside(in_class);
-    const bool is_script = name.starts_with("sc:") && name != "sc:Common" && name != "sc:Zyyy";
+    const bool is_script = name.starts_with("sc:") && !is_listed(name, kChangedScripts);
     require(
         is_script || is_listed(name, kCategories) || is_listed(plain, kUnchanged), "load_tokenizer", name_,
         ": a regular expression without \\p{", property,

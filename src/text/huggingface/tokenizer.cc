@@ -41,7 +41,7 @@ Encoded::Spaces spaces_of(std::string_view token) {
 class HuggingFaceTokenizer::Encoding {
  public:
   Encoding(const HuggingFaceTokenizer& tokenizer, const Way& way)
-      : t_(tokenizer), way_(way), trims_(way.with_spans && !t_.spaces_.empty()) {
+      : t_(tokenizer), added_(tokenizer.added_in(way)), way_(way), trims_(way.with_spans && !t_.spaces_.empty()) {
     const std::lock_guard lock(t_.mutex_);
     if (!t_.idle_.empty()) {
       workspace_ = std::move(t_.idle_.back());
@@ -62,29 +62,29 @@ class HuggingFaceTokenizer::Encoding {
 
   Encoded run(std::string_view text) {
     using When = AddedTokens::When;
-    t_.added_.split(text, When::before_normalization, way_.parse_special,
-                    [&](size_t begin, size_t end, const AddedToken* token) {
-                      if (token != nullptr) {
-                        const auto first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end);
-                        return put_added(*token, {first, last}, text.substr(begin, end - begin));
-                      }
-                      AlignedText piece(std::string(text.substr(begin, end - begin)), static_cast<uint32_t>(begin),
-                                        way_.with_spans || t_.needs_origins_);
-                      if (way_.lowercase) t_.lowercase_->apply(piece);
-                      if (t_.parts_.normalizer) t_.parts_.normalizer->apply(piece);
-                      run_normalised(std::move(piece));
-                    });
+    added_.split(text, When::before_normalization, way_.parse_special,
+                 [&](size_t begin, size_t end, const AddedToken* token) {
+                   if (token != nullptr) {
+                     const auto first = static_cast<int64_t>(begin), last = static_cast<int64_t>(end);
+                     return put_added(*token, {first, last}, text.substr(begin, end - begin));
+                   }
+                   AlignedText piece(std::string(text.substr(begin, end - begin)), static_cast<uint32_t>(begin),
+                                     way_.with_spans || t_.needs_origins_);
+                   if (way_.lowercase) t_.lowercase_->apply(piece);
+                   if (t_.parts_.normalizer) t_.parts_.normalizer->apply(piece);
+                   run_normalised(std::move(piece));
+                 });
     return std::move(made_);
   }
 
  private:
   void run_normalised(AlignedText text) {
     std::vector<std::pair<Part, const AddedToken*>> pieces;
-    t_.added_.split(text.text(), AddedTokens::When::after_normalization, way_.parse_special,
-                    [&](size_t begin, size_t end, const AddedToken* token) {
-                      const uint32_t start = text.tracked() ? text.origin(begin).begin : 0;
-                      pieces.push_back({{static_cast<uint32_t>(begin), static_cast<uint32_t>(end), start}, token});
-                    });
+    added_.split(text.text(), AddedTokens::When::after_normalization, way_.parse_special,
+                 [&](size_t begin, size_t end, const AddedToken* token) {
+                   const uint32_t start = text.tracked() ? text.origin(begin).begin : 0;
+                   pieces.push_back({{static_cast<uint32_t>(begin), static_cast<uint32_t>(end), start}, token});
+                 });
     if (pieces.size() == 1 && pieces[0].second == nullptr) {
       return run_between({std::move(text), {pieces[0].first}});
     }
@@ -145,6 +145,7 @@ class HuggingFaceTokenizer::Encoding {
   }
 
   const HuggingFaceTokenizer& t_;
+  const AddedTokens& added_;
   Way way_;
   bool trims_;
   int32_t word_ = -1;
@@ -153,7 +154,7 @@ class HuggingFaceTokenizer::Encoding {
 };
 
 HuggingFaceTokenizer::HuggingFaceTokenizer(TokenizerParts parts)
-    : parts_(std::move(parts)), added_(std::move(parts_.added_tokens), parts_.normalizer.get()) {
+    : parts_(std::move(parts)), added_(std::move(parts_.added_tokens), normalizers(false)) {
   const TokenTable& table = parts_.model->tokens();
   vocabulary_ = table.size();
   for (const AddedToken& token : added_.all()) vocabulary_ = std::max<int64_t>(vocabulary_, token.id + 1);
@@ -162,6 +163,19 @@ HuggingFaceTokenizer::HuggingFaceTokenizer(TokenizerParts parts)
   if (parts_.post_processor.trims.empty()) return;
   spaces_.resize(static_cast<size_t>(vocabulary_));
   for (int32_t id = 0; id < table.size(); ++id) spaces_[static_cast<size_t>(id)] = spaces_of(table.text(id));
+}
+
+std::vector<const Normalizer*> HuggingFaceTokenizer::normalizers(bool lowercase) const {
+  std::vector<const Normalizer*> all;
+  if (lowercase) all.push_back(lowercase_.get());
+  if (parts_.normalizer) all.push_back(parts_.normalizer.get());
+  return all;
+}
+
+const AddedTokens& HuggingFaceTokenizer::added_in(const Way& way) const {
+  if (!way.lowercase) return added_;
+  std::call_once(lower_made_, [this] { lower_added_ = AddedTokens(added_.all(), normalizers(true)); });
+  return lower_added_;
 }
 
 Encoded HuggingFaceTokenizer::encoded(std::string_view text, const Way& way) const {

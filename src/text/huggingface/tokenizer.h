@@ -51,17 +51,22 @@ class HuggingFaceTokenizer : public Tokenizer {
 
  private:
   class Encoding;
-  struct Way {
+  struct Way {  // in which a text is read
     bool parse_special = false, with_spans = false, lowercase = false;
   };
   [[nodiscard]] Encoded encoded(std::string_view text, const Way& way) const;
+  [[nodiscard]] std::vector<const Normalizer*> normalizers(bool lowercase) const;
+  [[nodiscard]] const AddedTokens& added_in(const Way& way) const;
 
   TokenizerParts parts_;
   AddedTokens added_;
   int64_t vocabulary_ = 0;
   bool needs_origins_ = false;
-  NormalizerPointer lowercase_ = lowercase_normalizer();  // of texts that are read in lower case
-  std::vector<Encoded::Spaces> spaces_;                   // [id], where spans are trimmed
+  // Of texts that are read in lower case, for the first of them.
+  NormalizerPointer lowercase_ = lowercase_normalizer();
+  mutable std::once_flag lower_made_;
+  mutable AddedTokens lower_added_;
+  std::vector<Encoded::Spaces> spaces_;  // [id], where spans are trimmed
   mutable std::mutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };
