@@ -500,8 +500,7 @@ TEST(Program, InfoOfAFileOfHuggingFace) {
       << no_weights.err;
   const Result side = run({"info", folder, "--target-length", "9"});
   EXPECT_EQ(side.status, 2);
-  EXPECT_EQ(side.err,
-            "heed info: --target-length is for models that write; an encoder reads --source-length tokens\n");
+  EXPECT_EQ(side.err, "heed info: --target-length is for models that write; an encoder reads --source-length tokens\n");
   const Result words = run({"info", folder, "--vocabulary", "9"});
   EXPECT_EQ(words.status, 2);
   EXPECT_NE(words.err.find("--vocabulary is for a preset"), std::string::npos) << words.err;
