@@ -68,7 +68,7 @@ struct TokensOptions {
   bool add_special = true;                    // what the model expects around the text: [CLS] and [SEP], <s> and </s>
   int64_t limit = 0;                          // most tokens, added ones included; 0: no limit
   bool parse_special = false;                 // "[SEP]" in the text is the special token, not five characters
-  bool lowercase = false;                     // the text is read in lower case, but for added tokens that it has
+  bool lowercase = false;                     // the text is read in lower case; special tokens in it keep their case
 };
 
 class Tokenizer {

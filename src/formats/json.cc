@@ -50,7 +50,7 @@ Parsed<Value> parse_json(std::string_view text, int most_levels) {
   };
   try {
     Value value = Value::parse(text, check);
-    if (const size_t nul = text.find('\0'); nul != std::string_view::npos)  // which it takes for the end of the text
+    if (const size_t nul = text.find('\0'); nul != std::string_view::npos)  // nlohmann's reader ends there
       throw Refused{"JSON; found a NUL at byte " + std::to_string(nul)};
     return {.value = std::move(value), .problem = {}};
   } catch (const typename Value::exception& error) {

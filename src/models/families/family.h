@@ -42,7 +42,7 @@ using Weights = io::Tensors;
 inline constexpr const char* kSharedTable = "shared.weight";
 inline constexpr const char* kEncoderTable = "encoder.embed_tokens.weight";
 inline constexpr const char* kDecoderTable = "decoder.embed_tokens.weight";
-// And most encoders.
+// What most encoders call theirs.
 inline constexpr const char* kWordTable = "embeddings.word_embeddings.weight";
 
 // What the embeddings and the output above them are called: one table where config.json ties them.

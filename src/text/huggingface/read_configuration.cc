@@ -99,7 +99,7 @@ void read_added(Configuration& made, TokenizerFiles& files) {
   const JsonValue& document = files.read_json(kAddedTokens);
   const Fields f(document, files.quoted(kAddedTokens), "");
   for (const auto& member : document.members) {
-    JsonValue alone;  // so that none of them is searched for among all
+    JsonValue alone;  // looking a member up takes time linear in the number of members
     alone.kind = Kind::object;
     alone.members = {member};
     const int64_t id = Fields(alone, f.file(), "").whole(member.first, 0, kMostIds - 1);

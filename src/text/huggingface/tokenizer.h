@@ -51,7 +51,7 @@ class HuggingFaceTokenizer : public Tokenizer {
 
  private:
   class Encoding;
-  struct Way {  // in which a text is read
+  struct Way {  // how a text is read
     bool parse_special = false, with_spans = false, lowercase = false;
   };
   [[nodiscard]] Encoded encoded(std::string_view text, const Way& way) const;
@@ -62,7 +62,7 @@ class HuggingFaceTokenizer : public Tokenizer {
   AddedTokens added_;
   int64_t vocabulary_ = 0;
   bool needs_origins_ = false;
-  // Of texts that are read in lower case, for the first of them.
+  // For texts that are read in lower case. The tokens are made when the first such text comes.
   NormalizerPointer lowercase_ = lowercase_normalizer();
   mutable std::once_flag lower_made_;
   mutable AddedTokens lower_added_;
