@@ -23,6 +23,8 @@ CASES = {
     "hidden end": ("include/heed/tensor.h",
                    "HEED_EXPORT_BEGIN\nnamespace heed {\n}\nHEED_EXPORT_END\nnamespace heed {\n}\n",
                    "HEED_EXPORT_BEGIN stands before"),
+    "standard header": ("src/ops/a.h", "#include <string>\nstd::string f(std::vector<int> x);  // std::map\n",
+                        "a.h:2: std::vector needs #include <vector>"),
     "long": ("src/ops/a.cc", "\n" * 1001, "at most 1000"),
 }
 GOOD = ("src/nn/a.cc", '#include "heed/nn.h"\n#include "heed/ops.h"\n#include "ops/x.h"\n#include "nn/y.h"\n#include <vector>\n')

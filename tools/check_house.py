@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Fails when a file breaks the house: an include that goes up or sideways, more than 1,000 lines, or a public header
-whose declarations a shared library would hide.
+"""Fails when a file breaks the house: an include that goes up or sideways, more than 1,000 lines, a header that names a
+type whose header it does not include, or a public header whose declarations a shared library would hide.
 
 A file may include its own folder and folders of strictly lower rank; a public header (heed/...) counts as part of the
 folder that implements it. Only kernels/ may include SIMD headers. With --sizes, prints the size table (lines by folder). Run by the tests; see HACKING.md.
@@ -44,6 +44,17 @@ SIMD_FOLDERS = {"kernels"}
 # base/cpu.cc asks Highway what the machine has; it computes nothing with it.
 SIMD_EXCEPTIONS = {"src/base/cpu.cc"}
 GENERATED = {"page_files.h"}  # made by the build from src/inspect/page/ (src/inspect/embed.cmake)
+# Where the standard library declares what headers name most.
+STANDARD = {
+    "array": "array", "atomic": "atomic", "chrono": "chrono", "condition_variable": "condition_variable", "deque": "deque",
+    "filesystem": "filesystem", "function": "functional", "initializer_list": "initializer_list", "map": "map",
+    "make_shared": "memory", "make_unique": "memory", "shared_ptr": "memory", "unique_ptr": "memory", "mutex": "mutex",
+    "optional": "optional", "set": "set", "size_t": "cstddef", "span": "span", "string": "string",
+    "string_view": "string_view", "thread": "thread", "tuple": "tuple", "int64_t": "cstdint", "uint8_t": "cstdint",
+    "uint64_t": "cstdint", "unordered_map": "unordered_map", "unordered_set": "unordered_set", "pair": "utility",
+    "variant": "variant", "vector": "vector",
+}
+STANDARD_NAME = re.compile(r"\bstd::(\w+)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 SIMD = re.compile(r"^(hwy/|immintrin\.h|x86intrin\.h|arm_neon\.h)")
 
@@ -91,6 +102,17 @@ def check_include(name, number, quoted, angled, problems):
         problems.append(f"{place}: {mine} (rank {RANKS[mine]}) may not include {target} (rank {RANKS[theirs]})")
 
 
+def check_standard_headers(name, lines, problems):
+    """A header includes what it names: with precompiled headers a missing include shows only where they are off."""
+    included = {found.group(2) for found in map(INCLUDE.match, lines) if found}
+    for number, line in enumerate(lines, 1):
+        for word in STANDARD_NAME.findall(line.partition("//")[0]):
+            header = STANDARD.get(word)
+            if header and header not in included:
+                included.add(header)  # named once
+                problems.append(f"{name}:{number}: std::{word} needs #include <{header}>")
+
+
 def check_exports(name, lines, problems):
     """What a public header declares must be visible in a shared library."""
     if pathlib.PurePath(name).parts[:2] != ("include", "heed") or not any(l.startswith("namespace ") for l in lines):
@@ -125,6 +147,8 @@ def main():
         if len(lines) > MOST_LINES:
             problems.append(f"{name}: {len(lines)} lines; at most {MOST_LINES}")
         check_exports(name, lines, problems)
+        if name.endswith(".h"):
+            check_standard_headers(name, lines, problems)
         if name.endswith((".cc", ".h", ".inc")):
             for number, line in enumerate(lines, 1):
                 found = INCLUDE.match(line)
@@ -135,7 +159,7 @@ def main():
     for problem in problems:
         print(problem, file=sys.stderr)
     if not problems:
-        print(f"{len(sizes)} files keep the include rule and the limit of {MOST_LINES} lines")
+        print(f"{len(sizes)} files keep the rules of includes and the limit of {MOST_LINES} lines")
     return 1 if problems else 0
 
 

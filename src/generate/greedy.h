@@ -2,6 +2,8 @@
 #pragma once
 
 #include <limits>
+#include <span>
+#include <vector>
 
 #include "heed/generate.h"
 

@@ -1,6 +1,7 @@
 // The batches of an inference: sequences of similar lengths, computed side by side.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <span>

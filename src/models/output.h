@@ -1,6 +1,7 @@
 // Output: from states to logits, through the transposed embedding where the two are tied.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <span>

@@ -1,6 +1,11 @@
 // Weights in files: what folder.cc and tests of it share.
 #pragma once
 
+#include <filesystem>
+#include <string>
+#include <string_view>
+#include <vector>
+
 #include "heed/io.h"
 #include "heed/models.h"
 

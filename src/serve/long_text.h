@@ -1,6 +1,10 @@
 // Attention over thousands of tokens: parts of one head, pooled, without ever holding all weights.
 #pragma once
 
+#include <memory>
+#include <string>
+#include <vector>
+
 #include "serve/views.h"
 
 namespace heed::serve {

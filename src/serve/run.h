@@ -1,6 +1,9 @@
 // A run: what a model reads, and what it writes, token by token.
 #pragma once
 
+#include <memory>
+#include <string>
+
 #include "serve/views.h"
 #include "serve/writer.h"
 

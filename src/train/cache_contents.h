@@ -3,6 +3,7 @@
 
 #include <filesystem>
 #include <memory>
+#include <vector>
 
 #include "train/cache_plan.h"
 #include "train/corpus.h"

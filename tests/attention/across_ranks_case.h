@@ -1,6 +1,10 @@
 // What each rank of a distributed attention test is called with, and what one process makes of the whole.
 #pragma once
 
+#include <functional>
+#include <string>
+#include <vector>
+
 #include "attention/attention_case.h"
 #include "base/message.h"
 #include "heed/distributed_attention.h"

@@ -3,6 +3,8 @@
 
 #include <zlib.h>
 
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -1,6 +1,9 @@
 // Tensors to and from the oracle's arrays.
 #pragma once
 
+#include <span>
+#include <vector>
+
 #include <gtest/gtest.h>
 
 #include "heed/ops.h"

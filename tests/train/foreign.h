@@ -2,7 +2,9 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
 #include <nlohmann/json.hpp>
+#include <string>
 #include <utility>
 #include <vector>
 

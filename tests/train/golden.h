@@ -2,6 +2,8 @@
 #pragma once
 
 #include <cmath>
+#include <string>
+#include <string_view>
 
 #include "foreign.h"
 #include "heed/models.h"

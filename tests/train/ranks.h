@@ -2,7 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <filesystem>
+#include <functional>
 #include <map>
+#include <string>
 
 #include "heed/distributed.h"
 #include "toy.h"

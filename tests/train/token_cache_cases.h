@@ -3,7 +3,10 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <filesystem>
 #include <map>
+#include <string>
+#include <string_view>
 
 #include "toy.h"
 #include "train/corpus.h"

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <functional>
+#include <string_view>
 
 #include "attention/across_ranks/layout.h"
 #include "attention/call/call.h"

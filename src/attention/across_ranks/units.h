@@ -1,6 +1,8 @@
 // Units of keys and values: those that this rank holds, and what a message of one looks like.
 #pragma once
 
+#include <vector>
+
 #include "attention/across_ranks/call.h"
 #include "attention/across_ranks/messages.h"
 

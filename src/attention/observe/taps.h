@@ -1,6 +1,8 @@
 // Taps: statistics of the weights, computed without storing the weights.
 #pragma once
 
+#include <string_view>
+
 #include "attention/call/call.h"
 
 namespace heed {

@@ -1,6 +1,7 @@
 // Cuts parts of a text at delimiters.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "text/huggingface/pre_tokenizers.h"

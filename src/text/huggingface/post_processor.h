@@ -1,6 +1,7 @@
 // What stands around a text: the post-processors of tokenizer.json as two lists of pieces.
 #pragma once
 
+#include <string_view>
 #include <vector>
 
 #include "heed/text.h"

@@ -1,6 +1,8 @@
 // The parts of tokenizer.json, read from it.
 #pragma once
 
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "text/huggingface/fields.h"
