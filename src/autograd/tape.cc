@@ -219,9 +219,9 @@ const Tensor& Value::data() const {
   if (step_ == nullptr || !step_->leaf) return data_;
   if (step_->is_packed.load(std::memory_order_acquire)) {
     const std::scoped_lock lock(step_->packing);
-    if (step_->packed != nullptr) {
-      if (!step_->data.defined()) step_->data = step_->packed->unpack();
-      step_->packed = nullptr;
+    if (step_->is_packed) {
+      if (!step_->data.defined()) step_->data = step_->packed->get()->unpack();
+      step_->packed->set(nullptr);
       step_->is_packed.store(false, std::memory_order_release);
     }
   }
@@ -249,15 +249,15 @@ void Value::set_packed(std::shared_ptr<const ops::PackedWeight> packed) const {
   require(step_ != nullptr && step_->leaf, "set_packed", "a leaf that requires a gradient; found another value");
   require(packed != nullptr && packed->shape() == shape(), "set_packed", "a packed weight of shape ", shape());
   const std::scoped_lock lock(step_->packing);
-  step_->packed = std::move(packed);
+  if (step_->packed == nullptr) step_->packed = std::make_unique<tape::Packed>();
+  step_->packed->set(std::move(packed));
   step_->data = {};
   step_->is_packed.store(true, std::memory_order_release);
 }
 
 std::shared_ptr<const ops::PackedWeight> Value::packed() const {
   if (step_ == nullptr || !step_->is_packed.load(std::memory_order_acquire)) return nullptr;
-  const std::scoped_lock lock(step_->packing);
-  return step_->packed;
+  return step_->packed->get();
 }
 
 const Tensor& Value::grad() const {
@@ -275,7 +275,7 @@ void Value::set_data(const Tensor& data) const {
   require(data.shape() == shape() && data.dtype() == DType::f32, "set_data", "f32 ", shape(), "; found ", data.dtype(),
           " ", data.shape());
   const std::scoped_lock lock(step_->packing);
-  step_->packed = nullptr;
+  if (step_->packed != nullptr) step_->packed->set(nullptr);
   step_->is_packed.store(false, std::memory_order_release);
   step_->data = data.contiguous();
 }

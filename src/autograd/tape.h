@@ -14,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/fork.h"
 #include "heed/autograd.h"
 
 namespace heed::tape {
@@ -34,6 +35,24 @@ struct Slot {
 
 class Gradients;
 
+// A packed weight that any thread may read while another one changes it.
+class Packed {
+ public:
+  using Weight = std::shared_ptr<const ops::PackedWeight>;
+  [[nodiscard]] Weight get() const {
+    const std::scoped_lock lock(mutex_);
+    return weight_;
+  }
+  void set(Weight weight) {
+    const std::scoped_lock lock(mutex_);
+    weight_.swap(weight);
+  }  // the one before is destroyed after the mutex is free, because memory has a mutex of its own
+
+ private:
+  mutable ForkSafeMutex mutex_;
+  Weight weight_;
+};
+
 struct Step {
   // d_output may be strided; it is the caller's to read, and to hand on by Gradients::share or pass.
   using Backward = std::function<void(const Tensor& d_output, Gradients& into)>;
@@ -45,8 +64,8 @@ struct Step {
   bool leaf = false;
   Tensor data;  // of a leaf; undefined while a packed weight is in its place
   std::atomic<bool> is_packed = false;
-  std::mutex packing;                               // guards the change from packed to rows
-  std::shared_ptr<const ops::PackedWeight> packed;  // of a leaf, while is_packed
+  std::mutex packing;              // guards the change from packed to rows
+  std::unique_ptr<Packed> packed;  // of a leaf that has once been packed
   bool used = false;
   bool visited = false;  // by the backward() that is running
   Slot slot;

@@ -18,6 +18,7 @@
 #include <mutex>
 #include <sstream>
 
+#include "base/fork.h"
 #include "heed/error.h"
 
 namespace heed {
@@ -94,7 +95,7 @@ std::string names_of(const Isas& isas) {
 void choose(Isa isa) { hwy::DisableTargets(~targets_up_to(isa)); }
 
 std::atomic<int> chosen_isa{-1};
-std::mutex choice_mutex;
+ForkSafeMutex choice_mutex;
 
 int64_t cache_bytes(int name) { return std::max<int64_t>(0, sysconf(name)); }
 

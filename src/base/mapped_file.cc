@@ -13,6 +13,7 @@
 #include <utility>
 
 #include "base/files.h"
+#include "base/fork.h"
 #include "heed/error.h"
 
 namespace heed::files {
@@ -23,7 +24,7 @@ constexpr int64_t kRequest = int64_t{1} << 17;
 
 // Where files are mapped for MapFor::memory, and their sizes.
 struct MemoryMappings {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<const char*, int64_t> sizes;
 };
 

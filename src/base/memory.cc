@@ -13,6 +13,7 @@
 #include <map>
 #include <mutex>
 
+#include "base/fork.h"
 #include "heed/error.h"
 #include "heed/memory.h"
 
@@ -117,7 +118,7 @@ struct FreeBlock {
 };
 
 struct Pool {
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::map<int64_t, std::deque<FreeBlock>> free_blocks;  // the last one freed is taken first
   uint64_t releases = 0;
   int64_t most_in_use = 0;                // since all that was free was given back

@@ -52,7 +52,9 @@ std::shared_ptr<const ops::LinearArgmax> Output::argmax_for(int64_t rows) const 
   const std::shared_ptr<const ops::PackedWeight> packed = weight_.packed();
   if (packed == nullptr || !ops::LinearArgmax::pays(*packed)) return nullptr;
   if (ops::MatmulPrecisionScope::current() == ops::Precision::bf16) return nullptr;
-  const std::scoped_lock lock(mutex_);
+  // Who is making it does not let others wait, nor a process that is forked meanwhile, where nobody will finish it.
+  const std::unique_lock lock(mutex_, std::try_to_lock);
+  if (!lock.owns_lock()) return nullptr;
   if (argmax_ != nullptr && argmax_->weight() != packed) argmax_ = nullptr;  // the weight has changed
   rows_asked_ += rows;
   if (argmax_ == nullptr && rows_asked_ >= kRowsThatPay)

@@ -1,5 +1,7 @@
 #include "python/interrupt.h"
 
+#include <pthread.h>
+
 #include <atomic>
 #include <chrono>
 #include <thread>
@@ -29,6 +31,14 @@ void wait_for_threads() {
   while (g_computing.load() > 0 && std::chrono::steady_clock::now() < until) std::this_thread::sleep_for(5ms);
 }
 
+// Also in a forked process, which has the calling thread alone: it is the first one there, and none of the others will
+// finish.
+void begin_again() {
+  g_computing = 0;
+  g_ends = false;
+  g_first = std::this_thread::get_id();
+}
+
 }  // namespace
 
 WithoutGil::Counted::Counted() {
@@ -45,7 +55,8 @@ void raise_if_interrupted() {
 }
 
 void wait_for_threads_at_exit() {
-  g_first = std::this_thread::get_id();
+  begin_again();
+  ::pthread_atfork(nullptr, nullptr, &begin_again);
   py::module_::import("atexit").attr("register")(py::cpp_function(&wait_for_threads));
 }
 

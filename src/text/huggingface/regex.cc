@@ -7,6 +7,7 @@
 #include <mutex>
 #include <vector>
 
+#include "base/fork.h"
 #include "heed/error.h"
 #include "text/huggingface/characters.h"
 
@@ -44,7 +45,7 @@ struct Regex::State {
 struct Regex::Compiled {
   pcre2_code* code = nullptr;
   bool is_native = false;
-  std::mutex mutex;
+  ForkSafeMutex mutex;
   std::vector<std::unique_ptr<State>> idle;
   ~Compiled() { pcre2_code_free(code); }
 };

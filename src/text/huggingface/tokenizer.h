@@ -3,13 +3,13 @@
 
 #include <filesystem>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "base/fork.h"
 #include "heed/text.h"
 #include "text/huggingface/added_tokens.h"
 #include "text/huggingface/decoders.h"
@@ -70,7 +70,7 @@ class HuggingFaceTokenizer : public Tokenizer {
   mutable std::once_flag lower_made_;
   mutable AddedTokens lower_added_;
   std::vector<Encoded::Spaces> spaces_;  // [id], where spans are trimmed
-  mutable std::mutex mutex_;
+  mutable ForkSafeMutex mutex_;
   mutable std::vector<std::unique_ptr<Workspace>> idle_;
 };
 
