@@ -22,8 +22,8 @@ function(heed_install target)
 
   # A shared library carries its own dependencies; a static one hands them to whoever links it.
   if(HEED_LIBRARY_TYPE STREQUAL "STATIC_LIBRARY")
-    set(HEED_PC_LIBS
-      "-Wl,--exclude-libs,libheed.a -lsentencepiece -lhwy -lpng -lz -lutf8proc -lpcre2-8 -ltomlplusplus -lpthread")
+    string(JOIN " " HEED_PC_LIBS -Wl,--exclude-libs,libheed.a -lsentencepiece_train -lsentencepiece -lhwy -lpng -lz -lutf8proc
+      -lpcre2-8 -ltomlplusplus -lpthread)
   endif()
   configure_file(cmake/heed.pc.in ${generated}/heed.pc @ONLY)
   install(FILES ${generated}/heed.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig ${ARGN})

@@ -513,7 +513,7 @@ FAULTS = [
     ("text/huggingface/load_folder.cc", "return {source, is_marian(files) ? read_folder(files, Side::target) : source};", "return {source, source};",
      "a Marian's target tokenizer lost"),
     ("pipelines/encoding.cc", "if (id < rows) continue;", "if (id <= rows) continue;", "a token read that has no row"),
-    ("pipelines/folder.cc", "if (!tokenizer.decode(std::span(&id, 1)).empty()) return false;", "(void)tokenizer.decode(std::span(&id, 1));",
+    ("generate/tokenizer_kind.cc", "if (!tokenizer.decode(std::span(&id, 1)).empty()) return false;", "(void)tokenizer.decode(std::span(&id, 1));",
      "a tokenizer accepted that does not fit the weights"),
     # A pooling without the prompt's tokens.
     ("models/pooling.cc", "return {.begin = skipped,", "return {.begin = 0,", "a prompt's tokens pooled"),

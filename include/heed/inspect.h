@@ -11,6 +11,7 @@
 
 #include "heed/export.h"
 #include "heed/nn.h"
+#include "heed/probe.h"
 
 HEED_EXPORT_BEGIN
 namespace heed::inspect {
@@ -29,9 +30,10 @@ struct Words {
 
 // The attention of one run through a model, of one sequence (or pair).
 struct Record {
-  std::string title;                         // for the reader: the folder of the model, for example
-  std::string source;                        // the source sentence, as it was typed
-  std::string output;                        // the target sentence
+  std::string title;   // for the reader: the folder of the model, for example
+  std::string source;  // the source sentence, as it was typed
+  std::string output;  // the target sentence
+  // As a reader should see them: those of byte-level vocabularies are characters, with ▁ for a space.
   std::vector<std::string> source_tokens;    // of the encoder (encoder_decoder, encoder_only); else empty
   std::vector<std::string> target_tokens;    // what the decoder read; else empty
   std::vector<std::string> output_tokens;    // the token it wrote next at each of these positions
@@ -52,6 +54,24 @@ class Recorder : public nn::AttentionObserver {
 
  private:
   std::vector<Map> maps_;
+};
+
+// The same for texts of thousands of tokens, of which not all weights fit into memory, and no screen shows them: while
+// a ProbeScope with this recorder is open. Neighbouring tokens are taken together, in groups of about the same size:
+// group g of c holds the tokens [g n / c, (g + 1) n / c) of n. The weight of a group is the sum over its tokens where
+// it is attended to, and the mean over its tokens where it attends, so that rows keep their sum of 1.
+class PooledRecorder : public nn::Probe {
+ public:
+  explicit PooledRecorder(int64_t most_groups);  // of the rows, and of the columns
+  void on_attention(std::string_view path, const Tensor& query, const Tensor& key, const Tensor& value,
+                    AttentionOptions& options) override;
+  // As Recorder::move_into(); the record's tokens become groups, "▁The … ▁mat" by their first and last token. What was
+  // written next is what was written behind a group's last token.
+  void move_into(Record& record);
+
+ private:
+  int64_t most_groups_;
+  Recorder recorder_;
 };
 
 // The record with words in place of tokens: the weight of a word is the sum over its pieces where it is attended to,
@@ -93,6 +113,10 @@ struct Place {
 // What to tell the reader before a page of more than 20 MB is written: browsers open it slowly, phones not at all.
 // Empty for smaller pages.
 [[nodiscard]] std::string large_page_warning(std::string_view page);
+// A page of a text with more tokens has groups of tokens in their place: no screen has the pixels for so many names.
+inline constexpr int64_t kMostTokens = 1024;
+// The weights of a page of 20 MB, which browsers open quickly.
+inline constexpr int64_t kWeightsOfAPage = 2'500'000;
 // The most weights of a page, and of a record as JSON.
 inline constexpr int64_t kMostWeights = 60'000'000;
 // The record as JSON, with "words" (1 where a token is a word) and "telling" (telling_scores() of each part).

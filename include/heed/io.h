@@ -62,8 +62,9 @@ class PytorchAllowed {
 
 // The folder of a model: `name` itself where something is there. Else the files of "ORG/NAME" or "NAME" in the cache of
 // Hugging Face's tools on this machine (HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME, XDG_CACHE_HOME, HOME). Nothing is
-// ever downloaded: the Error for a model that is not there has the command that does it.
-[[nodiscard]] std::filesystem::path find_model_folder(const std::string& name);
+// ever downloaded: the Error for a model that is not there has the command that does it. `cache`, if given, is looked
+// into instead.
+[[nodiscard]] std::filesystem::path find_model_folder(const std::string& name, const std::filesystem::path& cache = {});
 
 // One array. Fortran order is accepted (and becomes strides); object arrays and big-endian data are refused.
 [[nodiscard]] Tensor read_npy(const std::filesystem::path& file);

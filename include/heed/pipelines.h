@@ -12,6 +12,7 @@
 #include <filesystem>
 #include <functional>
 #include <initializer_list>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <span>
@@ -66,6 +67,13 @@ struct RecordOptions {
   // Of models that know several languages, as in TranslatorOptions. A given target then begins with its language.
   std::string source_language = {}, target_language = {};
   TextOptions text = {};
+  // A text of more tokens than this is recorded in groups of neighbouring tokens, at most `most_groups` of them, as
+  // inspect::PooledRecorder has them: the weights between all tokens are never in memory. 0 groups are 256, or fewer
+  // where all maps together would have more than inspect::kWeightsOfAPage.
+  int64_t pool_above = std::numeric_limits<int64_t>::max();
+  int64_t most_groups = 0;
+  // Called where the text is recorded in groups, with the tokens and the groups of the longer side.
+  std::function<void(int64_t tokens, int64_t groups)> on_pooled = {};
   // Called with the number of attention weights before they are computed, and with how many of them a causal mask sets
   // to 0. It may throw to refuse them.
   std::function<void(int64_t weights, int64_t masked)> on_size = {};
@@ -339,6 +347,12 @@ class Encoder {
   // text are special. Throws Error for a text without one, and for models that do not guess tokens.
   [[nodiscard]] std::vector<std::vector<Filling>> fill(std::string_view text, const FillOptions& options = {}) const;
   [[nodiscard]] const std::string& mask_token() const;  // "[MASK]" or "<mask>"; empty where the model has none
+
+  // Throws what classify() (text_class), classify_tokens() (token_class) or fill() (masked_token) throws for a model of
+  // another kind. It needs no text.
+  void require_head(models::Head head) const;
+  // The same for answer().
+  void require_answers() const;
 
   [[nodiscard]] inspect::Record record(std::string_view text, const RecordOptions& options = {}) const;
 

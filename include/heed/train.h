@@ -135,8 +135,10 @@ struct Recipe {
   int64_t log_every = 50;        // updates
 };
 // .toml or .json. Unknown keys and wrong types are errors that name the file, the line (TOML) and the key. Relative
-// paths are taken from `data_root`, or from the recipe's own folder where that is empty.
-[[nodiscard]] Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root = {});
+// paths are taken from `data_root`, or from the recipe's own folder where that is empty. `change` may set more keys
+// before validate(): a key of the file may need one that is not there.
+[[nodiscard]] Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root = {},
+                                 const std::function<void(Recipe&)>& change = {});
 void set_option(Recipe& recipe, std::string_view key, std::string_view value);  // "schedule.peak", "0.005"
 [[nodiscard]] std::string to_json(const Recipe& recipe);
 // Throws Error, naming the key, for values that are out of range or do not fit together. train() does so first.

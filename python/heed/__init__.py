@@ -198,7 +198,8 @@ def attention(
     causal: True or "bottom_right" (the last query sees all keys), "top_left" (query i sees keys 0..i, as in PyTorch), or
         an offset o: query i sees keys j <= i + o.
     window: (left, right), how many keys on each side of the query's own position it sees; -1: no bound.
-    key_lengths: (B), how many keys of each sequence count. It may be a list, as may the documents.
+    key_lengths: (B), how many keys of each sequence count. It may be a list, as may the documents. With causal=True the
+        last query stands at the last of these keys: sequences padded behind their tokens need causal="top_left".
     scale: 1 / sqrt(D) unless given.
     softcap: c; scores become c * tanh(score / c), before bias and masks.
     dropout, seed: the rate at which weights are dropped. Which ones depends on (seed, b, h, i, j) alone: the same seed

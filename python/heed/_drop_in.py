@@ -88,6 +88,14 @@ _WITHOUT_ORGANISATION = frozenset("""
     xlm-roberta-large-finetuned-conll03-english xlm-roberta-large-finetuned-conll03-german
     """.split())
 
+
+class ModelCardData:
+    """Where the evaluators of sentence-transformers leave what they measured. heed writes no model cards."""
+
+    def set_evaluation_metrics(self, *unused: Any, **also_unused: Any) -> None:
+        pass
+
+
 Model = TypeVar("Model", bound="DropIn")
 
 
@@ -104,6 +112,7 @@ class DropIn:
         prompts: Optional[Mapping[str, str]],
         default_prompt_name: Optional[str],
         weights: str,
+        cache_folder: Optional[str],
         *usual_prompts: str,
     ) -> Dict[str, Any]:
         """Fills what all have in common, and gives config_sentence_transformers.json. It is read where there are modules,
@@ -115,9 +124,13 @@ class DropIn:
         name = _checks.path(kind, name_or_path, "a folder or ORG/NAME")
         if "/" not in name and name not in _WITHOUT_ORGANISATION and not os.path.exists(name):
             name = f"{organisation}/{name}"
-        folder = pathlib.Path(_heed.find_model_folder(name))
+        cache = os.getenv("SENTENCE_TRANSFORMERS_HOME", "")
+        if cache_folder is not None:
+            cache = _checks.path(kind, cache_folder, "cache_folder")
+        folder = pathlib.Path(_heed.find_model_folder(name, os.path.expanduser(cache)))
         self.encoder = Encoder(folder, weights=weights)
         self._has_modules = (folder / "modules.json").exists()
+        self.model_card_data = ModelCardData()
         settings = read_settings(folder / "config_sentence_transformers.json") if self._has_modules else {}
         if settings.get("model_type", "SentenceTransformer") != self._KIND:
             settings = {}

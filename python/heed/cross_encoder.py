@@ -83,11 +83,12 @@ class CrossEncoder(DropIn):
         model_card_data have no effect; nor has keep_in_fp32_modules, because the output layer is computed in float32. backend
         says who computes, and must be left alone.
         """
-        refuse("CrossEncoder", modules=modules, cache_folder=cache_folder, revision=revision, model_kwargs=model_kwargs,
+        refuse("CrossEncoder", modules=modules, revision=revision, model_kwargs=model_kwargs,
                processor_kwargs=processor_kwargs, config_kwargs=config_kwargs,
                backend=None if backend == "torch" else backend)
         check_device("CrossEncoder", device)
-        self._settings = self._load(model_name_or_path, "cross-encoder", prompts, default_prompt_name, weights)
+        self._settings = self._load(model_name_or_path, "cross-encoder", prompts, default_prompt_name, weights,
+                                    cache_folder)
         self.encoder._model.class_logits([], "", 0, None, False)  # raises ValueError unless it tells classes of texts
         if num_labels is not None:
             _checks.integers("CrossEncoder", num_labels=num_labels)
@@ -213,7 +214,7 @@ class CrossEncoder(DropIn):
                 return import_torch("predict", "convert_to_tensor=True").tensor([])
             return empty if convert_to_numpy else []
         scores = self._activated(activation, logits)
-        if self.num_labels == 1 and scores.ndim > 1:
+        if self.num_labels == 1 and scores.ndim > 1 and scores.shape[1] == 1:
             scores = scores[:, 0]
         if apply_softmax and scores.ndim > 1:
             scores = _softmax(scores)

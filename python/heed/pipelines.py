@@ -513,7 +513,7 @@ def _save(
 
 def _found(function: str, name: Path) -> str:
     """The folder of that name, or of "ORG/NAME" in Hugging Face's cache."""
-    return os.fspath(_heed.find_model_folder(_checks.path(function, name, "a folder or ORG/NAME")))
+    return os.fspath(_heed.find_model_folder(_checks.path(function, name, "a folder or ORG/NAME"), ""))
 
 
 def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator, Encoder]:

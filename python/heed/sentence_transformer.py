@@ -72,13 +72,13 @@ class SentenceTransformer(DropIn):
         Nothing is downloaded and no code of a model is run, so trust_remote_code, local_files_only, token and
         model_card_data have no effect. backend says who computes, and must be left alone.
         """
-        refuse("SentenceTransformer", modules=modules, cache_folder=cache_folder, revision=revision,
+        refuse("SentenceTransformer", modules=modules, revision=revision,
                model_kwargs=model_kwargs, processor_kwargs=processor_kwargs, tokenizer_kwargs=tokenizer_kwargs,
                config_kwargs=config_kwargs, backend=None if backend == "torch" else backend)
         check_device("SentenceTransformer", device)
         # Without modules.json sentence-transformers takes the mean of the states.
-        settings = self._load(model_name_or_path, "sentence-transformers", prompts, default_prompt_name, weights, "query",
-                              "document")
+        settings = self._load(model_name_or_path, "sentence-transformers", prompts, default_prompt_name, weights,
+                              cache_folder, "query", "document")
         self.similarity_fn_name = similarity_fn_name or settings.get("similarity_fn_name") or "cosine"
         self._own_truncate_dim: Optional[int] = settings.get("truncate_dim")
         self._check_truncate_dim("SentenceTransformer", truncate_dim)
@@ -224,7 +224,7 @@ class SentenceTransformer(DropIn):
             raise ValueError('[encode] output_value "sentence_embedding" or "token_embeddings"; found '
                              f"{output_value!r}")
         vectors = self._vectors(texts, before, show_progress_bar)
-        vectors = vectors[:, : self.truncate_dim if truncate_dim is None else truncate_dim]
+        vectors = np.ascontiguousarray(vectors[:, : self.truncate_dim if truncate_dim is None else truncate_dim])
         if normalize_embeddings:
             vectors = normalised(vectors)
         found: Any = vectors

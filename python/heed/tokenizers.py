@@ -46,7 +46,7 @@ class Tokenizer:
         if side not in (None, "source", "target"):
             raise ValueError(f'[Tokenizer] side "source" or "target"; found {_checks.found(side)}')
         name = _checks.path("Tokenizer", folder, "a folder or ORG/NAME")
-        self._folder = os.path.abspath(_heed.find_model_folder(name))
+        self._folder = os.path.abspath(_heed.find_model_folder(name, ""))
         self._side = side or ("target" if _writes_only(self._folder) else "source")
         self._tokenizer = _heed.Tokenizer(self._folder, self._side == "target")
 

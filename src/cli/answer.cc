@@ -15,7 +15,7 @@ namespace {
 struct AnswerCommand {
   std::string model, context_file;
   std::optional<std::string> context;
-  TextSource source;
+  TextSource source{.name = "QUESTION"};
   AnswerOptions answer;
   WeightFormat weights = WeightFormat::f32;
   LineOptions lines;
@@ -56,7 +56,7 @@ struct Stopped {};
 
 std::string answer_line(const AnswerCommand& o, const Encoder& encoder, const std::string& line, std::string name,
                         bool json) {
-  if (line.find_first_not_of(" \t\v\f\r") == std::string::npos) return json ? as_json({}, {}) : "\n";
+  if (is_blank(line)) return json ? as_json({.question = line, .context = {}}, {}) : "\n";
   const Asked asked = asked_in(o, line, name);
   AnswerOptions options = o.answer;
   options.text.name = [&](int64_t text) {
@@ -79,6 +79,7 @@ int run_answer(AnswerCommand& o, Context& context) {
         fmt::format("--resume-output counts a line a question; found --top {} (--json writes one)", o.answer.count));
   if (!o.context_file.empty()) o.context = io::read_file(o.context_file);
   const Encoder encoder = Encoder::load(o.model, o.weights);
+  encoder.require_answers();
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
   LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
     std::vector<std::string> made;
@@ -116,7 +117,7 @@ void add_answer_command(Options& options) {
   options.footer(
       "Writes the answer and its probability, with a tab between them. With --json, each\n"
       "question is an object that also has the answers' places in the text, in bytes. A\n"
-      "long text is read in windows that overlap.\n"
+      "long text is read in windows that overlap. Blank lines become empty.\n"
       "Examples:\n"
       "  heed answer models/squad 'Who wrote it?' --context 'Ada Lovelace wrote it.'\n"
       "  heed answer models/squad --context-file book.txt < questions.txt\n"

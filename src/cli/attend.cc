@@ -271,6 +271,7 @@ void check_options(const AttendCommand& o, const Inputs& in, const Context& cont
                               {"--html", o.html}};
   require_apart(results);
   require_inputs_kept({o.arrays}, results);
+  check_page_name("--html", o.html);
   const std::string ending = ending_of(o.output);
   const bool one_array = !o.weights && !o.wants_taps();
   if (o.writes_arrays() && ending != ".npz" && ending != ".safetensors" && (ending != ".npy" || !one_array))

@@ -64,7 +64,7 @@ std::vector<std::string> classes_of_texts(const ClassifyCommand& o, const Encode
   std::vector<TextPair> texts;
   std::vector<int64_t> places;  // of those that are not empty
   for (size_t i = 0; i < lines.size(); ++i) {
-    if (lines[i].empty()) continue;
+    if (is_blank(lines[i])) continue;
     places.push_back(static_cast<int64_t>(i));
     if (!o.pairs) tabs.look_at(lines[i], places.back(), text);
     texts.push_back(pair_of(o, lines[i], places.back(), text));
@@ -77,7 +77,11 @@ std::vector<std::string> classes_of_texts(const ClassifyCommand& o, const Encode
                       },
                   .name = [&](int64_t place) { return text.name(places[static_cast<size_t>(place)]); }};
   const std::vector<Classification> classes = encoder.classify(texts, options);
-  std::vector<std::string> made(lines.size(), json ? as_json(encoder, {}, nullptr) + '\n' : "\n");
+  std::vector<std::string> made;
+  for (const std::string& line : lines) {
+    const auto pair = o.pairs ? std::optional<std::string>("") : std::nullopt;
+    made.push_back(json ? as_json(encoder, {.text = line, .pair = pair}, nullptr) + '\n' : "\n");
+  }
   for (size_t i = 0; i < texts.size(); ++i) {
     made[static_cast<size_t>(places[i])] =
         json ? as_json(encoder, texts[i], &classes[i]) + '\n'
@@ -119,6 +123,7 @@ int run_classify(const ClassifyCommand& o, Context& context) {
   if (o.pairs && o.tokens) throw UsageError("--pairs or --tokens can be given; found both");
   if (o.tokens && !o.classify.prompt.empty()) throw UsageError("--prompt or --tokens can be given; found both");
   const Encoder encoder = Encoder::load(o.model, o.weights);
+  encoder.require_head(o.tokens ? models::Head::token_class : models::Head::text_class);
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
   TabWarning tabs;
   const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
@@ -153,7 +158,7 @@ void add_classify_command(Options& options) {
   options.footer(
       "Writes the likeliest class and its probability, with a tab between them. Models\n"
       "that compare pairs may give plain numbers instead, as their config.json says.\n"
-      "Empty lines stay empty. With --json, each line is an object with all scores.\n"
+      "Blank lines become empty. With --json, each line is an object with all scores.\n"
       "Examples:\n"
       "  heed classify models/sentiment 'I would read it again.'\n"
       "  heed classify models/ranking --pairs < questions-and-answers.tsv\n"

@@ -7,6 +7,8 @@
 
 #include "cli/command.h"
 #include "heed/error.h"
+#include "text/sentences.h"
+#include "text/utf8.h"
 
 namespace heed::cli {
 
@@ -29,10 +31,15 @@ void check_text_source(const TextSource& source) {
                                  in_quotes(*source.text), escaped(*source.text)));
 }
 
+bool is_blank(std::string_view line) {
+  return text::valid_utf8_prefix(line) == line.size() && text::trimmed(line).empty();
+}
+
 LineJob encoder_job(const TextSource& source, MakeLines make) {
   constexpr int64_t kTogether = 256;
   LineJob job{.input = source.input,
               .text = source.text,
+              .text_name = source.name,
               .unit = "texts",
               .tells = "Reading text from standard input, one text a line; Ctrl-D ends it.",
               .too_long = source.too_long,

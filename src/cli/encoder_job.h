@@ -1,10 +1,11 @@
-// What the commands share that run encoder-only models on lines: embed, classify and fill.
+// What the commands share that run encoder-only models on lines: embed, classify, fill and answer.
 #pragma once
 
 #include <functional>
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "cli/line_job.h"
@@ -14,9 +15,10 @@ namespace heed::cli {
 
 // The texts of a command: TEXT, or the lines of an input.
 struct TextSource {
-  std::string input;
-  std::optional<std::string> text;
+  std::string input = {};
+  std::optional<std::string> text = {};
   TooLong too_long = TooLong::refuse;
+  std::string name = "TEXT";  // of the argument with the text
 };
 // Declares TEXT and --input. `purpose` ends "The text to ".
 void add_text_source(Options& options, TextSource& source, const std::string& purpose);
@@ -25,6 +27,9 @@ void add_too_long(Options& options, TextSource& source);
 void check_text_source(const TextSource& source);
 
 inline constexpr const char* kParseSpecialHelp = "Read special tokens in the text as special tokens, not as plain text";
+
+// A line of white space at most: classify, fill and answer write an empty line for it.
+[[nodiscard]] bool is_blank(std::string_view line);
 
 // What is written of each of these lines, with line ends; of fewer lines once Ctrl-C was pressed.
 using MakeLines =

@@ -119,11 +119,9 @@ class Report {
 };
 
 train::Bleu score(const EvaluateCommand& o, std::vector<std::string> system,
-                  std::vector<std::vector<std::string>> references, bool undo, const Context& context) {
+                  std::vector<std::vector<std::string>> references, bool undo) {
   if (o.bleu.tokenize == "13a" && text::mostly_without_spaces(references[0]))
-    message(context,
-            "warning: the references have no spaces between words; --tokenize zh cuts Chinese for BLEU, and "
-            "char any text");
+    warn("the references have no spaces between words; --tokenize zh cuts Chinese for BLEU, and char any text");
   if (undo) {
     for (std::string& line : system) line = undo_pieces(line);
     for (auto& set : references)
@@ -189,7 +187,7 @@ void evaluate_translation(const EvaluateCommand& o, Context& context) {
       for (const std::string& line : system) lines += line + "\n";
       write_result(o.output, lines);
     }
-    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces", context));
+    report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces || target.kind() == "pieces"));
   }
   if (!leads()) return;
   if (o.output == "-") {
@@ -207,7 +205,7 @@ void evaluate_hypotheses(const EvaluateCommand& o, Context& context) {
     throw Error(fmt::format("{}: expected {}, as many as references; found {}", escaped(o.hypotheses),
                             counted(std::ssize(set.references[0]), "line", "lines"), system.size()));
   Report report;
-  report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces, context));
+  report.add_bleu(score(o, std::move(system), set.references, o.undo_pieces));
   report.write(context);
 }
 

@@ -43,12 +43,13 @@ std::string as_lines(const std::vector<std::vector<Filling>>& masks) {
 int run_fill(const FillCommand& o, Context& context) {
   check_text_source(o.source);
   const Encoder encoder = Encoder::load(o.model, o.weights);
+  encoder.require_head(models::Head::masked_token);
   const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {
     std::vector<std::string> made;
     for (const std::string& line : lines) {
       const int64_t place = std::ssize(made);
       FillOptions options{.count = o.top, .text = {.name = [&](int64_t) { return text.name(place); }}};
-      if (line.empty()) {  // as the other commands do
+      if (is_blank(line)) {
         made.push_back(context.json ? as_json(line, {}) : "\n");
         continue;
       }
@@ -72,7 +73,7 @@ void add_fill_command(Options& options) {
   options.choose("--weights", o->weights, kWeightFormats, kWeightsHelp);
   options.footer(
       "Writes token and probability, with a tab; of several masks, the mask's number\n"
-      "first. With --json, each text is an object.\n"
+      "first. Blank lines become empty. With --json, each text is an object.\n"
       "Examples:\n"
       "  heed fill models/bert 'Paris is the [MASK] of France.'\n"
       "  heed fill models/roberta 'Paris is the <mask> of France.' --top 3 --json\n");

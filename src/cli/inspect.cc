@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "cli/command.h"
+#include "cli/numbers.h"
 #include "cli/pages.h"
 #include "cli/warnings.h"
 #include "heed/error.h"
@@ -28,7 +29,7 @@ struct InspectCommand {
   Part part = Part::automatic;
   std::optional<int64_t> layer;
   std::optional<std::string> head;  // a number or "mean"
-  std::optional<int64_t> beam;
+  std::optional<int64_t> beam, pool;
   std::string source_language, target_language;
 
   [[nodiscard]] bool wants_head() const { return strongest || !svg.empty() || !png.empty() || !head_json.empty(); }
@@ -41,21 +42,13 @@ struct InspectCommand {
   [[nodiscard]] std::string page() const { return output.empty() ? "attention.html" : output; }
 };
 
-void check_page_name(const std::string& file) {
-  const std::string ending = std::filesystem::path(file).extension().string();
-  if (file.empty() || file == "-" || ending == ".html" || ending == ".htm") return;
-  const bool picture = ending == ".svg" || ending == ".png";
-  throw UsageError(fmt::format("--output takes a name that ends in .html, or -; found {}{}", in_quotes(file),
-                               picture ? fmt::format(" (--{} draws one head)", ending.substr(1)) : ""));
-}
-
 void check_options(const InspectCommand& o, const Context& context) {
   if (o.text && o.source) throw UsageError("TEXT or --source can be given; found both");
   if (!o.text && !o.source) throw UsageError("TEXT is missing: the text that the model reads");
   if (o.text.value_or(o.source.value_or("")).find_first_not_of(" \t\r\n") == std::string::npos)
     throw UsageError(
         fmt::format("{} takes a text of at least one token; found an empty one", o.source ? "--source" : "TEXT"));
-  check_page_name(o.output);
+  check_page_name("--output", o.output);
   if (o.force && !o.wants_page(context.json))
     throw UsageError("--force is for a page of more than 20 MB; this command writes no page (--output names one)");
   const std::string page = o.wants_page(context.json) ? o.page() : "";
@@ -72,10 +65,13 @@ void check_options(const InspectCommand& o, const Context& context) {
   require_writable({page, o.svg, o.png, o.head_json});
 }
 
-constexpr const char* kInsteadOfPage = "use a shorter text, or one head (--part, --layer, --head with --png or --text)";
+std::string instead_of_page(const InspectCommand& o) {
+  return fmt::format("use a shorter text, {}or one head (--part, --layer, --head with --png or --text)",
+                     o.words ? "" : "groups of tokens (--pool N), ");
+}
 
 // Of a record that is there: how many weights a page of words has is known after the words.
-void check_page_of(const inspect::Record& record) {
+void check_page_of(const inspect::Record& record, const std::string& instead) {
   int64_t weights = 0, masked = 0;
   for (const auto* const part : {&record.encoder, &record.decoder, &record.cross})
     for (const inspect::Map& map : *part) weights += map.weights.numel();
@@ -83,7 +79,7 @@ void check_page_of(const inspect::Record& record) {
     const int64_t length = map.weights.size(1);
     masked += map.weights.size(0) * (length * (length - 1) / 2);
   }
-  check_page_size(weights, masked, kInsteadOfPage);
+  check_page_size(weights, masked, instead);
 }
 
 inspect::Record record_of(const InspectCommand& o, Context& context) {
@@ -92,8 +88,12 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
                                   : !o.source_language.empty() ? "--source-language is"
                                   : !o.target_language.empty() ? "--target-language is"
                                                                : nullptr;
-  if (translating != nullptr && architecture_of(o.model) != models::Architecture::encoder_decoder)
-    throw UsageError(fmt::format("{} for models that translate; this one only reads", translating));
+  if (translating != nullptr) {
+    const models::Architecture found = architecture_of(o.model);
+    if (found != models::Architecture::encoder_decoder)
+      throw UsageError(fmt::format("{} for models that translate; this one {}", translating,
+                                   found == models::Architecture::decoder_only ? "continues texts" : "only reads"));
+  }
   TextWarnings warnings([&o](int64_t place) {
     return std::string(place == 1 ? "--target" : o.source ? "--source" : "TEXT");
   });
@@ -103,17 +103,26 @@ inspect::Record record_of(const InspectCommand& o, Context& context) {
                         .target_language = o.target_language,
                         .text = warnings.options(o.too_long)};
   const bool checks_page = o.wants_page(context.json) && !o.force;
+  if (o.pool) {
+    options.pool_above = options.most_groups = *o.pool;
+  } else if (checks_page && !context.json && !o.words) {  // JSON has all weights, unless groups are asked for
+    options.pool_above = inspect::kMostTokens;
+    options.on_pooled = [&](int64_t tokens, int64_t groups) {
+      message(context,
+              fmt::format("{} tokens are shown in {} groups; --pool chooses how many", with_commas(tokens), groups));
+    };
+  }
   if (checks_page) {
-    options.on_size = [words = o.words](int64_t weights, int64_t masked) {
+    options.on_size = [&o](int64_t weights, int64_t masked) {
       // How many words there are is known later; but the weights between all tokens must fit into memory.
-      if (!words || weights > inspect::kMostWeights) check_page_size(weights, masked, kInsteadOfPage);
+      if (!o.words || weights > inspect::kMostWeights) check_page_size(weights, masked, instead_of_page(o));
     };
   }
   inspect::Record record = record_attention(o.model, o.source ? *o.source : *o.text, options);
   record.output = one_line(std::move(record.output));
   if (!o.words) return record;
   inspect::Record words = inspect::by_words(record);
-  if (checks_page) check_page_of(words);
+  if (checks_page) check_page_of(words, instead_of_page(o));
   return words;
 }
 
@@ -251,6 +260,13 @@ void add_inspect_command(Options& options) {
   options.flag(
       "--words", o->words,
       "Words in place of tokens: what attends to the pieces of a word is added, and their own attention averaged");
+  options
+      .add("--pool", o->pool,
+           "Take neighbouring tokens together, so that a map has at most so many rows and columns: what attends to the "
+           "tokens of a group is added, and their own attention averaged")
+      .range(1, 4096)
+      .shows("256 on pages of more than 1,024 tokens, or what 20 MB can hold")
+      .excludes({"--words"});
   options.flag("--force", o->force, "Write a page of more than 20 MB too");
   options.add("--beam", o->beam, "Hypotheses to keep while translating")
       .range(1, 1000)

@@ -42,7 +42,7 @@ std::string command_line(const Context& context) {
 // Where lines come from: an input, or one text.
 class LineSource {
  public:
-  explicit LineSource(const LineJob& job) {
+  explicit LineSource(const LineJob& job) : text_name_(job.text_name) {
     if (job.text) {
       text_ = *job.text;
     } else {
@@ -58,16 +58,17 @@ class LineSource {
   }
   [[nodiscard]] bool ended() const { return input_ ? input_->ended() : !text_; }
   [[nodiscard]] bool is_terminal() const { return input_ && input_->is_terminal(); }
-  [[nodiscard]] std::string name() const { return input_ ? input_->name() : "TEXT"; }
+  [[nodiscard]] std::string name() const { return input_ ? input_->name() : text_name_; }
 
  private:
   std::optional<InputLines> input_;
   std::optional<std::string> text_;
+  std::string text_name_;
 };
 
 // "standard input, line 3". Only rank 0 has opened the input, and all ranks can say where a text stands.
 std::string name_of_line(const LineJob& job, int64_t line) {
-  if (job.text) return "TEXT";
+  if (job.text) return job.text_name;
   const std::string name = job.input.empty() || job.input == "-" ? "standard input" : job.input;
   return fmt::format("{}, line {}", name, line + 1);
 }
@@ -146,7 +147,7 @@ void add_peer_timeout(Options& options, LineOptions& o) {
 void add_line_options(Options& options, LineOptions& o) {
   options
       .add("--resume-output", o.resume_output,
-           "Write into this file, and go on behind the lines that it has: as many lines of the input are skipped")
+           "Append to this file: if it has N lines, the first N lines of the input are skipped")
       .takes("FILE");
   add_peer_timeout(options, o);
 }

@@ -30,6 +30,7 @@ void require_same_work(const models::Model& model, std::initializer_list<const t
 struct LineJob {
   std::string input = {};                // a file; empty or "-" is standard input
   std::optional<std::string> text = {};  // instead of an input: its only line
+  std::string text_name = "TEXT";        // what the help calls that text
   std::string unit = {};                 // what a line is: "sentences"
   std::string tells = {};                // what a terminal is told, where somebody types the lines
   TooLong too_long = TooLong::refuse;

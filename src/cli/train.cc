@@ -99,31 +99,42 @@ std::vector<Change> changes_of(const TrainCommand& o, const Context& context) {
   return changes;
 }
 
+// Throws where keys do not go together, and one of them was given as an option, which it names.
+void check_options(const train::Recipe& recipe, const std::vector<Change>& changes) {
+  try {
+    train::validate(recipe);
+  } catch (const Error& error) {
+    const std::string text = plain_message(error.what());
+    for (const Change& change : changes)
+      if (text.starts_with(change.key + ": ")) throw UsageError(with_typed_name(text, change));
+  }
+}
+
 train::Recipe make_recipe(const TrainCommand& o, const std::vector<Change>& changes) {
-  train::Recipe recipe;
+  const auto apply = [&](train::Recipe& recipe) {
+    for (const Change& change : changes) {
+      try {
+        train::set_option(recipe, change.key, change.value);
+      } catch (const Error& error) {
+        refuse(change, error);
+      }
+    }
+    if (!o.print_recipe || !o.config.empty()) check_options(recipe, changes);
+  };
   const auto recorded = std::filesystem::path(o.output) / "recipe.json";
   std::error_code ignored;
-  if (!o.config.empty()) {
-    recipe = train::read_recipe(o.config, o.data);
-  } else if (o.resume && std::filesystem::exists(recorded, ignored)) {
-    recipe =
-        train::read_recipe(recorded, o.data.empty() ? "." : o.data);  // its paths were relative to the current folder
-  } else {
-    if (o.resume && changes.empty() && std::filesystem::exists(std::filesystem::path(o.output) / ".lock", ignored)) {
-      throw Error(
-          fmt::format("[train] {}: a training with its recipe; found one that ended before it wrote recipe.json: give "
-                      "its options again",
-                      files::quoted(o.output)));
-    }
-    train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
+  if (!o.config.empty()) return train::read_recipe(o.config, o.data, apply);
+  if (o.resume && std::filesystem::exists(recorded, ignored))  // its paths were relative to the current folder
+    return train::read_recipe(recorded, o.data.empty() ? "." : o.data, apply);
+  if (o.resume && changes.empty() && std::filesystem::exists(std::filesystem::path(o.output) / ".lock", ignored)) {
+    throw Error(
+        fmt::format("[train] {}: a training with its recipe; found one that ended before it wrote recipe.json: give "
+                    "its options again",
+                    files::quoted(o.output)));
   }
-  for (const Change& change : changes) {
-    try {
-      train::set_option(recipe, change.key, change.value);
-    } catch (const Error& error) {
-      refuse(change, error);
-    }
-  }
+  train::Recipe recipe;
+  train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
+  apply(recipe);
   return recipe;
 }
 
@@ -148,18 +159,6 @@ std::string as_typed(const TrainCommand& o, const std::vector<Change>& changes) 
                               : fmt::format(" --set {}", for_shell(change.key + "=" + change.value));
   }
   return text + " --output " + for_shell(o.output);
-}
-
-// Throws where keys do not go together, and names an option where one of them was given as an option.
-void check_recipe(const train::Recipe& recipe, const std::vector<Change>& changes) {
-  try {
-    train::validate(recipe);
-  } catch (const Error& error) {
-    const std::string text = plain_message(error.what());
-    for (const Change& change : changes)
-      if (text.starts_with(change.key + ": ")) throw UsageError(with_typed_name(text, change));
-    throw;
-  }
 }
 
 // The share of the time in which this process waits for others; nothing where it is alone.
@@ -229,7 +228,7 @@ int run_train(const TrainCommand& o, Context& context) {
     return kSuccess;
   }
   if (o.output.empty()) throw UsageError("--output is missing: the folder to train into");
-  check_recipe(recipe, changes);
+  train::validate(recipe);
   if (!o.resume) require_text(recipe);
   install_signal_handlers(several_processes());
   std::optional<ProgressBar> bar;  // its length is known with the first report

@@ -69,12 +69,16 @@ std::string commit_in(const fs::path& reference) {
 
 }  // namespace
 
-fs::path find_model_folder(const std::string& name) {
+fs::path find_model_folder(const std::string& name, const fs::path& other_cache) {
   std::error_code ignored;
   if (fs::exists(name, ignored)) return name;
   require(is_model_name(name), kFindModel, "a model folder at ", name, "; found nothing");
-  const fs::path cache = cache_folder();
-  const std::string download = "Download it with: hf download " + name;
+  const fs::path cache = other_cache.empty() ? cache_folder() : other_cache;
+  const bool lacks_organisation = name.find('/') == std::string::npos;  // as few models of the hub do
+  const std::string download =
+      "Download it with: hf download " + name +
+      (lacks_organisation ? " (or ORG/" + name + ", if it belongs to an organisation such as sentence-transformers)"
+                          : "");
   require(!cache.empty(), kFindModel, "a folder ", files::quoted(name),
           ", or HOME, which says where downloaded models are; found neither. ", download);
   const fs::path model = cache / folder_of(name), reference = model / "refs" / "main";

@@ -314,4 +314,33 @@ BeamOptions search_settings(const std::filesystem::path& folder) {
   return options;
 }
 
+std::optional<BeamOptions> settings_of_translator(const std::filesystem::path& folder, const models::Model& model) {
+  if (model.origin() == nullptr && !has_own_file(folder)) return std::nullopt;
+  BeamOptions settings = search_settings(folder);
+  settings.stop_when = stop_when_of(folder);
+  return settings;
+}
+
+BeamOptions with_settings(BeamOptions search, const BeamOptions& folder) {
+  const auto add = [](auto& to, const auto& from) { to.insert(to.end(), from.begin(), from.end()); };
+  if (search.prefix.empty()) search.prefix = folder.prefix;
+  search.last_id = folder.last_id;
+  search.forced_free = folder.forced_free;
+  add(search.suppressed, folder.suppressed);
+  add(search.suppressed_first, folder.suppressed_first);
+  add(search.suppressed_sequences, folder.suppressed_sequences);
+  if (search.repetition_penalty == 1) search.repetition_penalty = folder.repetition_penalty;
+  search.renormalised = search.renormalised || folder.renormalised;
+  if (!search.length_factor) search.length_factor = folder.length_factor;
+  if (search.no_repeat_ngram == 0) search.no_repeat_ngram = folder.no_repeat_ngram;
+  search.min_length = std::max(search.min_length, folder.min_length);
+  if (!search.length_penalty) search.length_penalty = folder.length_penalty;
+  if (!search.stop_when) search.stop_when = search.beam == 1 ? StopWhen::full : folder.stop_when;
+  return search;
+}
+
+void leave_out_rows(BeamOptions& search, int64_t tokens, int64_t rows) {
+  for (int64_t id = tokens; id < rows; ++id) search.suppressed.push_back(static_cast<int32_t>(id));
+}
+
 }  // namespace heed::generate

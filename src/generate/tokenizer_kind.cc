@@ -1,6 +1,8 @@
 #include "generate/tokenizer_kind.h"
 
 #include <algorithm>
+#include <optional>
+#include <span>
 
 #include "formats/json.h"
 #include "heed/error.h"
@@ -32,6 +34,16 @@ void require_end(const text::Tokenizer& tokenizer, const models::Model& model, c
        "found one that ends it with ", end, ", ", tokenizer.piece(end));
 }
 
+// BART's models for summaries have no row for <mask>. What is special decodes to nothing.
+bool all_special(const text::Tokenizer& tokenizer, int64_t begin, int64_t end) {
+  constexpr int64_t kMost = 1000;
+  if (end - begin > kMost) return false;
+  for (auto id = static_cast<int32_t>(begin); id < end; ++id) {
+    if (!tokenizer.decode(std::span(&id, 1)).empty()) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 void require_kind_of_tokenizer(const text::Tokenizer& tokenizer, const models::Model& model, const std::string& where,
@@ -42,6 +54,30 @@ void require_kind_of_tokenizer(const text::Tokenizer& tokenizer, const models::M
   if (encodes && config.end_id < 0) require_token_before_text(tokenizer, where, function);
   if (config.architecture == models::Architecture::encoder_decoder || (encodes && config.end_id >= 0))
     require_end(tokenizer, model, where, function);
+}
+
+bool fits_rows(const text::Tokenizer& tokenizer, const models::Model& model, int64_t rows) {
+  const int64_t tokens = tokenizer.vocabulary();
+  // Training adds the mask behind the tokenizer's own tokens.
+  const bool adds_mask = model.config().mask_id == tokens && tokens + 1 == rows;
+  const bool by_others = model.origin() != nullptr;
+  return tokens == rows || adds_mask || (by_others && (tokens < rows || all_special(tokenizer, rows, tokens)));
+}
+
+MaskToken mask_token_of(const models::Model& model, const text::Tokenizer& tokenizer) {
+  const models::Config& config = model.config();
+  const bool by_others = model.origin() != nullptr;
+  if (config.head != models::Head::masked_token) return {};
+  // The row that training adds behind the tokenizer's own tokens. "[MASK]" may be a word among these.
+  if (config.mask_id >= 0 && (!by_others || config.mask_id == tokenizer.vocabulary()))
+    return {.id = static_cast<int32_t>(config.mask_id), .text = "[MASK]"};
+  // The one that a text can name: MPNet's vocabulary has BERT's [MASK] too, as a word that no text is cut into.
+  for (const char* const token : {"[MASK]", "<mask>"}) {
+    const auto id = by_others ? tokenizer.id_of(token) : std::nullopt;
+    if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
+      return {.id = *id, .text = token, .is_token = true};
+  }
+  return {};
 }
 
 }  // namespace heed::generate

@@ -36,19 +36,48 @@ constexpr std::array<std::pair<char32_t, char32_t>, 15> kWide = {{{0x1100, 0x115
                                                                   {0xFFE0, 0xFFE6},
                                                                   {0x1F300, 0x1FAFF},
                                                                   {0x20000, 0x3FFFD}}};
-constexpr std::array<std::pair<char32_t, char32_t>, 9> kCombining = {{{0x0300, 0x036F},
-                                                                      {0x0483, 0x0489},
-                                                                      {0x0591, 0x05BD},
-                                                                      {0x064B, 0x065F},
-                                                                      {0x093C, 0x093C},
-                                                                      {0x1AB0, 0x1AFF},
-                                                                      {0x1DC0, 0x1DFF},
-                                                                      {0x20D0, 0x20FF},
-                                                                      {0xFE00, 0xFE0F}}};
+constexpr std::array<std::pair<char32_t, char32_t>, 10> kCombining = {{{0x0300, 0x036F},
+                                                                       {0x0483, 0x0489},
+                                                                       {0x0591, 0x05BD},
+                                                                       {0x064B, 0x065F},
+                                                                       {0x093C, 0x093C},
+                                                                       {0x1AB0, 0x1AFF},
+                                                                       {0x1DC0, 0x1DFF},
+                                                                       {0x200C, 0x200D},
+                                                                       {0x20D0, 0x20FF},
+                                                                       {0xFE00, 0xFE0F}}};
 
 bool is_in(const auto& ranges, char32_t code) {
   return std::any_of(ranges.begin(), ranges.end(),
                      [code](const auto& range) { return code >= range.first && code <= range.second; });
+}
+
+// What becomes of U+200C and U+200D, which are spelling where they stand between characters that can be seen.
+enum class Joiners { shown, kept_in_words };
+
+bool is_seen(char32_t code) { return code != ' ' && !is_invisible(code); }
+
+std::string without_invisible(std::string_view text, Joiners joiners) {
+  std::string out;
+  out.reserve(text.size());
+  char32_t before = ' ';
+  for (size_t at = 0; at < text.size();) {
+    const char32_t code = next_code_point(text, at);
+    size_t behind = at;
+    const bool joins = joiners == Joiners::kept_in_words && (code == 0x200C || code == 0x200D) && is_seen(before) &&
+                       at < text.size() && is_seen(next_code_point(text, behind));
+    if (code < 0x20) {
+      append_utf8(out, 0x2400 + code);  // the control pictures: ␀ ␛ ␊
+    } else if (code == 0x7F) {
+      append_utf8(out, 0x2421);
+    } else if (is_invisible(code) && !joins) {
+      out += "<U+" + hex(code, 4) + ">";
+    } else {
+      append_utf8(out, code);
+    }
+    before = code;
+  }
+  return out;
 }
 
 }  // namespace
@@ -99,23 +128,7 @@ int64_t terminal_width(std::string_view text) {
   return width;
 }
 
-std::string escape_terminal(std::string_view text) {
-  std::string out;
-  out.reserve(text.size());
-  for (size_t at = 0; at < text.size();) {
-    const char32_t code = next_code_point(text, at);
-    if (code < 0x20) {
-      append_utf8(out, 0x2400 + code);  // the control pictures: ␀ ␛ ␊
-    } else if (code == 0x7F) {
-      append_utf8(out, 0x2421);
-    } else if (is_invisible(code)) {
-      out += "<U+" + hex(code, 4) + ">";
-    } else {
-      append_utf8(out, code);
-    }
-  }
-  return out;
-}
+std::string escape_terminal(std::string_view text) { return without_invisible(text, Joiners::shown); }
 
 std::string label(std::string_view text, int64_t limit) {
   // Cut before escaping: a token of megabytes must not cost megabytes a label.
@@ -126,7 +139,7 @@ std::string label(std::string_view text, int64_t limit) {
     append_utf8(kept, next_code_point(text, at));
   }
   if (at < text.size()) kept = kept.substr(0, before_last) + "…";
-  return kept.empty() ? "∅" : escape_terminal(kept);
+  return kept.empty() ? "∅" : without_invisible(kept, Joiners::kept_in_words);
 }
 
 std::string escape_html(std::string_view text) {

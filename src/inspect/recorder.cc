@@ -1,7 +1,10 @@
 // Recorder: keeps the weights that pass by, and sorts them into a Record.
 #include <algorithm>
 #include <cctype>
+#include <numeric>
+#include <utility>
 
+#include "heed/attention.h"
 #include "heed/error.h"
 #include "heed/inspect.h"
 
@@ -22,6 +25,27 @@ std::vector<int64_t> numbers_in(std::string_view path) {
     out.back() = std::min<int64_t>(out.back() * 10 + (c - '0'), 1'000'000'000);
   }
   return out;
+}
+
+// Calls f(first, last) for each group of neighbouring tokens.
+template <class F>
+std::vector<std::string> for_groups(const std::vector<std::string>& tokens, int64_t most, F&& f) {
+  const int64_t count = std::ssize(tokens), groups = std::min(most, count);
+  std::vector<std::string> result;
+  for (int64_t g = 0; g < groups; ++g)
+    result.push_back(
+        f(tokens[static_cast<size_t>(g * count / groups)], tokens[static_cast<size_t>((g + 1) * count / groups - 1)]));
+  return result;
+}
+
+std::vector<std::string> names_of_groups(const std::vector<std::string>& tokens, int64_t most) {
+  return for_groups(tokens, most, [](const std::string& first, const std::string& last) {
+    return &first == &last ? first : first + " … " + last;
+  });
+}
+
+std::vector<std::string> last_of_groups(const std::vector<std::string>& tokens, int64_t most) {
+  return for_groups(tokens, most, [](const std::string& /*first*/, const std::string& last) { return last; });
 }
 
 }  // namespace
@@ -48,6 +72,37 @@ void Recorder::move_into(Record& record) {
     (crosses ? record.cross : encodes ? record.encoder : record.decoder).push_back(std::move(map));
   }
   maps_.clear();
+}
+
+PooledRecorder::PooledRecorder(int64_t most_groups) : most_groups_(most_groups) {
+  require(most_groups >= 1, "PooledRecorder", "at least 1 group; found ", most_groups);
+}
+
+void PooledRecorder::on_attention(std::string_view path, const Tensor& query, const Tensor& key, const Tensor& value,
+                                  AttentionOptions& options) {
+  const int64_t keys = key.size(2), rows = std::min(most_groups_, query.size(2)),
+                columns = std::min(most_groups_, keys);
+  AttentionOptions taps = options;
+  taps.want = {.taps = {.map = {.rows = rows, .columns = columns}}};
+  const Tensor map = attention(query, key, value, taps).taps.map.contiguous();  // (B, H, rows, columns), means
+  float* const cells = map.data<float>();
+  for (int64_t i = 0; i < map.numel(); ++i) {
+    const int64_t group = i % columns;
+    cells[i] *= static_cast<float>((group + 1) * keys / columns - group * keys / columns);
+  }
+  recorder_.on_attention(path, map);
+}
+
+void PooledRecorder::move_into(Record& record) {
+  recorder_.move_into(record);
+  if (!record.output_tokens.empty()) record.output_tokens = last_of_groups(record.output_tokens, most_groups_);
+  for (const auto& [tokens, words] : {std::pair{&record.source_tokens, &record.source_words},
+                                      std::pair{&record.target_tokens, &record.target_words}}) {
+    *tokens = names_of_groups(*tokens, most_groups_);
+    words->texts = *tokens;
+    words->of_token.resize(tokens->size());
+    std::iota(words->of_token.begin(), words->of_token.end(), 0);
+  }
 }
 
 }  // namespace heed::inspect

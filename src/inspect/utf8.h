@@ -16,10 +16,11 @@ void append_utf8(std::string& out, char32_t code);
 // Control characters, and what changes the direction of text or cannot be seen: never shown raw.
 [[nodiscard]] bool is_invisible(char32_t code);
 
-// Columns the text takes in a terminal: East Asian wide characters two, combining marks none.
+// Columns the text takes in a terminal: East Asian wide characters two, combining marks and joiners none.
 [[nodiscard]] int64_t terminal_width(std::string_view text);
 
-// As escape_terminal(), at most `limit` code points, the last "…" where something was cut; "∅" for nothing.
+// As escape_terminal(), but joiners (U+200C, U+200D) stay between characters that can be seen. At most `limit` code
+// points, the last "…" where something was cut; "∅" for nothing.
 [[nodiscard]] std::string label(std::string_view text, int64_t limit);
 
 }  // namespace heed::inspect

@@ -1,5 +1,6 @@
 // Texts as vectors.
 #include <algorithm>
+#include <map>
 
 #include "heed/error.h"
 #include "heed/io.h"
@@ -29,13 +30,13 @@ std::string Encoder::Parts::prompt(const EncoderOptions& options, const char* fu
   }
   const std::string& name = options.prompt.empty() ? settings.default_prompt : options.prompt;
   if (name.empty()) return "";
-  const auto found = settings.prompts.find(name);
+  std::map<std::string, std::string> known = settings.prompts;
   // sentence-transformers gives every model but a cross-encoder these two, empty.
-  const bool tells_classes = reader.model->config().head == models::Head::text_class;
-  if (found == settings.prompts.end() && !tells_classes && (name == "query" || name == "document")) return "";
-  std::string known;
-  for (const auto& [prompt, text] : settings.prompts) known += (known.empty() ? "" : ", ") + prompt;
-  require(found != settings.prompts.end(), function, "a prompt of this model (", known.empty() ? "it has none" : known,
+  if (reader.model->config().head != models::Head::text_class) known.insert({{"query", ""}, {"document", ""}});
+  const auto found = known.find(name);
+  std::string names;
+  for (const auto& [prompt, text] : known) names += (names.empty() ? "" : ", ") + prompt;
+  require(found != known.end(), function, "a prompt of this model (", names.empty() ? "it has none" : names,
           "); found \"", name, "\"");
   return found->second;
 }
@@ -125,10 +126,12 @@ inspect::Record Encoder::record(std::string_view text, const RecordOptions& opti
   inspect::Record record;
   record.source = text;
   for (const int32_t id : sequence.ids)
-    record.source_tokens.push_back(id == parts_->reader.mask_id ? parts_->reader.mask_token : tokenizer_->piece(id));
+    record.source_tokens.push_back(id == parts_->reader.mask_id ? parts_->reader.mask_token
+                                                                : pipelines::label_of(*tokenizer_, id));
   record.source_words = pipelines::words_of(*tokenizer_, text, tokens);
   pipelines::announce_size(model_->config(), static_cast<int64_t>(sequence.ids.size()), 0, options);
-  pipelines::observe(record, [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });
+  pipelines::observe(record, model_->config(), options,
+                     [&] { (void)model_->encode(batch.ids, batch.lengths, batch.types); });
   return record;
 }
 

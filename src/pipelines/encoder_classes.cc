@@ -14,18 +14,6 @@ namespace {
 using models::Scores;
 using pipelines::Sequence;
 
-constexpr std::string_view kFindsAnswers = "a model that finds answers";
-
-std::string_view words_for(models::Head head) {
-  switch (head) {
-    case models::Head::masked_token: return "a model that guesses masked tokens";
-    case models::Head::text_class: return "a model that tells classes of texts";
-    case models::Head::token_class: return "a model that tells classes of tokens";
-    case models::Head::none: return "a model that gives states only";
-  }
-  return "";
-}
-
 // The probabilities of logits: in double precision, in the order of the classes.
 std::vector<double> softmax_of(std::span<const float> logits) {
   const auto largest = static_cast<double>(*std::max_element(logits.begin(), logits.end()));
@@ -59,16 +47,19 @@ size_t likeliest(std::span<const float> scores) {
 }  // namespace
 
 void Encoder::Parts::require_head(models::Head head, const char* function) const {
-  const models::Head found = reader.model->config().head;
-  const bool answers = models::finds_answers(*reader.model);
-  require(found == head && !answers, function, folder.string(), ": ", words_for(head), "; found ",
-          answers ? kFindsAnswers : words_for(found));
+  const models::Model& model = *reader.model;
+  require(model.config().head == head && !models::finds_answers(model), function, folder.string(), ": ",
+          models::words_for(head), "; found ", models::words_for_head(model));
 }
 
 void Encoder::Parts::require_answers(const char* function) const {
-  require(models::finds_answers(*reader.model), function, folder.string(), ": ", kFindsAnswers, "; found ",
-          words_for(reader.model->config().head));
+  require(models::finds_answers(*reader.model), function, folder.string(), ": ", models::kFindsAnswers, "; found ",
+          models::words_for_head(*reader.model));
 }
+
+void Encoder::require_head(models::Head head) const { parts_->require_head(head, "Encoder::require_head"); }
+
+void Encoder::require_answers() const { parts_->require_answers("Encoder::require_answers"); }
 
 Tensor Encoder::class_logits(std::span<const TextPair> texts, const EncoderOptions& options) const {
   constexpr const char* kName = "Encoder::classify";

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "pipelines/encoding.h"
 #include "pipelines/folder.h"
@@ -9,26 +10,6 @@
 
 namespace heed::pipelines {
 namespace {
-
-struct MaskToken {
-  int32_t id = -1;
-  std::string text;
-  bool is_token = false;  // the tokenizer finds it in a text
-};
-
-MaskToken mask_token_of(const models::Config& config, const text::Tokenizer& tokenizer, bool by_others) {
-  if (config.head != models::Head::masked_token) return {};
-  // The row that training adds behind the tokenizer's own tokens. "[MASK]" may be a word among these.
-  if (config.mask_id >= 0 && (!by_others || config.mask_id == tokenizer.vocabulary()))
-    return {.id = static_cast<int32_t>(config.mask_id), .text = "[MASK]"};
-  // The one that a text can name: MPNet's vocabulary has BERT's [MASK] too, as a word that no text is cut into.
-  for (const char* const token : {"[MASK]", "<mask>"}) {
-    const auto id = by_others ? tokenizer.id_of(token) : std::nullopt;
-    if (id && std::ranges::count(tokenizer.tokens(token, {.parse_special = true}).ids, *id) > 0)
-      return {.id = *id, .text = token, .is_token = true};
-  }
-  return {};
-}
 
 // The tokens of pieces of one text, one piece behind the other.
 class Joined {
@@ -78,7 +59,7 @@ EncoderReader EncoderReader::of(std::shared_ptr<const models::Bert> model,
   const bool by_others = model->origin() != nullptr;
   const int64_t longest = models::longest_text(settings, folder, config, by_others, function);
   require_longest(longest, function);
-  MaskToken mask = mask_token_of(config, *tokenizer, by_others);
+  generate::MaskToken mask = generate::mask_token_of(*model, *tokenizer);
   return {.model = std::move(model),
           .tokenizer = std::move(tokenizer),
           .longest = longest,

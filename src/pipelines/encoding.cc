@@ -3,14 +3,20 @@
 #include <algorithm>
 
 #include "heed/error.h"
+#include "text/huggingface/characters.h"
+#include "text/huggingface/normalizers.h"
+#include "text/sentences.h"
 #include "text/utf8.h"
 
 namespace heed {
 namespace {
 
+namespace hf = text::huggingface;
+
+constexpr std::string_view kSpace = "\u2581";
+
 // Code points that are neither spaces nor SentencePiece's mark for one.
 int64_t count_characters(std::string_view text) {
-  constexpr std::string_view kSpace = "\u2581";
   int64_t count = 0;
   for (size_t i = 0; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
@@ -140,6 +146,32 @@ std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& 
   std::vector<std::string> out;
   out.reserve(ids.size());
   for (const int32_t id : ids) out.push_back(piece_of(tokenizer, id));
+  return out;
+}
+
+std::string label_of(const text::Tokenizer& tokenizer, int32_t id) {
+  std::string piece = piece_of(tokenizer, id);
+  if (id >= tokenizer.vocabulary() || tokenizer.kind() != "bpe") return piece;
+  std::string bytes;
+  for (size_t at = 0; at < piece.size();) {
+    const hf::Character c = hf::character_at(piece, at);
+    const int byte = hf::byte_of_character(c.code_point);
+    if (byte < 0) return piece;
+    bytes += static_cast<char>(byte);
+    at += c.size;
+  }
+  if (bytes == piece || text::valid_utf8_prefix(bytes) != bytes.size()) return piece;
+  // In other vocabularies "Ã¯" is two letters. (The tokenizer may drop the space in front.)
+  if (text::trimmed(tokenizer.decode({&id, 1})) != text::trimmed(bytes)) return piece;
+  std::string label;
+  for (const char byte : bytes) label += byte == ' ' ? std::string(kSpace) : std::string(1, byte);
+  return label;
+}
+
+std::vector<std::string> labels_of(const text::Tokenizer& tokenizer, const Ids& ids) {
+  std::vector<std::string> out;
+  out.reserve(ids.size());
+  for (const int32_t id : ids) out.push_back(label_of(tokenizer, id));
   return out;
 }
 

@@ -47,6 +47,10 @@ void require_rows(const Ids& ids, int64_t rows, const text::Tokenizer& tokenizer
 // The token as a reader should see it; "#59", where the model has a row 59 that no token belongs to.
 [[nodiscard]] std::string piece_of(const text::Tokenizer& tokenizer, int32_t id);
 [[nodiscard]] std::vector<std::string> pieces_of(const text::Tokenizer& tokenizer, const Ids& ids);
+// The same for pictures: a token of a byte-level vocabulary that stands for whole characters is these characters, "▁"
+// for spaces, as SentencePiece spells it. ("Ġna", "Ã¯", "ve" are "▁na", "ï", "ve".)
+[[nodiscard]] std::string label_of(const text::Tokenizer& tokenizer, int32_t id);
+[[nodiscard]] std::vector<std::string> labels_of(const text::Tokenizer& tokenizer, const Ids& ids);
 
 // One sequence: (1, L) i32, and its length (1) i32.
 [[nodiscard]] Tensor as_row(const Ids& ids);

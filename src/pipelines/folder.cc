@@ -19,32 +19,13 @@ void require_architecture(models::Architecture found, models::Architecture wante
   require(found == wanted, function, folder.string(), ": ", words_for(wanted), "; found ", words_for(found));
 }
 
-namespace {
-
-// BART's models for summaries have no row for <mask>. What is special decodes to nothing.
-bool all_special(const text::Tokenizer& tokenizer, int64_t begin, int64_t end) {
-  constexpr int64_t kMost = 1000;
-  if (end - begin > kMost) return false;
-  for (auto id = static_cast<int32_t>(begin); id < end; ++id) {
-    if (!tokenizer.decode(std::span(&id, 1)).empty()) return false;
-  }
-  return true;
-}
-
-}  // namespace
-
 void require_fit(const text::Tokenizer& tokenizer, text::Side side, const models::Model& model,
                  const std::filesystem::path& folder, const char* function) {
   const models::Config& config = model.config();
-  const int64_t found = tokenizer.vocabulary();
   const int64_t vocabulary = side == text::Side::source ? config.source_vocabulary : config.target_vocabulary;
-  // Training adds the mask behind the tokenizer's own tokens.
-  const bool adds_mask = config.mask_id == found && found + 1 == vocabulary;
-  const bool by_others = model.origin() != nullptr;
-  const bool fits = found == vocabulary || adds_mask ||
-                    (by_others && (found < vocabulary || all_special(tokenizer, vocabulary, found)));
-  require(fits, function, folder.string(), ": a ", side == text::Side::source ? "source" : "target", " tokenizer of ",
-          vocabulary, " tokens, as many as the model has; found ", found);
+  require(generate::fits_rows(tokenizer, model, vocabulary), function, folder.string(), ": a ",
+          side == text::Side::source ? "source" : "target", " tokenizer of ", vocabulary,
+          " tokens, as many as the model has; found ", tokenizer.vocabulary());
   generate::require_kind_of_tokenizer(tokenizer, model, folder.string(), function);
 }
 

@@ -19,10 +19,8 @@ namespace heed::pipelines {
 void require_architecture(models::Architecture found, models::Architecture wanted, const std::filesystem::path& folder,
                           const char* function);
 
-// Throws Error unless the folder's tokenizer has as many tokens as the model on that side. The token of mask_id may be
-// in the model alone. Models of others may have more rows than there are tokens: a number of rows that processors like.
-// And they may lack the last rows if all of their tokens are special: no text has these unless it is asked for, and
-// then it is refused.
+// Throws Error unless the folder's tokenizer is of the model's kind, and has as many tokens as the model on that side
+// (fits_rows()).
 void require_fit(const text::Tokenizer& tokenizer, text::Side side, const models::Model& model,
                  const std::filesystem::path& folder, const char* function);
 

@@ -122,11 +122,11 @@ inspect::Record Generator::record(std::string_view text, const RecordOptions& op
   require(!ids.empty(), kName, "a text of at least one token; found an empty one");
   inspect::Record record;
   record.source = text;
-  record.target_tokens = pipelines::pieces_of(*tokenizer_, ids);
+  record.target_tokens = pipelines::labels_of(*tokenizer_, ids);
   record.target_words = pipelines::words_of_first(*tokenizer_, text, ids.size());
   pipelines::announce_size(config, 0, static_cast<int64_t>(ids.size()), options);
-  pipelines::observe(record, [&] {
-    record.output_tokens = pipelines::pieces_of(*tokenizer_, likeliest(model_->forward(pipelines::as_row(ids)).data()));
+  pipelines::observe(record, config, options, [&] {
+    record.output_tokens = pipelines::labels_of(*tokenizer_, likeliest(model_->forward(pipelines::as_row(ids)).data()));
   });
   return record;
 }

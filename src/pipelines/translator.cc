@@ -66,13 +66,8 @@ Translator Translator::load(const std::filesystem::path& name, WeightFormat weig
   result.target_ = std::move(tokenizers.target);
   const models::Config& config = result.model_->config();
   result.longest_ = models::longest_text(folder, config.max_length, kName);
-  const bool by_others = result.model_->origin() != nullptr;
-  std::error_code ignored;  // what was converted to heed's own layout has kept its settings
-  if (by_others || std::filesystem::exists(folder / "generation_config.json", ignored)) {
-    result.settings_ = generate::search_settings(folder);
-    result.settings_->stop_when = generate::stop_when_of(folder);  // for whatever beam is asked for
-  }
-  if (!by_others) {
+  result.settings_ = generate::settings_of_translator(folder, *result.model_);
+  if (result.model_->origin() == nullptr) {
     result.around_.after = {result.source_->special().end};
     return result;
   }
@@ -179,39 +174,11 @@ Translator::Source Translator::read_in_parts(std::string_view text, int64_t plac
 }
 
 generate::BeamOptions Translator::search(const TranslatorOptions& options) const {
-  generate::BeamOptions search = options.search;
-  if (settings_) {
-    const generate::BeamOptions& own = *settings_;
-    if (search.prefix.empty()) search.prefix = own.prefix;
-    search.last_id = own.last_id;
-    search.forced_free = own.forced_free;
-    search.suppressed.insert(search.suppressed.end(), own.suppressed.begin(), own.suppressed.end());
-    search.suppressed_first.insert(search.suppressed_first.end(), own.suppressed_first.begin(),
-                                   own.suppressed_first.end());
-    search.suppressed_sequences.insert(search.suppressed_sequences.end(), own.suppressed_sequences.begin(),
-                                       own.suppressed_sequences.end());
-    if (search.repetition_penalty == 1) search.repetition_penalty = own.repetition_penalty;
-    search.renormalised = search.renormalised || own.renormalised;
-    if (!search.length_factor) search.length_factor = own.length_factor;
-    if (search.no_repeat_ngram == 0) search.no_repeat_ngram = own.no_repeat_ngram;
-    search.min_length = std::max(search.min_length, own.min_length);
-    if (!search.length_penalty) search.length_penalty = own.length_penalty;
-    if (!search.stop_when) {
-      search.stop_when = search.beam == 1 ? generate::StopWhen::full : own.stop_when;
-    }
-  }
-  // Rows that no token belongs to: T5 has 28 of them.
-  for (int64_t id = target_->vocabulary(); id < model_->config().target_vocabulary; ++id)
-    search.suppressed.push_back(static_cast<int32_t>(id));
+  generate::BeamOptions search = settings_ ? generate::with_settings(options.search, *settings_) : options.search;
+  generate::leave_out_rows(search, target_->vocabulary(), model_->config().target_vocabulary);
   if (search.begin_id < 0) search.begin_id = usual_begin();
   if (options.target_language.empty()) require_language(search);
-  if (!options.target_language.empty() && !source_->id_of(text::arrow_token(options.target_language))) {
-    if (const Ids arrows = text::languages_of(*source_, true); !arrows.empty()) {
-      std::string known;
-      for (const int32_t id : arrows) known += (known.empty() ? "" : " ") + text::language_name(source_->piece(id));
-      fail("translate", "a target_language that the model knows (", known, "); found \"", options.target_language,
-           "\"");
-    }
+  if (!options.target_language.empty() && !text::known_arrow(*source_, options.target_language, "translate")) {
     const int32_t language = text::known_language(*target_, options.target_language, "translate");
     // Where the folder forces a first token, that one is the language, and the decoder begins as the folder says.
     const bool forced =
@@ -365,9 +332,9 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   Ids seen = {search.begin_id};
   seen.insert(seen.end(), said.begin(), said.end());
   said.push_back(static_cast<int32_t>(config.end_id));
-  record.source_tokens = pipelines::pieces_of(*source_, heard);
-  record.target_tokens = pipelines::pieces_of(*target_, seen);
-  record.output_tokens = pipelines::pieces_of(*target_, said);
+  record.source_tokens = pipelines::labels_of(*source_, heard);
+  record.target_tokens = pipelines::labels_of(*target_, seen);
+  record.output_tokens = pipelines::labels_of(*target_, said);
   const size_t special = around.before.size() + around.after.size();
   record.source_words = pipelines::words_of_first(*source_, source, heard.size() - special);
   const text::Ids inwards(around.before.rbegin(), around.before.rend());  // the one beside the text first
@@ -377,7 +344,7 @@ inspect::Record Translator::record(std::string_view source, const RecordOptions&
   record.target_words = pipelines::words_of(*target_, std::span(seen).subspan(1));
   pipelines::add_special_word(record.target_words, record.target_tokens.front(), true);
   pipelines::announce_size(config, static_cast<int64_t>(heard.size()), static_cast<int64_t>(seen.size()), options);
-  pipelines::observe(record, [&] {
+  pipelines::observe(record, config, options, [&] {
     (void)model_->forward(pipelines::as_row(heard), pipelines::length_of(heard), pipelines::as_row(seen));
   });
   return record;

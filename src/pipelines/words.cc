@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "pipelines/encoding.h"
 #include "text/huggingface/characters.h"
 #include "text/sentences.h"
 #include "text/tokenizers.h"
@@ -14,6 +15,7 @@ namespace hf = text::huggingface;
 // Bytes of the text that a token stands for, without white space at either end.
 struct Piece {
   std::string_view bytes;
+  size_t dropped = 0;  // bytes behind these: marks and joiners that the tokenizer leaves out
   bool special = false;
 };
 
@@ -21,34 +23,64 @@ bool is_inside_words(int32_t c) {
   return (hf::is_word(c) || c == '\'' || c == 0x2019) && !text::is_written_without_spaces(c);
 }
 
+// Marks, joiners of letters (U+200C, U+200D) and soft hyphens: tokenizers may leave them out within a word.
+bool may_be_dropped(int32_t c) { return hf::is_mark(c) || c == 0x200c || c == 0x200d || c == 0xad; }
+
+// How many bytes of such characters the text begins with.
+size_t dropped_bytes(std::string_view text) {
+  size_t at = 0;
+  while (at < text.size()) {
+    const hf::Character c = hf::character_at(text, at);
+    if (!may_be_dropped(c.code_point)) break;
+    at += c.size;
+  }
+  return at;
+}
+
 // The second piece goes on with the word that the first one ends with. Both lie in one text.
-bool goes_on(std::string_view first, std::string_view second) {
+bool goes_on(std::string_view first, size_t dropped, std::string_view second) {
   const char* const end = first.data() + first.size();
   if (second.data() < end) return true;  // of one character, as bytes are
-  if (second.data() > end || first.empty() || second.empty()) return false;
+  if (second.data() > end + dropped || first.empty() || second.empty()) return false;
   size_t last = first.size() - 1;
   while (last > 0 && (static_cast<uint8_t>(first[last]) & 0xc0) == 0x80) --last;
   return is_inside_words(hf::character_at(first, last).code_point) &&
          is_inside_words(hf::character_at(second, 0).code_point);
 }
 
+// How many of these bytes are shown where a word ends with them: marks are, joiners and soft hyphens are not.
+size_t shown_at_end(std::string_view dropped) {
+  for (bool found = true; found;) {
+    found = false;
+    for (const std::string_view hidden : {"\u200c", "\u200d", "\u00ad"}) {
+      if (!dropped.ends_with(hidden)) continue;
+      dropped.remove_suffix(hidden.size());
+      found = true;
+    }
+  }
+  return dropped.size();
+}
+
 inspect::Words words_of_pieces(const std::vector<Piece>& pieces, const std::vector<std::string>& spelt) {
   inspect::Words words;
   std::string_view word;    // what the current one has in the text
+  size_t dropped = 0;       // bytes behind it that belong to it
   bool lacks_text = false;  // all of its pieces stand for white space: what follows is a part of it
   for (size_t i = 0; i < pieces.size(); ++i) {
     const Piece& piece = pieces[i];
     const bool same_kind = i > 0 && !piece.special && !pieces[i - 1].special;
     if (same_kind && lacks_text) {
-      if (!piece.bytes.empty()) words.texts.back() = word = piece.bytes;
-    } else if (!same_kind || word.empty() || piece.bytes.empty() || !goes_on(word, piece.bytes)) {
+      if (!piece.bytes.empty()) word = piece.bytes;
+    } else if (!same_kind || word.empty() || piece.bytes.empty() || !goes_on(word, dropped, piece.bytes)) {
       words.texts.push_back(piece.bytes.empty() ? spelt[i] : std::string(piece.bytes));
       word = piece.special ? std::string_view() : piece.bytes;
     } else {
       const char* const end = std::max(word.data() + word.size(), piece.bytes.data() + piece.bytes.size());
       word = {word.data(), static_cast<size_t>(end - word.data())};
-      words.texts.back() = word;
     }
+    dropped = piece.dropped;
+    if (!word.empty() && !piece.bytes.empty())
+      words.texts.back() = {word.data(), word.size() + shown_at_end({word.data() + word.size(), dropped})};
     lacks_text = !piece.special && piece.bytes.empty() && (lacks_text || words.texts.back() == spelt[i]);
     words.of_token.push_back(static_cast<int32_t>(words.texts.size()) - 1);
   }
@@ -58,17 +90,22 @@ inspect::Words words_of_pieces(const std::vector<Piece>& pieces, const std::vect
 }  // namespace
 
 inspect::Words words_of(const text::Tokenizer& tokenizer, std::string_view text, const text::Tokens& tokens) {
-  std::vector<Piece> pieces;
-  std::vector<std::string> spelt;
-  for (size_t i = 0; i < tokens.ids.size(); ++i) {
+  std::vector<Piece> pieces(tokens.ids.size());
+  std::vector<std::string> spelt(tokens.ids.size());
+  size_t next = text.size();  // where the token behind begins
+  for (size_t i = tokens.ids.size(); i-- > 0;) {
     const auto [begin, end] = tokens.spans[i];
     const bool inside = begin <= end && end <= static_cast<int64_t>(text.size());
     const std::string_view bytes =
         inside ? text.substr(static_cast<size_t>(begin), static_cast<size_t>(end - begin)) : std::string_view();
-    pieces.push_back({.bytes = text::trimmed(bytes), .special = tokens.special[i] != 0});
+    pieces[i] = {.bytes = text::trimmed(bytes), .special = tokens.special[i] != 0};
     // The mask of heed's own models is no token of the tokenizer.
     const bool known = tokens.ids[i] < tokenizer.vocabulary();
-    spelt.push_back(known ? tokenizer.piece(tokens.ids[i]) : std::string(bytes));
+    spelt[i] = known ? label_of(tokenizer, tokens.ids[i]) : std::string(bytes);
+    if (pieces[i].special || pieces[i].bytes.empty()) continue;
+    const auto behind = static_cast<size_t>(pieces[i].bytes.data() + pieces[i].bytes.size() - text.data());
+    if (behind < next) pieces[i].dropped = dropped_bytes(text.substr(behind, next - behind));
+    next = static_cast<size_t>(begin);
   }
   return words_of_pieces(pieces, spelt);
 }
@@ -90,7 +127,7 @@ inspect::Words words_of(const text::Tokenizer& tokenizer, std::span<const int32_
     const std::string_view bytes = std::string_view(text).substr(begin, std::max(begin, end) - begin);
     const bool whole = text::valid_utf8_prefix(bytes) == bytes.size();
     pieces.push_back({.bytes = whole ? text::trimmed(bytes) : std::string_view(), .special = false});
-    spelt.push_back(tokenizer.piece(ids[i]));
+    spelt.push_back(label_of(tokenizer, ids[i]));
     before = std::move(now);
   }
   return words_of_pieces(pieces, spelt);

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <functional>
+#include <limits>
 #include <memory>
 #include <utility>
 
@@ -292,6 +293,9 @@ std::function<void(int64_t weights, int64_t masked)> size_check(bool for_page) {
   };
 }
 
+// A page of thousands of tokens has groups of them in their place, as that of heed inspect.
+int64_t pool_above(bool for_page) { return for_page ? inspect::kMostTokens : std::numeric_limits<int64_t>::max(); }
+
 // Calls `record` without the GIL.
 template <class F>
 inspect::Record recorded(F&& record) {
@@ -322,6 +326,7 @@ inspect::Record record_translation(const Translator& translator, const std::stri
                                     .source_language = source_language,
                                     .target_language = target_language,
                                     .text = text_options("refuse"),
+                                    .pool_above = pool_above(for_page),
                                     .on_size = size_check(for_page)});
   });
 }
@@ -329,8 +334,10 @@ inspect::Record record_translation(const Translator& translator, const std::stri
 // Of a model that reads one text.
 template <class Pipeline>
 inspect::Record record_text(const Pipeline& pipeline, const std::string& text, bool for_page) {
-  return recorded(
-      [&] { return pipeline.record(text, {.text = text_options("refuse"), .on_size = size_check(for_page)}); });
+  return recorded([&] {
+    return pipeline.record(
+        text, {.text = text_options("refuse"), .pool_above = pool_above(for_page), .on_size = size_check(for_page)});
+  });
 }
 
 // What a `with` holds, in one thread.
@@ -350,7 +357,8 @@ void define_pipelines(py::module_& module) {
     const auto names = models::sentence_settings_files();
     return std::vector<std::string>(names.begin(), names.end());
   });
-  module.def("find_model_folder", [](const fs::path& name) { return io::find_model_folder(name.string()); });
+  module.def("find_model_folder",
+             [](const fs::path& name, const fs::path& cache) { return io::find_model_folder(name.string(), cache); });
   module.def("architecture_of",
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
   py::class_<PytorchAllowed>(module, "PytorchAllowed")

@@ -107,16 +107,16 @@ class Training {
 // The recipe of a file, of the training that goes on, or of nothing but the changes.
 train::Recipe recipe_of(const fs::path& file, const fs::path& data, const fs::path& folder, bool resume,
                         const std::vector<std::pair<std::string, std::string>>& changes) {
-  train::Recipe recipe;
+  const auto change = [&](train::Recipe& recipe) {
+    for (const auto& [key, value] : changes) train::set_option(recipe, key, value);
+  };
   std::error_code ignored;
-  if (!file.empty()) {
-    recipe = train::read_recipe(file, data);
-  } else if (resume && fs::exists(folder / "recipe.json", ignored)) {
-    recipe = train::read_recipe(folder / "recipe.json", ".");  // its paths are relative to the current folder
-  } else {
-    train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
-  }
-  for (const auto& [key, value] : changes) train::set_option(recipe, key, value);
+  if (!file.empty()) return train::read_recipe(file, data, change);
+  if (resume && fs::exists(folder / "recipe.json", ignored))
+    return train::read_recipe(folder / "recipe.json", ".", change);  // its paths are relative to the current folder
+  train::Recipe recipe;
+  train::set_option(recipe, "preset", recipe.preset);  // the preset's sizes become the model's
+  change(recipe);
   return recipe;
 }
 

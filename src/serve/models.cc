@@ -87,11 +87,11 @@ int64_t update_of(const std::string& name) {
 }  // namespace
 
 std::string Served::piece(int32_t token) const {
-  return !decodes() && token == config().mask_id ? "[MASK]" : pipelines::piece_of(output_tokenizer(), token);
+  return !decodes() && token == config().mask_id ? "[MASK]" : pipelines::label_of(output_tokenizer(), token);
 }
 
 std::string Served::source_piece(int32_t token) const {
-  return !decodes() && token == config().mask_id ? "[MASK]" : pipelines::piece_of(*source, token);
+  return !decodes() && token == config().mask_id ? "[MASK]" : pipelines::label_of(*source, token);
 }
 
 Models::Models(const std::vector<fs::path>& folders) : count_(static_cast<int64_t>(folders.size())) {

@@ -48,6 +48,15 @@ std::vector<int32_t> languages_of(const Tokenizer& tokenizer, bool arrows) {
   return found;
 }
 
+std::optional<int32_t> known_arrow(const Tokenizer& source, const std::string& language, const char* function) {
+  if (const std::optional<int32_t> id = source.id_of(arrow_token(language))) return id;
+  const std::vector<int32_t> arrows = languages_of(source, true);
+  if (arrows.empty()) return std::nullopt;
+  std::string known;
+  for (const int32_t id : arrows) known += (known.empty() ? "" : " ") + language_name(source.piece(id));
+  fail(function, "a target_language that the model knows (", known, "); found \"", language, "\"");
+}
+
 int32_t known_language(const Tokenizer& tokenizer, const std::string& language, const char* function) {
   if (const std::optional<int32_t> id = language_id(tokenizer, language)) return *id;
   std::string known;

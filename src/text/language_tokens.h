@@ -23,6 +23,11 @@ namespace heed::text {
 // ">>fra<<", the token of a language in the texts of Marian's models, from its name or itself.
 [[nodiscard]] std::string arrow_token(const std::string& language);
 
+// The token of a language in the texts of Marian's models; nothing where the vocabulary has none for any language.
+// Throws Error, with those that there are, for a language that is not among them.
+[[nodiscard]] std::optional<int32_t> known_arrow(const Tokenizer& source, const std::string& language,
+                                                 const char* function);
+
 // The tokens that surely name languages: those with marks, ">>fra<<" or "__fr__" where `arrows` asks for the one or for
 // the other; and without arrows also "fra_Latn", where it is a special token.
 [[nodiscard]] std::vector<int32_t> languages_of(const Tokenizer& tokenizer, bool arrows);

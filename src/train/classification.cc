@@ -30,14 +30,14 @@ Examples hold_back(Examples& train, double fraction) {
 }  // namespace
 
 ClassifiedTexts classified_texts(const Examples& examples, const models::Model& model, const text::Tokenizer& tokenizer,
-                                 int64_t longest, const std::function<BatchLimits(int64_t tokens)>& limits) {
+                                 const Reading& reading, const std::function<BatchLimits(int64_t tokens)>& limits) {
   require(!examples.pairs || model.origin() != nullptr || text::is_of_others(tokenizer), "train",
           examples.file.string(),
           ", line 1: text <tab> label, because this model's tokenizer has no form for a pair; found three columns");
   const models::Config& config = model.config();
   const Frame around = frames_of(model, tokenizer, nullptr).source;
-  require(longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),
-          " tokens around a text; found ", longest);
+  require(reading.longest > around.size(), "train", "max_tokens_per_sentence: more than the ", around.size(),
+          " tokens around a text; found ", reading.longest);
   const bool has_scores = config.labels.size() == 1, with_types = config.token_types > 1;
   const bool are_raw = config.scores == models::Scores::raw;
   TextScores scores{.values = {}, .loss = are_raw ? ScoreLoss::squared_error : ScoreLoss::cross_entropy};
@@ -47,7 +47,7 @@ ClassifiedTexts classified_texts(const Examples& examples, const models::Model& 
   } else {
     classes = classes_of(examples, config.labels);
   }
-  TokenizedTexts texts = tokenize(tokenizer, examples, longest);
+  TokenizedTexts texts = tokenize(tokenizer, examples, reading);
   ClassifiedTexts result{.data = nullptr, .tokens = 0, .cut = texts.cut};
   for (const Ids& ids : texts.ids) result.tokens += std::ssize(ids);
   const BatchLimits batches = limits(result.tokens);
@@ -68,16 +68,15 @@ void load_classification(const Recipe& recipe, const Start& start, const std::fu
     valid = hold_back(train, recipe.valid_fraction);
     for (const Example& example : valid.all) corpus.held_back.push_back(line_of(valid, example));
   }
-  const int64_t longest = start.longest;
   const auto data_of = [&](const Examples& examples, std::string_view what, uint64_t seed) {
     ClassifiedTexts texts =
-        classified_texts(examples, *start.model, *corpus.source, longest, [&](int64_t tokens) -> BatchLimits {
+        classified_texts(examples, *start.model, *corpus.source, start.reading, [&](int64_t tokens) -> BatchLimits {
           if (corpus.batch_tokens == 0) corpus.batch_tokens = batch_tokens_for(tokens);
           return {.tokens = corpus.batch_tokens, .sentences = recipe.batch_sentences, .seed = seed};
         });
     if (texts.cut > 0) {
-      message(std::to_string(texts.cut) + " " + std::string(what) + " texts are cut to " + std::to_string(longest) +
-              " tokens");
+      message(std::to_string(texts.cut) + " " + std::string(what) + " texts are cut to " +
+              std::to_string(start.reading.longest) + " tokens");
     }
     return std::move(texts.data);
   };

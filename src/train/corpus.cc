@@ -2,6 +2,7 @@
 #include "train/corpus.h"
 
 #include <algorithm>
+#include <cstdint>
 #include <map>
 #include <optional>
 #include <utility>
@@ -221,6 +222,7 @@ void load_translation(const Recipe& recipe, const std::filesystem::path& folder,
     corpus.valid = encode_pairs(valid, room, "validation pairs", 0, 0);
     if (recipe.valid_beam > 0) prepare_bleu(recipe, valid, frames.source, corpus);
     corpus.prefix = frames.prefix;
+    if (options.start != nullptr) corpus.search = options.start->search;
   }
 }
 
@@ -298,7 +300,9 @@ void load_masked(const Recipe& recipe, const std::filesystem::path& folder, bool
   } else {
     train_tokenizers(recipe, train, message, corpus);
   }
-  const int64_t vocabulary = corpus.source->vocabulary();
+  // The last tokens may have no row, and the last rows no token.
+  const int64_t rows = options.start != nullptr ? options.start->model->config().source_vocabulary : INT64_MAX;
+  const int64_t vocabulary = std::min(corpus.source->vocabulary(), rows);
   const Frames frames = frames_for(corpus, options);
   corpus.mask_id = frames.mask_id;
   const auto data_of = [&](std::shared_ptr<const Sentences> sentences, int64_t all, uint64_t seed) {

@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct Corpus {
   std::unique_ptr<DataSet> valid;                    // none: no validation
   std::vector<Ids> bleu_sources;                     // each distinct source of the validation part, with its end
   Ids prefix;                                        // what every translation begins with
+  std::optional<generate::BeamOptions> search;       // what the folder of recipe.from says of searches
   std::vector<std::vector<std::string>> references;  // [r][i]; empty text where sentence i has fewer
   std::vector<std::string> held_back;                // lines of a tab-separated text that are not trained on
   uint32_t checksum = 0;
@@ -58,13 +60,13 @@ void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::fu
                          Corpus& corpus);
 
 // Examples as a data set for a classifier, or with scores for a model of one label. `cut`: how many texts were longer
-// than `longest`.
+// than reading.longest.
 struct ClassifiedTexts {
   std::unique_ptr<DataSet> data;
   int64_t tokens = 0, cut = 0;
 };
 [[nodiscard]] ClassifiedTexts classified_texts(const Examples& examples, const models::Model& model,
-                                               const text::Tokenizer& tokenizer, int64_t longest,
+                                               const text::Tokenizer& tokenizer, const Reading& reading,
                                                const std::function<BatchLimits(int64_t tokens)>& limits);
 
 // Tokens of many lines, in parallel.

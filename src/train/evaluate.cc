@@ -8,7 +8,6 @@
 #include "heed/train.h"
 #include "models/families/classifier.h"
 #include "models/families/weights.h"
-#include "models/sentence_settings.h"
 #include "train/corpus.h"
 #include "train/objective.h"
 #include "train/start.h"
@@ -72,11 +71,8 @@ Evaluation evaluate_masked(const models::Bert& model, std::span<const text::Ids>
 Evaluation evaluate_classes(const models::Bert& model, const text::Tokenizer& tokenizer,
                             const std::filesystem::path& folder, const std::filesystem::path& source,
                             const EvaluateOptions& options) {
-  // As many tokens as classify reads.
-  const models::SentenceSettings settings = models::read_sentence_settings(folder, folder);
-  const int64_t longest = models::longest_text(settings, folder, model.config(), model.origin() != nullptr, "evaluate");
   const ClassifiedTexts texts =
-      classified_texts(read_examples(source), model, tokenizer, longest,
+      classified_texts(read_examples(source), model, tokenizer, reading_of(model, folder, "evaluate"),
                        [&](int64_t) -> BatchLimits { return {.tokens = options.batch_tokens, .seed = 0}; });
   return evaluation_of(model, *texts.data, 0, options);
 }
@@ -151,10 +147,14 @@ Evaluation evaluate(const models::Model& model, const std::filesystem::path& fol
     return evaluate_classes(*bert, *tokenizer, folder, source, options);
   }
   require(head == models::Head::masked_token, "evaluate", folder.string(),
-          ": a model that guesses masked tokens or tells classes of texts; found one with another head");
+          ": a model that guesses masked tokens or tells classes of texts; found ", models::words_for_head(model));
   const auto sentences = encode_all(*tokenizer, lines);
   if (model.origin() == nullptr) return evaluate(*bert, sentences, options);
-  return evaluate_masked(*bert, sentences, frames_of(model, *tokenizer, nullptr), tokenizer->vocabulary(), options);
+  const int64_t vocabulary = std::min(tokenizer->vocabulary(), model.config().source_vocabulary);
+  const Frames frames = frames_of(model, *tokenizer, nullptr);
+  require(frames.mask_id >= 0, "evaluate", folder.string(),
+          ": a tokenizer with [MASK] or <mask>, and a row of the model for it; found none");
+  return evaluate_masked(*bert, sentences, frames, vocabulary, options);
 }
 
 }  // namespace heed::train

@@ -8,6 +8,7 @@
 
 #include "base/threads.h"
 #include "heed/error.h"
+#include "models/sentence_settings.h"
 
 namespace heed::train {
 
@@ -29,12 +30,6 @@ std::vector<std::string_view> columns_of_line(std::string_view line) {
 bool is_whole_number(std::string_view label) {
   const std::string_view digits = label.substr(label.starts_with('-') ? 1 : 0);
   return !digits.empty() && digits.size() <= 18 && digits.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-std::string list_of(std::span<const std::string> labels) {
-  std::string text;
-  for (size_t i = 0; i < std::min(labels.size(), kMostListed); ++i) text += (i > 0 ? ", " : "") + labels[i];
-  return text + (labels.size() > kMostListed ? ", and " + std::to_string(labels.size() - kMostListed) + " more" : "");
 }
 
 }  // namespace
@@ -81,6 +76,12 @@ std::vector<std::string> labels_of(const Examples& examples) {
   return labels;
 }
 
+std::string list_of(std::span<const std::string> labels) {
+  std::string text;
+  for (size_t i = 0; i < std::min(labels.size(), kMostListed); ++i) text += (i > 0 ? ", " : "") + labels[i];
+  return text + (labels.size() > kMostListed ? ", and " + std::to_string(labels.size() - kMostListed) + " more" : "");
+}
+
 std::vector<int32_t> classes_of(const Examples& examples, std::span<const std::string> labels) {
   std::vector<int32_t> classes;
   std::unordered_map<std::string_view, int32_t> numbers;
@@ -102,16 +103,25 @@ std::vector<float> scores_of(const Examples& examples, ScoreLoss loss) {
   return scores;
 }
 
-TokenizedTexts tokenize(const text::Tokenizer& tokenizer, const Examples& examples, int64_t longest) {
+Reading reading_of(const models::Model& model, const std::filesystem::path& folder, const char* function) {
+  const models::SentenceSettings settings = models::read_sentence_settings(folder, folder);
+  const auto prompt = settings.prompts.find(settings.default_prompt);
+  const bool has_prompt = !settings.default_prompt.empty() && prompt != settings.prompts.end();
+  return {.longest = models::longest_text(settings, folder, model.config(), model.origin() != nullptr, function),
+          .lowercase = settings.lowercase,
+          .prompt = has_prompt ? prompt->second : ""};
+}
+
+TokenizedTexts tokenize(const text::Tokenizer& tokenizer, const Examples& examples, const Reading& reading) {
   const size_t count = examples.all.size();
   TokenizedTexts texts{.ids = std::vector<Ids>(count), .types = std::vector<Ids>(count), .cut = 0};
   std::atomic<int64_t> cut{0};
   parallel_for(static_cast<int64_t>(count), 256, [&](int64_t begin, int64_t end) {
     for (auto i = static_cast<size_t>(begin); i < static_cast<size_t>(end); ++i) {
       const Example& example = examples.all[i];
-      text::TokensOptions options{.pair = {}, .add_special = true, .limit = longest, .parse_special = false};
+      text::TokensOptions options{.limit = reading.longest, .lowercase = reading.lowercase};
       if (examples.pairs) options.pair = example.second;
-      text::Tokens tokens = tokenizer.tokens(example.text, options);
+      text::Tokens tokens = tokenizer.tokens(reading.prompt + example.text, options);
       if (tokens.left_out > 0) cut.fetch_add(1, std::memory_order_relaxed);
       texts.ids[i] = std::move(tokens.ids);
       texts.types[i] = std::move(tokens.segments);

@@ -7,6 +7,7 @@
 #include <string>
 #include <vector>
 
+#include "heed/models.h"
 #include "train/data.h"
 
 namespace heed::train {
@@ -37,11 +38,24 @@ struct Examples {
 // Each example's label as a score, which the loss can use. Throws Error with the line for one that is no such number.
 [[nodiscard]] std::vector<float> scores_of(const Examples& examples, ScoreLoss loss);
 
-// The examples as `tokenizer` arranges them, each cut to `longest` tokens.
+// "0, 1, 2, and 4 more"
+[[nodiscard]] std::string list_of(std::span<const std::string> labels);
+
+// How texts that are wholes are read.
+struct Reading {
+  int64_t longest = 0;  // tokens, with those around a text
+  bool lowercase = false;
+  std::string prompt = {};  // in front of each text, but not of the second ones
+};
+// As `heed classify` reads them where nobody asks for something else: `folder` has the model and its settings.
+[[nodiscard]] Reading reading_of(const models::Model& model, const std::filesystem::path& folder, const char* function);
+
+// The examples as `tokenizer` arranges them, each cut to reading.longest tokens.
 struct TokenizedTexts {
   std::vector<Ids> ids, types;  // types: of the tokens
   int64_t cut = 0;              // texts that were longer
 };
-[[nodiscard]] TokenizedTexts tokenize(const text::Tokenizer& tokenizer, const Examples& examples, int64_t longest);
+[[nodiscard]] TokenizedTexts tokenize(const text::Tokenizer& tokenizer, const Examples& examples,
+                                      const Reading& reading);
 
 }  // namespace heed::train

@@ -164,6 +164,7 @@ void Trainer::load_from(const LoadedCheckpoint* loaded) {
   distributed::require_agreement(ranks_, "model to start from",
                                  distributed::hash_of(models::checksum(tensors_in_file(*start_->model))));
   if (loaded == nullptr) message("training starts from the model in " + files::quoted(from));
+  if (!start_->note.empty()) message(start_->note);
 }
 
 // Rank 0 makes the tokenizers; the others read what it has written. Of a token cache all make their parts together.
@@ -175,7 +176,7 @@ void Trainer::load_text(bool continued) {
         {.start = start_ ? &*start_ : nullptr, .ranks = together ? &ranks_ : nullptr, .stop = callbacks_.stop});
   };
   if (leads() || together) load(continued);
-  if (leads() && !continued && start_) copy_beside_model(recipe_, *start_->model, folder_);
+  if (leads() && !continued && start_) copy_beside_model(recipe_, *start_, folder_);
   if (leads() && !continued && !start_) {
     if (corpus_.source) corpus_.source->save(folder_, text::Side::source);
     if (corpus_.target) corpus_.target->save(folder_, text::Side::target);
@@ -461,7 +462,7 @@ Outcome lead(const Recipe& recipe, const fs::path& folder, bool resume, const Ca
     if (resume) {
       remove_half_written(folder);
     } else {
-      require_unused(folder, !store.empty());
+      require_unused(folder, !store.empty(), modules_to_write(recipe));
     }
     distributed::require_one_folder(ranks, folder / ".lock", mark);
     auto loaded = resume ? store.load_newest() : std::nullopt;

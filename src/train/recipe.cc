@@ -153,7 +153,8 @@ void apply(Recipe& recipe, const RecipeSource& source) {
 
 }  // namespace
 
-Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root) {
+Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::path& data_root,
+                   const std::function<void(Recipe&)>& change) {
   const RecipeSource source = read_source(file);
   Recipe recipe;
   apply(recipe, source);
@@ -165,6 +166,7 @@ Recipe read_recipe(const std::filesystem::path& file, const std::filesystem::pat
     if (field.key == "from" && !std::filesystem::exists(root / path, ignored)) continue;  // a name, then
     if (!path.empty()) path = (root / path).lexically_normal().string();
   }
+  if (change) change(recipe);
   try {
     validate(recipe);
   } catch (const Error& error) {

@@ -9,6 +9,8 @@
 #include "models/sentence_folder.h"
 #include "models/sentence_settings.h"
 #include "text/tokenizers.h"
+#include "train/sentence_modules.h"
+#include "train/start.h"
 
 namespace heed::train {
 
@@ -44,6 +46,12 @@ std::vector<fs::path> module_folders(const fs::path& folder) {
 
 }  // namespace
 
+std::vector<fs::path> modules_to_write(const Recipe& recipe) {
+  if (recipe.task != "sentence_embedding" || recipe.from.empty()) return {};
+  const fs::path from = start_folder(recipe);
+  return models::has_sentence_modules(from) ? module_folders(from) : std::vector<fs::path>{kMeanPooling};
+}
+
 std::span<const char* const> tokenizer_files() {
   static const std::vector<const char*> names = [] {
     std::vector<const char*> all(text::tokenizer_files().begin(), text::tokenizer_files().end());
@@ -63,7 +71,7 @@ void require_begun(const fs::path& folder) {
           ": a folder with a training to continue; found none in it", kAdvice);
 }
 
-void require_unused(const fs::path& folder, bool has_checkpoints) {
+void require_unused(const fs::path& folder, bool has_checkpoints, std::span<const fs::path> modules) {
   require(!has_checkpoints && !fs::exists(folder / "log.jsonl"), "train", files::quoted(folder),
           ": a folder without a training; found one");
   require(!fs::exists(folder / "model.safetensors"), "train", files::quoted(folder),
@@ -75,6 +83,12 @@ void require_unused(const fs::path& folder, bool has_checkpoints) {
   for (const char* const name : of_models) {
     require(!fs::exists(folder / name), "train", files::quoted(folder), ": a folder without files of a model; found ",
             name);
+  }
+  for (const fs::path& below : modules) {
+    for (const char* const name : kModuleFiles) {
+      require(!fs::exists(folder / below / name), "train", files::quoted(folder),
+              ": a folder without files of a model; found ", (below / name).string());
+    }
   }
 }
 

@@ -9,6 +9,8 @@
 #include <string_view>
 #include <vector>
 
+#include "heed/train.h"
+
 namespace heed::train {
 
 // The files of a tokenizer, and of generation settings, that a model folder may have.
@@ -17,8 +19,12 @@ namespace heed::train {
 // Throws Error unless a training was begun in `folder`. It need not have a checkpoint yet.
 void require_begun(const std::filesystem::path& folder);
 
-// Throws Error where a training, a model or a file of one is there.
-void require_unused(const std::filesystem::path& folder, bool has_checkpoints);
+// The folders that a training makes for modules of sentence-transformers, below its own.
+[[nodiscard]] std::vector<std::filesystem::path> modules_to_write(const Recipe& recipe);
+
+// Throws Error where a training, a model or a file of one is there, `modules` included.
+void require_unused(const std::filesystem::path& folder, bool has_checkpoints,
+                    std::span<const std::filesystem::path> modules);
 
 // Removes what a process that was killed left of files that it was writing.
 void remove_half_written(const std::filesystem::path& folder);

@@ -45,9 +45,9 @@ void write_mean_pooling(const fs::path& to, int64_t width) {
                 {"type", std::string("sentence_transformers.models.") + type}};
   };
   write_json(
-      to / "1_Pooling/config.json",
+      to / kMeanPooling / "config.json",
       {{"word_embedding_dimension", width}, {"pooling_mode_cls_token", false}, {"pooling_mode_mean_tokens", true}});
-  write_json(to / "modules.json", Json::array({module(0, "", "Transformer"), module(1, "1_Pooling", "Pooling")}));
+  write_json(to / "modules.json", Json::array({module(0, "", "Transformer"), module(1, kMeanPooling, "Pooling")}));
 }
 
 std::unique_ptr<models::Model> with_layers(std::unique_ptr<models::Model> model,

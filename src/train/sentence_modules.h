@@ -7,6 +7,9 @@
 
 namespace heed::train {
 
+// The Pooling of a model of others that had no modules.
+inline constexpr const char* kMeanPooling = "1_Pooling";
+
 // How `start` pools its states, as the files in `folder` say; the mean of all tokens where there is no modules.json.
 // Dense modules become a part of the model. Throws Error for modules that cannot be trained.
 void read_modules(const Recipe& recipe, const std::filesystem::path& folder, Start& start);

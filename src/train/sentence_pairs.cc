@@ -88,14 +88,14 @@ void load_sentence_pairs(const Recipe& recipe, const Start& start, const std::fu
   const TextPairs train = one_file ? read_one_file(recipe, valid, corpus.held_back)
                                    : read_two_files(recipe.train_source, recipe.train_target);
   if (!recipe.valid_source.empty()) valid = read_two_files(recipe.valid_source, recipe.valid_target);
-  require(start.longest > start.frames.source.size(), "train", "max_tokens_per_sentence: more than the ",
-          start.frames.source.size(), " tokens around a text; found ", start.longest);
+  require(start.reading.longest > start.frames.source.size(), "train", "max_tokens_per_sentence: more than the ",
+          start.frames.source.size(), " tokens around a text; found ", start.reading.longest);
   const auto data_of = [&](const TextPairs& pairs, std::string_view what, uint64_t seed) {
-    TokenizedTexts anchors = tokenize(*corpus.source, pairs.anchors, start.longest);
-    TokenizedTexts positives = tokenize(*corpus.source, pairs.positives, start.longest);
+    TokenizedTexts anchors = tokenize(*corpus.source, pairs.anchors, start.reading);
+    TokenizedTexts positives = tokenize(*corpus.source, pairs.positives, start.reading);
     if (const int64_t cut = anchors.cut + positives.cut; cut > 0) {
-      message(std::to_string(cut) + " " + std::string(what) + " texts are cut to " + std::to_string(start.longest) +
-              " tokens");
+      message(std::to_string(cut) + " " + std::string(what) + " texts are cut to " +
+              std::to_string(start.reading.longest) + " tokens");
     }
     int64_t tokens = 0;
     for (size_t i = 0; i < anchors.ids.size(); ++i) {

@@ -1,16 +1,19 @@
 #include "train/start.h"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 
 #include "base/files.h"
 #include "formats/json.h"
 #include "generate/languages.h"
+#include "generate/settings.h"
 #include "generate/tokenizer_kind.h"
 #include "heed/error.h"
 #include "models/families/classifier.h"
 #include "models/families/rounded.h"
 #include "models/families/weights.h"
+#include "models/sentence_folder.h"
 #include "models/sentence_settings.h"
 #include "models/weights.h"
 #include "text/language_tokens.h"
@@ -114,45 +117,56 @@ void settle_tokenizer(Recipe& recipe, const Start& start) {
   recipe.shared_vocabulary = shared;
 }
 
-// The model with classes for the labels of the training text. A head that has them all stays as it is.
+// " (the model had NEGATIVE, POSITIVE)", of a head that is replaced.
+std::string classes_before(const models::Config& config) {
+  if (config.labels.empty()) return "";
+  const bool usual = config.head != models::Head::text_class || config.scores == models::Scores::probabilities;
+  const std::string kind =
+      usual ? "" : ", and \"problem_type\" \"" + std::string(models::problem_type(config.scores)) + "\"";
+  return " (the model had " + list_of(config.labels) + kind + ")";
+}
+
+// The model with classes for the labels of the training text. A head that has them all stays as it is; `note` says what
+// another one is replaced by.
 std::unique_ptr<models::Model> with_classes_of(const Recipe& recipe, std::unique_ptr<models::Model> model,
-                                               const fs::path& folder) {
+                                               const fs::path& folder, std::string& note) {
   require(!recipe.train_source.empty(), "train", "train_source, a text; found none");
   const std::vector<std::string> labels = labels_of(read_examples(recipe.train_source));
   const std::vector<std::string>& there = model->config().labels;
   const std::set<std::string> known(there.begin(), there.end());
   const auto is_there = [&](const std::string& label) { return known.contains(label); };
   if (models::tells_one_class(*model) && std::ranges::all_of(labels, is_there)) return model;
+  note = "a new head for " + std::to_string(labels.size()) + " classes: " + list_of(labels) +
+         classes_before(model->config());
   return models::with_text_classes(*model, folder, labels, recipe.seed);
 }
 
 // The model with one number as its head's output. config.json of others says which kind of number it is in two places,
 // for transformers and for CrossEncoder; the one of the start may say it in one.
 std::unique_ptr<models::Model> with_score_of(const Recipe& recipe, std::unique_ptr<models::Model> model,
-                                             const fs::path& folder) {
+                                             const fs::path& folder, std::string& note) {
   const models::Config& there = model->config();
   const bool plain = recipe.loss == "squared_error";
   const bool same = models::gives_score(*model) && (there.scores == models::Scores::raw) == plain;
   if (same && model->origin() == nullptr) return model;
+  if (!models::gives_score(*model)) note = "a new head for one score" + classes_before(there);
   return models::with_text_score(*model, folder, plain, recipe.seed);
 }
 
 void check_start(const Recipe& recipe, const Start& start, const std::string& where) {
   const models::Config& config = start.model->config();
   const auto fits = [&](const std::shared_ptr<const text::Tokenizer>& tokenizer, int64_t vocabulary) {
-    // Models of others may have more rows than there are tokens; those that heed has trained, one more for the mask.
-    const bool masks = start.model->origin() == nullptr && config.mask_id == tokenizer->vocabulary();
-    const int64_t found = tokenizer->vocabulary() + (masks ? 1 : 0);
-    require(found == vocabulary || (found < vocabulary && start.model->origin() != nullptr), "train", where,
-            ": a tokenizer of ", vocabulary, " tokens, as many as the model has; found ", found);
+    require(generate::fits_rows(*tokenizer, *start.model, vocabulary), "train", where, ": a tokenizer of ", vocabulary,
+            " tokens, as many as the model has; found ", tokenizer->vocabulary());
     generate::require_kind_of_tokenizer(*tokenizer, *start.model, where, "train");
   };
   if (start.source) fits(start.source, config.source_vocabulary);
   if (start.target) fits(start.target, config.target_vocabulary);
   if (recipe.task == "masked_language_model") {
-    require(config.head == models::Head::masked_token, "train", where,
-            ": a model that guesses masked tokens; found one with another head");
-    require(start.frames.mask_id >= 0, "train", where, ": a tokenizer with [MASK] or <mask>; found neither");
+    require(config.head == models::Head::masked_token, "train", where, ": a model that guesses masked tokens; found ",
+            models::words_for_head(*start.model));
+    require(start.frames.mask_id >= 0, "train", where,
+            ": a tokenizer with [MASK] or <mask>, and a row of the model for it; found none");
   }
   require(recipe.task != "language_model" || config.positions == models::Positions::none ||
               recipe.context <= config.max_length,
@@ -210,6 +224,41 @@ void put_languages(const models::Model& model, const text::Tokenizer& source, co
   }
 }
 
+// Marian's models of several target languages are told by a token in front of the source.
+std::optional<int32_t> arrow_of(const text::Tokenizer& source, const Languages& languages) {
+  if (languages.target.empty()) return std::nullopt;
+  const std::optional<int32_t> arrow = text::known_arrow(source, languages.target, "languages");
+  require(!arrow || languages.source.empty(), "languages",
+          "no source_language, because the model names only the languages that it writes; found ", languages.source);
+  return arrow;
+}
+
+constexpr const char* kForced = "forced_bos_token_id";
+
+// Puts a language in place of another one that settings force outputs to begin with. Returns whether it did.
+bool replace_forced(Json& settings, const text::Tokenizer& target, int32_t language) {
+  const Json forced = settings.is_object() ? settings.value(kForced, Json()) : Json();
+  if (!forced.is_number_integer() || forced == language) return false;
+  if (!text::looks_like_language(target, forced.get<int64_t>())) return false;
+  settings[kForced] = language;
+  return true;
+}
+
+// The same in the model's config.json.
+void force_language(models::Model& model, const text::Tokenizer& target, int32_t language) {
+  Json config = io::parse_json(model.origin()->config_json).value;
+  if (!replace_forced(config, target, language)) return;
+  auto origin = std::make_shared<models::Origin>(*model.origin());
+  origin->config_json = io::json_text(config, 2) + "\n";
+  model.set_origin(std::move(origin));
+}
+
+// The language of the training, where the model begins its output with one.
+std::optional<int32_t> language_written(const Recipe& recipe, const models::Model& model, const Start& start) {
+  if (!start.target || recipe.target_language.empty() || !names_languages(model, *start.target)) return std::nullopt;
+  return text::language_id(*start.target, recipe.target_language);
+}
+
 }  // namespace
 
 text::SpecialIds special_of(const models::Config& config) {
@@ -223,7 +272,9 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
                  const Languages& languages) {
   const models::Config& config = model.config();
   const bool several = target != nullptr && names_languages(model, *target);
-  require(several || (languages.source.empty() && languages.target.empty()), "languages",
+  const std::optional<int32_t> arrow =
+      target != nullptr && !several ? arrow_of(source, languages) : std::optional<int32_t>();
+  require(several || arrow || (languages.source.empty() && languages.target.empty()), "languages",
           "no source_language and no target_language, because the model does not name its languages; found ",
           languages.source.empty() ? languages.target : languages.source);
   Frames frames;
@@ -232,6 +283,7 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     frames.source = target != nullptr ? source_frame(special_of(config)) : masked_frame(source.special());
     if (target != nullptr) frames.target = target_frame(special_of(config));
     frames.mask_id = static_cast<int32_t>(config.mask_id);
+    if (arrow) frames.source.before.insert(frames.source.before.begin(), *arrow);
     return frames;
   }
   frames.first_drawn = 0;  // their special ids may be anywhere
@@ -244,27 +296,37 @@ Frames frames_of(const models::Model& model, const text::Tokenizer& source, cons
     frames.target.begin = static_cast<int32_t>(config.begin_id);
     frames.target.padding = static_cast<int32_t>(config.padding_id);
     if (several) put_languages(model, source, *target, languages, frames);
+    if (arrow) frames.source.before.insert(frames.source.before.begin(), *arrow);
   } else {
-    if (config.mask_id == source.vocabulary()) frames.mask_id = static_cast<int32_t>(config.mask_id);
-    for (const char* const token : {"[MASK]", "<mask>"}) {
-      if (const auto id = source.id_of(token); id && frames.mask_id < 0) frames.mask_id = *id;
-    }
+    const int32_t mask_id = generate::mask_token_of(model, source).id;
+    if (mask_id < config.source_vocabulary) frames.mask_id = mask_id;
   }
   return frames;
 }
 
 namespace {
 
-// The most tokens of a text that is a whole: as many as `heed embed` and `heed classify` will read. Refuses what they
-// refuse, and lower case, in which training reads no text.
-int64_t longest_text(const Recipe& recipe, const models::Model& model, const fs::path& folder) {
-  const bool is_whole =
-      is_classification(recipe) || recipe.task == "sequence_regression" || recipe.task == "sentence_embedding";
-  if (!is_whole) return model.config().max_length;
-  const models::SentenceSettings settings = models::read_sentence_settings(folder, folder);
-  require(!settings.lowercase || recipe.task != "sentence_embedding", "train", folder.string(),
-          ": \"do_lower_case\" false, because training reads texts as they are; found true");
-  return models::longest_text(settings, folder, model.config(), model.origin() != nullptr, "train");
+// How texts that are wholes are read: as `heed embed` and `heed classify` will read them. Refuses what they refuse, and
+// lower case where pairs of texts are read.
+Reading reading_for(const Recipe& recipe, const models::Model& model, const fs::path& folder) {
+  const bool has_classes = is_classification(recipe) || recipe.task == "sequence_regression";
+  if (!has_classes && recipe.task != "sentence_embedding") return {.longest = model.config().max_length};
+  Reading reading = reading_of(model, folder, "train");
+  if (has_classes && models::is_cross_encoder(folder)) return reading;
+  require(!reading.lowercase || has_classes, "train", folder.string(),
+          ": \"do_lower_case\" false, because a training of vectors reads texts as they are; found true");
+  return {.longest = reading.longest};  // the new folder has no modules, or keeps its prompts for other texts
+}
+
+// What the folder says about a search, with the language of the training in place of another one.
+std::optional<generate::BeamOptions> search_of(const Recipe& recipe, const Start& start, const fs::path& folder) {
+  auto search = generate::settings_of_translator(folder, *start.model);
+  const auto language = language_written(recipe, *start.model, start);
+  if (search && language && !search->prefix.empty() &&
+      text::looks_like_language(*start.target, search->prefix.front())) {
+    search->prefix = {*language};
+  }
+  return search;
 }
 
 }  // namespace
@@ -277,8 +339,8 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   const models::Architecture found = read->config().architecture;
   require(found == architecture_of(recipe.task), "train", "from: a model that fits the task, ", recipe.task,
           "; found one that is ", models::to_string(found));
-  if (is_classification(recipe)) read = with_classes_of(recipe, std::move(read), folder);
-  if (recipe.task == "sequence_regression") read = with_score_of(recipe, std::move(read), folder);
+  if (is_classification(recipe)) read = with_classes_of(recipe, std::move(read), folder, start.note);
+  if (recipe.task == "sequence_regression") read = with_score_of(recipe, std::move(read), folder, start.note);
   models::Config config = config_for(recipe, read->config());
   if (found != models::Architecture::decoder_only) {
     start.source = text::Tokenizer::load(tokenizers, text::Side::source);
@@ -288,22 +350,42 @@ Start load_start(Recipe& recipe, const fs::path& folder, const fs::path& tokeniz
   }
   config.begin_id = first_token(recipe, *read, start);
   start.model = with_config(*read, config, recipe.seed);
+  if (const auto language = language_written(recipe, *start.model, start))
+    force_language(*start.model, *start.target, *language);
   const Languages languages{.source = recipe.source_language, .target = recipe.target_language};
   if (start.source) start.frames = frames_of(*start.model, *start.source, start.target.get(), languages);
   check_start(recipe, start, folder.string());
-  start.longest = std::min(recipe.max_tokens_per_sentence, longest_text(recipe, *start.model, tokenizers));
+  start.reading = reading_for(recipe, *start.model, tokenizers);
+  start.reading.longest = std::min(recipe.max_tokens_per_sentence, start.reading.longest);
+  if (recipe.valid_beam > 0) start.search = search_of(recipe, start, tokenizers);
   if (recipe.task == "sentence_embedding") read_modules(recipe, tokenizers, start);
   settle_tokenizer(recipe, start);
   recipe.model = config;
   return start;
 }
 
+namespace {
+
+// Others have it in a folder below.
+void require_encoder_inside(const fs::path& folder) {
+  std::error_code ignored;
+  if (fs::exists(folder / "config.json", ignored) || !models::has_sentence_modules(folder)) return;
+  const fs::path encoder = models::read_sentence_modules(folder).front().folder.lexically_relative(folder);
+  fail("train", folder.string(), ": the files of the encoder in the folder itself; found them in ", encoder.string(),
+       ", as its modules.json says");
+}
+
+}  // namespace
+
 fs::path start_folder(const Recipe& recipe) {
+  fs::path folder;
   try {
-    return io::find_model_folder(recipe.from);
+    folder = io::find_model_folder(recipe.from);
   } catch (const Error& error) {
     fail("train", "from: ", error.what());
   }
+  require_encoder_inside(folder);
+  return folder;
 }
 
 namespace {
@@ -327,6 +409,15 @@ void set_first_token(const models::Model& model, const fs::path& from, const fs:
   files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
 }
 
+void set_forced_language(const Recipe& recipe, const Start& start, const fs::path& settings) {
+  std::error_code ignored;
+  const auto language = language_written(recipe, *start.model, start);
+  if (!language || !fs::exists(settings, ignored)) return;
+  Json said = io::parse_json(io::read_file(settings, 1 << 20)).value;
+  if (replace_forced(said, *start.target, *language))
+    files::write_atomically(settings, io::json_text(said, 2) + "\n", "train");
+}
+
 // The languages of the training text become those that a tokenizer takes where nobody names any.
 void set_languages(const Recipe& recipe, const fs::path& settings) {
   std::error_code ignored;
@@ -345,16 +436,18 @@ void set_languages(const Recipe& recipe, const fs::path& settings) {
 
 }  // namespace
 
-void copy_beside_model(const Recipe& recipe, const models::Model& model, const fs::path& to) {
+void copy_beside_model(const Recipe& recipe, const Start& start, const fs::path& to) {
+  const models::Model& model = *start.model;
   const fs::path from = start_folder(recipe);
   copy_tokenizer(from, to);
   set_first_token(model, from, to / "generation_config.json");
+  set_forced_language(recipe, start, to / "generation_config.json");
   set_languages(recipe, to / "tokenizer_config.json");
   if (recipe.task == "sentence_embedding") write_modules(model, from, to);
   if (is_classification(recipe) || recipe.task == "sequence_regression") write_cross_encoder(from, to);
   // What reads the trained model, and what goes on with the training, cuts texts as the training does.
-  const int64_t longest = longest_text(recipe, model, from);
-  if (longest != longest_text(recipe, model, to)) models::keep_longest(longest, to, "train");
+  const int64_t longest = reading_for(recipe, model, from).longest;
+  if (longest != reading_for(recipe, model, to).longest) models::keep_longest(longest, to, "train");
 }
 
 void require_same_start(const Recipe& recipe, const std::string& recorded) {

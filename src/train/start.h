@@ -3,11 +3,14 @@
 
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "heed/generate.h"
 #include "heed/io.h"
 #include "heed/train.h"
 #include "train/data.h"
+#include "train/examples.h"
 
 namespace heed::train {
 
@@ -34,8 +37,10 @@ struct Start {
   std::unique_ptr<models::Model> model;
   std::shared_ptr<const text::Tokenizer> source, target;  // as in Corpus
   Frames frames;
-  std::shared_ptr<const Contrast> contrast;  // sentence_embedding
-  int64_t longest = 0;                       // tokens of a text that is a whole, with those around it
+  std::shared_ptr<const Contrast> contrast;     // sentence_embedding
+  Reading reading;                              // of texts that are wholes
+  std::optional<generate::BeamOptions> search;  // what the folder says of searches; where BLEU is computed
+  std::string note;                             // of a head that was replaced; empty: none was
 };
 // Reads the model of `folder` and the tokenizers of `tokenizers` (a checkpoint has none of its own), and sets what they
 // decide in `recipe`: its model, with the recipe's dropout rates, and its tokenizer. Throws Error, naming the key, for
@@ -48,7 +53,7 @@ struct Start {
 
 // Writes what a training that starts from recipe.from takes over beside the model: the tokenizer, the settings of a
 // search, and modules where it needs them.
-void copy_beside_model(const Recipe& recipe, const models::Model& model, const std::filesystem::path& to);
+void copy_beside_model(const Recipe& recipe, const Start& start, const std::filesystem::path& to);
 
 // Throws Error where one of the recipes starts from a model and the other, that of a checkpoint as JSON, does not.
 void require_same_start(const Recipe& recipe, const std::string& recorded);

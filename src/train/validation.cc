@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstdio>
 
+#include "generate/settings.h"
 #include "heed/generate.h"
 #include "train/objective.h"
 
@@ -22,13 +23,15 @@ double bleu_of(const models::Transformer& model, const Corpus& corpus, const Rec
   }
   std::string lines;  // one a sentence: tokenizers decode to text without line ends
   if (!mine.empty()) {
-    const auto found =
-        generate::translate(model, mine,
-                            {.search = {.beam = recipe.valid_beam,
-                                        .scores = false,
-                                        .max_length = std::min<int64_t>(256, model.config().max_length - 1),
-                                        .prefix = corpus.prefix,
-                                        .stop = stop}});
+    // As `heed translate` searches with the new folder.
+    generate::BeamOptions search{.beam = recipe.valid_beam,
+                                 .scores = false,
+                                 .max_length = std::min<int64_t>(256, model.config().max_length - 1),
+                                 .prefix = corpus.prefix,
+                                 .stop = stop};
+    if (corpus.search) search = generate::with_settings(std::move(search), *corpus.search);
+    generate::leave_out_rows(search, corpus.target->vocabulary(), model.config().target_vocabulary);
+    const auto found = generate::translate(model, mine, {.search = std::move(search)});
     if (stop && stop()) throw ValidationStopped();
     for (const auto& hypotheses : found) {
       std::string line = corpus.target->decode(hypotheses.front().ids);

@@ -71,6 +71,12 @@ TEST(Attend, ResultsTakeTheFileOfNothingElse) {
   EXPECT_EQ(both.status, 2);
   EXPECT_EQ(both.err, "heed attend: --svg and --html take a file each; found '" + page + "' for both\n");
   EXPECT_FALSE(fs::exists(page));
+  const std::string picture = folder / "a.png";
+  const Result named = run({"attend", file, "--html", picture});
+  EXPECT_EQ(named.status, 2);
+  EXPECT_EQ(named.err, "heed attend: --html takes a name that ends in .html, or -; found '" + picture +
+                           "' (--png draws one head)\n");
+  EXPECT_FALSE(fs::exists(picture));
 }
 
 TEST(Attend, WritesArraysAndPictures) {

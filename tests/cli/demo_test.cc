@@ -66,5 +66,12 @@ TEST(Demo, TheModelIsSmallEnoughForARepository) {
   EXPECT_TRUE(fs::exists(kDemo / "en-zh" / "MODEL_CARD.md"));
 }
 
+TEST(Demo, TheCardsStateTheLicenceForInfo) {
+  for (const char* const model : {"en-zh", "shakespeare"}) {
+    const Result r = run({"info", (kDemo / model).string()});
+    EXPECT_EQ(r.out.find("licence             apache-2.0\n"), 0u) << r.out << r.err;
+  }
+}
+
 }  // namespace
 }  // namespace heed::cli::test

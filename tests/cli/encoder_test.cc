@@ -109,6 +109,8 @@ TEST(Embed, RefusesLinesAndOptionsByName) {
   const std::string file = folder / "no.npy";
   EXPECT_EQ(run({"embed", model, "--output", file}, {.input = "paris\n\xff\n"}).status, 1);
   EXPECT_FALSE(fs::exists(file));
+  EXPECT_NE(run({"embed", model, "x", "--prompt", "nope"}).err.find("a prompt of this model (document, query); found"),
+            std::string::npos);
   const Result early = run({"embed", model, "--output", file + "/in/no/folder.npy"}, {.input = "\xff\n"});
   EXPECT_EQ(early.status, 1);
   EXPECT_NE(early.err.find("cannot be written"), std::string::npos) << early.err;  // found before the text is read
@@ -327,9 +329,10 @@ TEST(Answer, InATextOrInEachLine) {
     EXPECT_EQ(context.substr(begin, end - begin), answer["answer"]);
   }
   EXPECT_EQ(one.out.substr(0, one.out.find('\t')), object["answers"][0]["answer"].get<std::string>());
-  EXPECT_EQ(run({"answer", model, "a city"}).err,
-            "heed answer: TEXT: expected a question and a text with a tab between them, or a question and --context; "
-            "found no tab\n");
+  EXPECT_EQ(
+      run({"answer", model, "a city"}).err,
+      "heed answer: QUESTION: expected a question and a text with a tab between them, or a question and --context; "
+      "found no tab\n");
   EXPECT_EQ(run({"answer", model, "a city", "--context", ""}).err,
             "heed answer: the context: expected a text of at least one token; found an empty one\n");
   const auto error_of = [&](const std::string& line) { return run({"answer", model}, {.input = line}).err; };
@@ -366,6 +369,42 @@ TEST(Encoders, OtherKindsOfModelsAreNamedWithTheirCommand) {
     EXPECT_EQ(run({command, demo, "x"}).err,
               std::string("heed ") + command + ": " + demo +
                   ": expected an encoder-only model; found an encoder-decoder (heed translate runs it)\n");
+}
+
+// Found with the model, before there is a line.
+TEST(Encoders, AnotherHeadIsRefusedWithoutALine) {
+  const Folder folder;
+  const std::string masked = model_in(folder, "bert-masked"), classes = model_in(folder, "bert-classify");
+  for (const auto& [words, message] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{"classify", masked},
+            masked + ": expected a model that tells classes of texts; found a model that guesses"},
+           {{"classify", classes, "--tokens"},
+            classes + ": expected a model that tells classes of tokens; found a model"},
+           {{"fill", classes}, classes + ": expected a model that guesses masked tokens; found a model that tells"},
+           {{"answer", masked}, masked + ": expected a model that finds answers; found a model that guesses"}}) {
+    const Result r = run(words, {.input = ""});
+    EXPECT_EQ(r.status, 1) << words[0];
+    EXPECT_NE(r.err.find(message), std::string::npos) << r.err;
+  }
+  EXPECT_EQ(run({"classify", classes}, {.input = ""}).status, 0);
+  EXPECT_EQ(run({"fill", masked}, {.input = ""}).status, 0);
+  EXPECT_NE(run({"answer", masked, "a city"}).err.find("expected a model that finds answers"), std::string::npos);
+}
+
+TEST(Encoders, BlankLinesBecomeEmpty) {
+  const Folder folder;
+  const std::string blank = "\n \t\n\u3000\n";
+  for (const auto& [command, model] : std::vector<std::pair<std::string, std::string>>{
+           {"classify", "bert-classify"}, {"fill", "bert-masked"}, {"answer", "bert-answer"}}) {
+    const std::string path = model_in(folder, model);
+    const Result r = run({command, path}, {.input = blank});
+    EXPECT_EQ(r.out, "\n\n\n") << command << r.err;
+    const std::vector<std::string> objects = lines_of(run({command, path, "--json"}, {.input = blank}).out);
+    ASSERT_EQ(objects.size(), 3u) << command;
+    EXPECT_EQ(nlohmann::json::parse(objects[1]).value(command == "answer" ? "question" : "text", ""), " \t");
+  }
+  const Result bad = run({"fill", folder / "bert-masked"}, {.input = "\xe3\n"});
+  EXPECT_NE(bad.err.find("expected valid UTF-8"), std::string::npos) << bad.err;
 }
 
 TEST(Encoders, InspectAndInfoReadTheirFolders) {

@@ -356,13 +356,41 @@ TEST(Inspect, RefusesAPageThatIsTooLarge) {
   EXPECT_EQ(refused.status, 1);
   EXPECT_EQ(refused.err,
             "heed inspect: the page would hold 4,860,000 weights and take about 24.3 MB, more than 20.0 MB; use a "
-            "shorter text, or one head (--part, --layer, --head with --png or --text), or --force\n");
+            "shorter text, groups of tokens (--pool N), or one head (--part, --layer, --head with --png or --text), or --force\n");
   EXPECT_FALSE(fs::exists(page));
   const Result one = run({"inspect", model, text, "--layer", "2", "--png", folder / "head.png"});
   EXPECT_EQ(one.status, 0) << one.err;
   const Result forced = run({"inspect", model, text, "--output", page, "--force"});
   EXPECT_EQ(forced.status, 0) << forced.err;
   EXPECT_GT(fs::file_size(page), 8'000'000u);
+  const Result pooled = run({"inspect", model, text, "--output", page, "--pool", "64"});
+  EXPECT_EQ(pooled.status, 0) << pooled.err;
+  EXPECT_LT(fs::file_size(page), 1'000'000u);
+}
+
+TEST(Inspect, ShowsThousandsOfTokensInGroups) {
+  const Folder folder;
+  const std::string model = make_model(folder, models::Architecture::decoder_only, 2048), page = folder / "page.html";
+  std::string text;
+  for (int i = 0; i < 500; ++i) text += "车站在";
+  const Result r = run({"inspect", model, text, "--output", page});
+  EXPECT_EQ(r.status, 0) << r.err;
+  EXPECT_NE(r.err.find("1,500 tokens are shown in 256 groups; --pool chooses how many\n"), std::string::npos) << r.err;
+  const auto record = record_of(read(page));
+  ASSERT_EQ(record["target_tokens"].size(), 256u);
+  EXPECT_EQ(record["target_tokens"][0], "车 … 站");
+  for (const auto& map : record["decoder"])
+    for (const auto& head : map["weights"])
+      for (const auto& row : head) {
+        double sum = 0;
+        for (const auto& weight : row) sum += weight.get<double>();
+        EXPECT_NEAR(sum, 1, 1e-3);
+      }
+  const Result json = run({"inspect", model, text, "--json"});  // all weights
+  EXPECT_EQ(nlohmann::json::parse(json.out)["target_tokens"].size(), 1500u) << json.err;
+  const Result asked = run({"inspect", model, "车站在", "--json", "--pool", "2"});
+  EXPECT_EQ(nlohmann::json::parse(asked.out)["target_tokens"].size(), 2u) << asked.err;
+  EXPECT_EQ(run({"inspect", model, "车站", "--pool", "2", "--words"}).status, 2);
 }
 
 TEST(Inspect, APageOfWordsHasTheSizeOfItsWords) {
@@ -493,6 +521,12 @@ TEST(Inspect, AModelOfSeveralLanguages) {
   EXPECT_EQ(reads.status, 2);
   EXPECT_NE(reads.err.find("--source-language is for models that translate; this one only reads"), std::string::npos)
       << reads.err;
+  const Folder third;
+  const Result writes =
+      run({"inspect", make_model(third, models::Architecture::decoder_only), "abc", "--target", "abc"});
+  EXPECT_EQ(writes.status, 2);
+  EXPECT_NE(writes.err.find("--target is for models that translate; this one continues texts"), std::string::npos)
+      << writes.err;
 }
 
 }  // namespace

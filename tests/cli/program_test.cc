@@ -144,7 +144,8 @@ TEST(Program, ErrorsHaveOneForm) {
   expect_message(
       {"info", "bert-base-uncased"}, 1,
       "heed info: expected the folder of a model, its name in Hugging Face's cache, a config.json or a "
-      "preset (tiny, small, base, big); found 'bert-base-uncased'. Download it with: hf download bert-base-uncased");
+      "preset (tiny, small, base, big); found 'bert-base-uncased'. Download it with: hf download bert-base-uncased (or "
+      "ORG/bert-base-uncased, if it belongs to an organisation such as sentence-transformers)");
   expect_message({"translate", "m", "--input", ""}, 2, "heed translate: --input takes the name of a file; found ''");
   expect_message({"translate", "", "x"}, 2, "heed translate: MODEL takes the name of a folder; found ''");
   expect_message({"average", "m", "--output", "-"}, 2,

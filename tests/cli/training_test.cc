@@ -430,5 +430,50 @@ TEST(Training, ALanguageModelGenerates) {
   EXPECT_LT(nlohmann::json::parse(evaluated.out)["loss"].get<double>(), 1.0);
 }
 
+// --quiet leaves warnings alone, as of every command.
+TEST(Evaluate, WarnsOfMissingSpacesAsOtherCommandsDo) {
+  const Folder folder;
+  const std::string lines = folder.write("zh", "你好嗎\n你在哪裡\n");
+  for (const char* const option : {"--quiet", "--json"}) {
+    const Result r = run({"evaluate", "--hypotheses", lines, "--target", lines, option});
+    EXPECT_EQ(r.status, 0) << r.err;
+    EXPECT_TRUE(r.err.starts_with("heed evaluate: warning: the references have no spaces between words")) << r.err;
+  }
+}
+
+TEST(Evaluate, SaysWhichHeadThereIs) {
+  const Folder folder;
+  const std::string text = folder.write("text", "a b\n");
+  for (const auto& [name, found] : {std::pair("st-mean", "a model that gives states only"),
+                                    {"bert-tokens", "a model that tells classes of tokens"},
+                                    {"bert-answer", "a model that finds answers"}}) {
+    const std::string model = folder / name;
+    fs::copy(fs::path(HEED_SOURCE_DIR) / "tests/data/families" / name, model, fs::copy_options::recursive);
+    (void)folder.write(name + std::string("/vocab.txt"), "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\na\nb\n");
+    const Result r = run({"evaluate", model, "--text", text});
+    EXPECT_EQ(r.status, 1);
+    EXPECT_NE(r.err.find(std::string("or tells classes of texts; found ") + found), std::string::npos) << r.err;
+  }
+}
+
+// A key of the recipe's file may need an option.
+TEST(Training, AnOptionCompletesARecipe) {
+  const Folder folder;
+  const std::string recipe = folder.write("r.toml", "best_by = \"bleu\"\nmax_updates = 2\n");
+  const Corpus corpus(folder);
+  std::vector<std::string> command = corpus.train(folder / "out", "2");
+  command.insert(command.end(), {"--config", recipe});
+  const Result alone = run(command);
+  EXPECT_NE(alone.status, 0);
+  EXPECT_NE(alone.err.find("r.toml: best_by: expected 'loss' unless valid_beam"), std::string::npos) << alone.err;
+  command.insert(command.end(), {"--valid-beam", "2"});
+  const Result together = run(command);
+  EXPECT_EQ(together.status, 0) << together.err;
+  command.insert(command.end(), {"--best-by", "accuracy"});
+  const Result wrong = run(command);
+  EXPECT_EQ(wrong.status, 2);
+  EXPECT_NE(wrong.err.find("--best-by: expected loss or bleu"), std::string::npos) << wrong.err;
+}
+
 }  // namespace
 }  // namespace heed::cli::test

@@ -145,7 +145,8 @@ TEST_F(Hub, WhatIsNotThereComesWithTheCommandThatDownloadsIt) {
   const fs::path cache = make_cache("cache");
   ::setenv("HF_HUB_CACHE", cache.c_str(), 1);
   expect_error([] { (void)find_model_folder("org/other"); }, "Download it with: hf download org/other");
-  expect_error([] { (void)find_model_folder("gpt2"); }, "hf download gpt2");
+  expect_error([] { (void)find_model_folder("all-MiniLM-L6-v2"); },
+               "hf download all-MiniLM-L6-v2 (or ORG/all-MiniLM-L6-v2, if it belongs to an organisation");
   fs::remove_all(cache / "models--org--name/snapshots");
   expect_error([] { (void)find_model_folder("org/name"); }, "hf download org/name");
   for (const char* const commit : {"", "main", "../../..", "0123456789ABCDEF0123456789abcdef01234567"}) {

@@ -97,11 +97,25 @@ TEST(Label, CutsBetweenCharacters) {
   EXPECT_EQ(label("", 4), "∅");
 }
 
+// Persian spelling and emoji of a family need them; nowhere else may they hide.
+TEST(Label, KeepsJoinersBetweenCharactersThatCanBeSeen) {
+  EXPECT_EQ(label("می\u200cخواهم", 24), "می\u200cخواهم");
+  EXPECT_EQ(label("👩\u200d👧", 24), "👩\u200d👧");
+  EXPECT_EQ(label("\u200ca", 24), "<U+200C>a");
+  EXPECT_EQ(label("a\u200d", 24), "a<U+200D>");
+  EXPECT_EQ(label("a \u200db", 24), "a <U+200D>b");
+  EXPECT_EQ(label("a\u200d\u200db", 24), "a<U+200D><U+200D>b");
+  EXPECT_EQ(label("a\u200d\u202eb", 24), "a<U+200D><U+202E>b");
+  EXPECT_EQ(label("a\u200bb", 24), "a<U+200B>b");
+  EXPECT_EQ(escape_terminal("a\u200db"), "a<U+200D>b");
+}
+
 TEST(TerminalWidth, EastAsianCharactersTakeTwoColumns) {
   EXPECT_EQ(terminal_width("station"), 7);
   EXPECT_EQ(terminal_width("车站"), 4);
   EXPECT_EQ(terminal_width("？"), 2);
   EXPECT_EQ(terminal_width("e\u0301"), 1);
+  EXPECT_EQ(terminal_width("می\u200cخواهم"), 7);
   EXPECT_EQ(terminal_width("▁où"), 3);
 }
 

@@ -237,6 +237,21 @@ TEST_F(PageUse, OnAPhoneTheMapIsOnTheScreen) {
   }
 }
 
+// A name is higher than a small cell; what stands above the map must not cover the first one.
+TEST_F(PageUse, TheFirstRowsNameIsSeenAboveSmallCells) {
+  const auto found = run(to_html(long_record()), "", R"(
+    document.getElementById('stage').scrollIntoView();
+    await wait(500);
+    const name = document.querySelector('.map .row'), at = name.getBoundingClientRect();
+    const covered = [];
+    for (let y = -5; y <= 4; ++y)
+      if (!name.contains(document.elementFromPoint(at.right - 12, at.top + at.height / 2 + y))) covered.push(y);
+    return {covered, cell: map.cell};)",
+                         390, 844);
+  EXPECT_LT(found["cell"], 9) << found;
+  EXPECT_EQ(found["covered"].size(), 0u) << found;
+}
+
 TEST_F(PageUse, LongSentences) {
   const auto found = run(to_html(long_record()), "#cross/1/1", std::string(kCell) + R"(
     const out = {legend: text('legend'), ticks: text('ticks')};

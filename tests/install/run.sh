@@ -30,9 +30,12 @@ check "$kind, find_package" "$border" "$work/consumer/border"
 
 pc=$(dirname "$(find "$work/prefix" -name heed.pc)")
 flags=$(PKG_CONFIG_PATH="$pc" pkg-config --cflags --libs heed)
-# shellcheck disable=SC2086
-c++ -Wall -Wextra -Werror -fvisibility=hidden "$here/main.cc" $flags -Wl,-rpath,"$(dirname "$pc")" -o "$work/by-pkg-config"
-check "$kind, pkg-config" "$weights" "$work/by-pkg-config"
+for name in main border; do
+  # shellcheck disable=SC2086
+  c++ -Wall -Wextra -Werror -fvisibility=hidden "$here/$name.cc" $flags -Wl,-rpath,"$(dirname "$pc")" -o "$work/$name"
+done
+check "$kind, pkg-config" "$weights" "$work/main"
+check "$kind, pkg-config" "$border" "$work/border"
 
 if [ "$kind" = shared ]; then
   nm -DC --defined-only "$shared" | cut -c 20- >"$work/exported"

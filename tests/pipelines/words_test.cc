@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "heed/pipelines.h"
+#include "pipelines/encoding.h"
 #include "pipelines/hugging_face.h"
 #include "pipelines/small_models.h"
 
@@ -42,6 +43,20 @@ TEST(Words, OfEveryTokenizer) {
   EXPECT_EQ(words(*demo, "Unquestionably, the station."), (Strings{"Unquestionably", ",", "the", "station", "."}));
 }
 
+// BERT's tokenizer leaves out marks, joiners and soft hyphens; a word is not cut there, and keeps them.
+TEST(Words, GoOnBehindMarksThatTheTokenizerDrops) {
+  const auto bert = text::load_wordpiece(test::test_data("tokenizers/minilm_wordpiece_vocab.txt"));
+  for (const Strings& expected :
+       {Strings{"नमस्ते", "दुनिया"}, Strings{"مُحَمَّد"}, Strings{"שָׁלוֹם", "!"}, Strings{"می\u200cخواهم"},
+        Strings{"cafe\u0301s", "nai\u0308ve"}, Strings{"co\u00adoperate", "twice"}}) {
+    std::string text;
+    for (const std::string& word : expected) text += (text.empty() || word == "!" ? "" : " ") + word;
+    EXPECT_EQ(words(*bert, text), expected);
+  }
+  EXPECT_EQ(words(*bert, "dog\u200d ran foo\u00ad bar"), (Strings{"dog", "ran", "foo", "bar"})) << "nothing is joined";
+  EXPECT_EQ(words(*bert, "a\u200b.\u0301b"), (Strings{"a", ".\u0301", "b"})) << "punctuation ends a word";
+}
+
 TEST(Words, OfIdsThatNoTextGives) {
   const auto tokenizer = text::Tokenizer::load(fs::path(HEED_SOURCE_DIR) / "demo/en-zh", text::Side::source);
   std::vector<int32_t> ids;  // each letter alone
@@ -53,6 +68,32 @@ TEST(Words, OfIdsThatNoTextGives) {
   EXPECT_NE(found.of_token[3], found.of_token[5]);
   EXPECT_EQ(found.texts[static_cast<size_t>(found.of_token[1])], "the");
   EXPECT_EQ(found.texts[static_cast<size_t>(found.of_token[5])], "cat");
+}
+
+// Of byte-level vocabularies a picture has the characters, where a token has whole ones.
+TEST(Labels, OfBytesAreCharacters) {
+  const fs::path data = test::test_data("tokenizers");
+  const auto expect = [&](const char* name, const char* piece, const char* label) {
+    const auto tokenizer = text::load_tokenizer_json(data / (std::string(name) + ".json"));
+    EXPECT_EQ(pipelines::label_of(*tokenizer, tokenizer->id_of(piece).value()), label) << name;
+  };
+  for (const char* const name : {"roberta", "llama3"}) {
+    expect(name, "Ġthe", "▁the");
+    expect(name, "Ġ.", "▁.");
+    expect(name, "Ġ", "▁");
+    expect(name, "Ċ", "\n");
+    expect(name, "the", "the");
+    expect(name, "Ã", "Ã");  // half a character
+    expect(name, "é", "é");  // the byte 0xe9
+  }
+  const auto gpt2 =
+      text::load_byte_level_bpe(data / "gpt2_vocab.json", data / "gpt2_merges.txt", {.add_prefix_space = false});
+  for (const auto& [piece, label] :
+       std::vector<std::pair<const char*, const char*>>{{"Ã©", "é"}, {"ĠâĢĶ", "▁—"}, {"ÃĤ", "Â"}, {"ĠÃ", "ĠÃ"}})
+    EXPECT_EQ(pipelines::label_of(*gpt2, gpt2->id_of(piece).value()), label);
+  expect("roberta", "<s>", "<s>");
+  expect("llama", "▁the", "▁the");
+  expect("bert", "##s", "##s");
 }
 
 // Every record of a pipeline knows its words, with those that stand around the text.

@@ -8,11 +8,13 @@ import enum
 import importlib.util
 import inspect
 import json
+import os
 import pathlib
 import shutil
 import tempfile
 import threading
 import unittest
+import unittest.mock
 import warnings
 
 import numpy as np
@@ -213,7 +215,7 @@ class Encodes(unittest.TestCase):
             with self.assertRaises(TypeError, msg=str(wrong)):
                 self.model.encode(**{"inputs": TEXTS, **wrong})
         for wrong in ({"device": "cuda"}, {"modules": [1]}, {"backend": "onnx"}, {"model_kwargs": {"dtype": "float16"}},
-                      {"revision": "main"}, {"cache_folder": "a"}, {"similarity_fn_name": "near"}):
+                      {"revision": "main"}, {"cache_folder": ""}, {"similarity_fn_name": "near"}):
             with self.assertRaises(ValueError, msg=str(wrong)):
                 heed.SentenceTransformer(self.folder, **wrong)
         with self.assertRaises(TypeError):
@@ -341,6 +343,28 @@ class Encodes(unittest.TestCase):
                                  ("all-MiniLM-L6-v2", "sentence-transformers/all-MiniLM-L6-v2")):
                 with self.assertRaisesRegex(ValueError, f"hf download {wanted}"):
                     heed.SentenceTransformer(name)
+
+    def test_another_cache(self):
+        commit = "0123456789" * 4
+        with tempfile.TemporaryDirectory() as cache:
+            model = pathlib.Path(cache) / "models--sentence-transformers--tiny"
+            (model / "refs").mkdir(parents=True)
+            (model / "refs" / "main").write_text(commit)
+            bert_folder(model / "snapshots" / commit, "st-mean")
+            wanted = heed.SentenceTransformer(model / "snapshots" / commit).encode("a")
+            np.testing.assert_array_equal(heed.SentenceTransformer("tiny", cache_folder=cache).encode("a"), wanted)
+            with unittest.mock.patch.dict(os.environ, {"SENTENCE_TRANSFORMERS_HOME": cache}):
+                np.testing.assert_array_equal(heed.SentenceTransformer("tiny").encode("a"), wanted)
+                with self.assertRaisesRegex(ValueError, "found neither"):
+                    heed.SentenceTransformer("tiny", cache_folder=cache + "/none")
+
+    def test_evaluators_have_a_place_for_their_metrics(self):
+        self.assertIsNone(self.model.model_card_data.set_evaluation_metrics("evaluator", {"accuracy": 1.0}, 0, 0))
+
+    def test_truncated_vectors_keep_no_others(self):
+        truncated = self.model.encode(TEXTS, truncate_dim=3)
+        self.assertTrue(truncated.flags.c_contiguous)
+        self.assertIsNone(truncated.base)
 
     def test_without_modules_there_are_no_settings(self):
         with tempfile.TemporaryDirectory() as scratch:

@@ -225,6 +225,11 @@ work(lambda: heed.train(recipe, {str(self.folder / "a")!r}))
                 heed.train({**self.recipe, **wrong}, a, **options)
         with self.assertRaisesRegex(TypeError, r"\[train\] start as a str or a path; found int 3"):
             heed.train(self.recipe, a, start=3)
+        spoken = {"task": "translation", "pairs": "p.tsv", "source_language": "en_XX", "target_language": "zh_CN"}
+        with self.assertRaisesRegex(ValueError, "the recipe: .*source_language: left out"):
+            heed.train(spoken, a)
+        with self.assertRaisesRegex(ValueError, r"from: .*no/such/model"):  # which the languages go with
+            heed.train(spoken, a, start="no/such/model")
         a.mkdir()
         (a / "log.jsonl").write_text("{}\n")
         with self.assertRaisesRegex(ValueError, r"found one \(go on with resume=True, or name another folder\)"):

@@ -153,6 +153,18 @@ def layers_of_an_encoder(page, server):
     check(page.run("document.querySelectorAll('.panel-layers td').length") > 8, "a table")
     page.run("lock(1, null)")
     page.wait("live.row === 1 && document.querySelector('.panel-layers .note')?.textContent.includes(plain(live.done.output_tokens[1]))")
+    page.run("openPanel('next')")
+    page.wait("document.querySelector('.panel-next .note')?.textContent.startsWith(`At ${plain(live.done.source_tokens[1])} the model said `)",
+              what="an encoder says something at a token, not after it")
+
+
+@test
+def the_sign_for_a_space_is_explained_where_it_is(page, server):
+    fresh(page, server)
+    choose_text(page, "Where is my bag?")
+    check(page.run("!$('sign').hidden && $('sign').textContent.includes('\u2581')"), "SentencePiece's space")
+    page.run("(record.source_tokens.fill('cat'), record.target_tokens.fill('##s'), live.folded = false, live.record = record, redraw())")
+    check(page.run("$('sign').hidden"), "BERT's tokens have no such sign")
 
 
 def open_long(page, text=LONG):

@@ -445,6 +445,18 @@ TEST_F(BertJson, RefusesANormalizerThatTheClassDoesNotHave) {
   EXPECT_EQ(load()->encode("The"), (Ids{6}));
 }
 
+// As sentence-transformers saves a model with do_lower_case; transformers makes one normalizer of the flags.
+TEST_F(BertJson, HasOneNormalizerWhereLowercaseStandsBeforeIt) {
+  write_tokenizer(false);
+  json tokenizer = json::parse(test::contents_of(folder_ / "tokenizer.json"));
+  tokenizer["normalizer"] = {{"type", "Sequence"}, {"normalizers", {{{"type", "Lowercase"}}, tokenizer["normalizer"]}}};
+  write("tokenizer.json", tokenizer);
+  configure({{"tokenizer_class", "BertTokenizer"}, {"do_lower_case", true}});
+  EXPECT_EQ(load()->encode("The E É 中国"), lower_);
+  configure({{"tokenizer_class", "BertTokenizer"}, {"do_lower_case", false}});
+  expect_error([&] { (void)load(); }, "found \"Sequence\"");
+}
+
 TEST_F(BertJson, FindsTheWordsOfAddedTokens) {
   write_tokenizer(true);
   configure({{"tokenizer_class", "BertTokenizer"}});

@@ -300,7 +300,7 @@ TEST_F(Classifiers, LearnPairs) {
   Examples examples;
   examples.pairs = true;
   examples.all.push_back({.text = "a", .second = "i j", .label = "low", .line = 1});
-  const TokenizedTexts texts = tokenize(*text::Tokenizer::load(from, text::Side::source), examples, 6);
+  const TokenizedTexts texts = tokenize(*text::Tokenizer::load(from, text::Side::source), examples, {.longest = 6});
   EXPECT_EQ(texts.types, (std::vector<Ids>{{0, 0, 0, 1, 1, 0}}));
   EXPECT_EQ(texts.ids[0][2], 2);  // </s> between the two; the last one has the type that the template says
   EXPECT_EQ(texts.cut, 0);

@@ -111,6 +111,20 @@ TEST_F(RecipeFile, RefusesValuesThatMakeNoSense) {
                   "valid_fraction: 0 where two files have the texts");
 }
 
+// A key of the file may need one of the command line, or of a program.
+TEST_F(RecipeFile, IsCheckedBehindItsChanges) {
+  write_text(folder_ / "r.toml", "source_language = \"en_XX\"\ntarget_language = \"zh_CN\"\nbest_by = \"bleu\"\n");
+  const auto read = [&](const char* beam) {
+    return read_recipe(folder_ / "r.toml", {}, [&](Recipe& recipe) {
+      set_option(recipe, "from", "model");
+      set_option(recipe, "valid_beam", beam);
+    });
+  };
+  EXPECT_EQ(read("2").target_language, "zh_CN");
+  EXPECT_EQ(read("2").from, "model");  // not a path from the recipe's folder
+  EXPECT_CONTAINS(message_of([&] { (void)read("0"); }), "r.toml: [recipe] best_by: ");
+}
+
 TEST_F(RecipeFile, ResolvesPathsAgainstItsFolderOrTheRoot) {
   const std::string text = "train_source = \"../a.txt\"\ntrain_target = \"/b.txt\"\n";
   std::filesystem::create_directory(folder_ / "sub");

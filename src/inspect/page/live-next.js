@@ -64,7 +64,7 @@ const drawNext = async (box) => {
   const list = el('div', {id: 'next-list'}, nextList(answer));
   const redo = () => attempt(async () => list.replaceChildren(nextList(await askNext())));
   box.append(title('What next?'),
-    note('After ', strong(plain(rowsOf(live.done)[live.row])), live.done.output_tokens?.[live.row] !== undefined ? ' the model said ' : '', strong(rowSaid(live.row)), `. Entropy ${number(answer.entropy, 2)} bits: as undecided as between ${number(2 ** answer.entropy, 1)} equally likely tokens.${isMine() ? ' Choose another one, and the model goes on from there.' : ''}`),
+    note(live.model.task === 'fill' ? 'At ' : 'After ', strong(plain(rowsOf(live.done)[live.row])), live.done.output_tokens?.[live.row] !== undefined ? ' the model said ' : '', strong(rowSaid(live.row)), `. Entropy ${number(answer.entropy, 2)} bits: as undecided as between ${number(2 ** answer.entropy, 1)} equally likely tokens.${isMine() ? ' Choose another one, and the model goes on from there.' : ''}`),
     el('p', {class: 'next-head', 'aria-hidden': 'true'}, 'token', el('span', {}, 'probability'), span('kept-name', 'kept')), list,
     div('sliders', ...kSliders.map(({name, text, min, max, step, says}) => {
       const out = el('output', {}, String(sampling[name]));

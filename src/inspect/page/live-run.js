@@ -203,6 +203,7 @@ const redraw = () => {
   drawOutput();
   drawAll();
   $('marks').hidden = !live.marks;
+  $('sign').hidden = ![...record.source_tokens, ...record.target_tokens].some(([first]) => first === '\u2581');
   document.title = `${label(live.text, 60)} · heed`;
 };
 

@@ -165,10 +165,3 @@ for (const event of ['beforeprint', 'afterprint']) {
     redrawAll();
   });
 }
-
-// Shows a record from its most telling head on.
-const openRecord = (next) => {
-  setRecord(next);
-  state.part = ['cross', 'decoder', 'encoder', 'arrays'].find((part) => parts.includes(part));
-  Object.assign(state, bestPlace(state.part));
-};

@@ -73,9 +73,10 @@ const drawMap = () => {
   box.setAttribute('aria-roledescription', 'heat map');
   box.setAttribute('aria-label', 'Weights: a row looks at the columns. Arrow keys move from cell to cell, Enter keeps one');
   place(box, {width: g.width, height: g.height});
-  place(above, {height: g.top});
+  const lip = Math.min(7, Math.max(0, 9 - g.cell / 2));  // for the first row's name, which is higher than a small cell
+  place(above, {height: g.top - lip, marginBottom: lip});
   place(beside, {width: g.left, height: g.rows * g.cell});
-  place(corner, {width: g.left, height: g.top});
+  place(corner, {width: g.left, height: g.top - lip});
   const canvas = make('canvas');
   const width = Math.max(1, g.columns * g.cell), height = Math.max(1, g.rows * g.cell);
   const scale = Math.min(window.devicePixelRatio || 1, 8192 / width, 8192 / height);

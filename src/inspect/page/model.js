@@ -38,24 +38,19 @@ const short = (value) => {
   if (value >= 0.9995) return '1';
   return value < 0.0005 ? '0' : value.toFixed(value < 0.0995 ? 3 : 2).slice(1);
 };
-// Control and direction characters become visible, as escape_terminal() does it; a new line as \u21b5.
-const visible = (text) => {
-  let out = '';
-  for (const c of text) {
-    const code = c.codePointAt(0);
-    if (code === 10) out += '\u21b5';
-    else if (code < 0x20) out += String.fromCodePoint(0x2400 + code);
-    else if (code === 0x7f) out += '\u2421';
-    else if ((code >= 0x80 && code < 0xa0) || code === 0xad || code === 0x61c || code === 0x180e || (code >= 0x200b && code <= 0x200f) ||
-             (code >= 0x2028 && code <= 0x202e) || (code >= 0x2060 && code <= 0x206f) || code === 0xfeff ||
-             (code >= 0xfff9 && code <= 0xfffb) || (code >= 0xe0000 && code <= 0xe007f) ||
-             (code >= 0xfdd0 && code <= 0xfdef) || (code & 0xfffe) === 0xfffe) {
-      out += '<U+' + code.toString(16).toUpperCase().padStart(4, '0') + '>';
-    } else if (code >= 0xd800 && code <= 0xdfff) out += '\ufffd';
-    else out += c;
-  }
-  return out;
-};
+// Control and direction characters become visible, as escape_terminal() does it; a new line as \u21b5. Joiners (U+200C, U+200D)
+// are spelling where they stand between characters that can be seen.
+const unseen = /[\0-\x1f\x7f-\x9f\xad\u061c\u180e\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb\u{e0000}-\u{e007f}\ud800-\udfff\p{NChar}]/u;
+const isSeen = (c) => c > ' ' && !unseen.test(c);
+const visible = (text) => [...text].map((c, i, all) => {
+  const code = c.codePointAt(0);
+  if (!unseen.test(c) || (/[\u200c\u200d]/.test(c) && isSeen(all[i - 1]) && isSeen(all[i + 1]))) return c;
+  if (code === 10) return '\u21b5';
+  if (code < 0x20) return String.fromCodePoint(0x2400 + code);
+  if (code === 0x7f) return '\u2421';
+  if (/[\ud800-\udfff]/u.test(c)) return '\ufffd';
+  return `<U+${code.toString(16).toUpperCase().padStart(4, '0')}>`;
+}).join('');
 const label = (text, limit = 40) => {
   const all = [...visible(text)];
   if (all.length === 0) return '\u2205';

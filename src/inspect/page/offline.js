@@ -20,7 +20,10 @@ hooks.place = (place) => {
 const readHash = () => readPlace(location.hash.slice(1));
 listen(window, 'hashchange', () => { readHash(); drawAll(); });
 
-openRecord(JSON.parse($('record').textContent));
+// On its most telling head.
+setRecord(JSON.parse($('record').textContent));
+state.part = ['cross', 'decoder', 'encoder', 'arrays'].find((part) => parts.includes(part));
+Object.assign(state, bestPlace(state.part));
 drawHeader();
 readHash();
 state.lastHead = Math.max(0, state.head);

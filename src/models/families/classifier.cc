@@ -230,4 +230,18 @@ bool finds_answers(const Model& model) {
          names[0].get<std::string>().ends_with("ForQuestionAnswering");
 }
 
+std::string_view words_for(Head head) {
+  switch (head) {
+    case Head::masked_token: return "a model that guesses masked tokens";
+    case Head::text_class: return "a model that tells classes of texts";
+    case Head::token_class: return "a model that tells classes of tokens";
+    case Head::none: return "a model that gives states only";
+  }
+  return "";
+}
+
+std::string_view words_for_head(const Model& model) {
+  return finds_answers(model) ? kFindsAnswers : words_for(model.config().head);
+}
+
 }  // namespace heed::models

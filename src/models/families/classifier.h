@@ -44,4 +44,9 @@ void describe_text_classes(io::Json& config, const std::vector<std::string>& lab
 // tokens, too.
 [[nodiscard]] bool finds_answers(const Model& model);
 
+inline constexpr std::string_view kFindsAnswers = "a model that finds answers";
+[[nodiscard]] std::string_view words_for(Head head);
+// What the head of `model` does: "a model that tells classes of texts", "a model that gives states only".
+[[nodiscard]] std::string_view words_for_head(const Model& model);
+
 }  // namespace heed::models

@@ -221,6 +221,13 @@ void keep_class(TokenizerFiles& files, const Configuration& configuration) {
     files.keep_class(usual_class(files, configuration));
 }
 
+// What sentence-transformers writes for a model whose texts it makes lower-case: Lowercase, and BERT's normalizer.
+bool has_lowercase_before_bert(const Fields& normalizer) {
+  if (normalizer.text("type") != "Sequence") return false;
+  const std::vector<Fields> parts = normalizer.objects("normalizers");
+  return parts.size() == 2 && parts[0].text("type") == "Lowercase" && parts[1].text("type") == "BertNormalizer";
+}
+
 // transformers makes the normalizer of BERT's classes from tokenizer_config.json, and from the usual flags where that
 // says nothing.
 void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, TokenizerFiles& files,
@@ -228,7 +235,8 @@ void use_flags_of_bert(NormalizerPointer& normalizer, const Fields& f, Tokenizer
   const std::string name = usual_class(files, configuration);
   if ((!is_bert_class(name) && name != "MPNetTokenizer") || is_read_as_it_is(files)) return;
   const auto part = f.object_if_any("normalizer");
-  if (!part || part->text("type") != "BertNormalizer") {
+  const bool is_bert = part && part->text("type") == "BertNormalizer";
+  if (!is_bert && !(part && configuration.lowercase && has_lowercase_before_bert(*part))) {
     if (configuration.tokenizer_class.empty()) return;
     f.refuse("normalizer", "a BertNormalizer, which transformers makes for the \"tokenizer_class\" ",
              files::quoted(configuration.tokenizer_class), "; found ",
