@@ -56,10 +56,11 @@ class Recorder : public nn::AttentionObserver {
   std::vector<Map> maps_;
 };
 
-// The same for texts of thousands of tokens, of which not all weights fit into memory, and no screen shows them: while
-// a ProbeScope with this recorder is open. Neighbouring tokens are taken together, in groups of about the same size:
-// group g of c holds the tokens [g n / c, (g + 1) n / c) of n. The weight of a group is the sum over its tokens where
-// it is attended to, and the mean over its tokens where it attends, so that rows keep their sum of 1.
+// Collects the attention of texts of thousands of tokens while a ProbeScope with this recorder is open. The weights
+// between all tokens would not fit into memory, nor on a screen. So neighbouring tokens are taken together, in groups
+// of about the same size: group g of c holds the tokens [g n / c, (g + 1) n / c) of n. The weight of a group is the sum
+// over its tokens where it is attended to, and the mean over its tokens where it attends, so that rows keep their sum
+// of 1.
 class PooledRecorder : public nn::Probe {
  public:
   explicit PooledRecorder(int64_t most_groups);  // of the rows, and of the columns

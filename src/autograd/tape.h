@@ -43,10 +43,11 @@ class Packed {
     const std::scoped_lock lock(mutex_);
     return weight_;
   }
+  // The weight before is destroyed when the mutex is free again: giving memory back takes a mutex, too.
   void set(Weight weight) {
     const std::scoped_lock lock(mutex_);
     weight_.swap(weight);
-  }  // the one before is destroyed after the mutex is free, because memory has a mutex of its own
+  }
 
  private:
   mutable ForkSafeMutex mutex_;
