@@ -25,6 +25,8 @@ CASES = {
                    "HEED_EXPORT_BEGIN stands before"),
     "standard header": ("src/ops/a.h", "#include <string>\nstd::string f(std::vector<int> x);  // std::map\n",
                         "a.h:2: std::vector needs #include <vector>"),
+    "static variable": ("src/ops/a.cc", "int f() {\n  static const int made = g();\n  return made;\n}\n",
+                        "a.cc:2: 1 static variables of functions need a MadeBeforeFork each"),
     "long": ("src/ops/a.cc", "\n" * 1001, "at most 1000"),
 }
 GOOD = ("src/nn/a.cc", '#include "heed/nn.h"\n#include "heed/ops.h"\n#include "ops/x.h"\n#include "nn/y.h"\n#include <vector>\n')

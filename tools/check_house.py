@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """Fails when a file breaks the house: an include that goes up or sideways, more than 1,000 lines, a header that names a
-type whose header it does not include, or a public header whose declarations a shared library would hide.
+type whose header it does not include, a public header whose declarations a shared library would hide, or a static
+variable of a function that a forked process could wait for.
 
 A file may include its own folder and folders of strictly lower rank; a public header (heed/...) counts as part of the
-folder that implements it. Only kernels/ may include SIMD headers. With --sizes, prints the size table (lines by folder). Run by the tests; see HACKING.md.
+folder that implements it. Only kernels/ may include SIMD headers. With --sizes, prints the size table (lines by folder).
+Run by the tests; see HACKING.md.
 """
 import argparse
 import pathlib
@@ -56,6 +58,11 @@ STANDARD = {
 }
 STANDARD_NAME = re.compile(r"\bstd::(\w+)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
+# What a function makes when it is first called (base/fork.h). Atomics, flags and bare characters are there from the start.
+MADE_LATE = re.compile(r"^\s+static (?!constexpr|std::atomic|std::once_flag|char)[^(]*?(?: =|;|\{)")
+# Programs fork nothing, a forked process has no thread pool, and peaks are measured for HEED_EXPLAIN alone.
+NOT_FORKED = {"bench", "cli", "serve"}
+FORK_EXCEPTIONS = {"src/attention/call/explain.cc", "src/base/fork.cc", "src/base/thread_pool.cc"}
 SIMD = re.compile(r"^(hwy/|immintrin\.h|x86intrin\.h|arm_neon\.h)")
 
 
@@ -113,6 +120,18 @@ def check_standard_headers(name, lines, problems):
                 problems.append(f"{name}:{number}: std::{word} needs #include <{header}>")
 
 
+def check_static_variables(name, lines, problems):
+    """A fork makes static variables of functions first: one that another thread is making never ends in a new process."""
+    parts = pathlib.PurePath(name).parts
+    if parts[0] != "src" or parts[1] in NOT_FORKED or name in FORK_EXCEPTIONS:
+        return
+    made = sum("MadeBeforeFork k" in line for line in lines)
+    late = [number for number, line in enumerate(lines, 1) if MADE_LATE.match(line)]
+    if made < len(late):
+        problems.append(f"{name}:{late[made]}: {len(late)} static variables of functions need a MadeBeforeFork each "
+                        f"(base/fork.h); found {made}")
+
+
 def check_exports(name, lines, problems):
     """What a public header declares must be visible in a shared library."""
     if pathlib.PurePath(name).parts[:2] != ("include", "heed") or not any(l.startswith("namespace ") for l in lines):
@@ -147,6 +166,8 @@ def main():
         if len(lines) > MOST_LINES:
             problems.append(f"{name}: {len(lines)} lines; at most {MOST_LINES}")
         check_exports(name, lines, problems)
+        if name.endswith(".cc"):
+            check_static_variables(name, lines, problems)
         if name.endswith(".h"):
             check_standard_headers(name, lines, problems)
         if name.endswith((".cc", ".h", ".inc")):

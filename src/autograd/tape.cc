@@ -14,10 +14,7 @@ thread_local bool recording_enabled = true;
 thread_local uint64_t last_sequence = 0;
 thread_local const LeafGradientScope* leaf_gradients = nullptr;
 
-const Tensor& undefined_tensor() {
-  static const Tensor tensor;
-  return tensor;
-}
+const Tensor kUndefined;
 
 }  // namespace
 
@@ -262,7 +259,7 @@ std::shared_ptr<const ops::PackedWeight> Value::packed() const {
 
 const Tensor& Value::grad() const {
   require(defined(), "value", "a defined value; found an undefined one");
-  return step_ != nullptr && step_->leaf ? step_->slot.gradient : undefined_tensor();
+  return step_ != nullptr && step_->leaf ? step_->slot.gradient : kUndefined;
 }
 
 float Value::item() const {

@@ -46,6 +46,7 @@ int64_t machine_targets() {
   }();
   return targets;
 }
+const MadeBeforeFork kMachineTargets([] { (void)machine_targets(); });
 
 #if defined(__x86_64__)
 // Intel's manual, volume 2, CPUID leaf 7.
@@ -69,15 +70,25 @@ bool has_avx512bf16() { return false; }
 bool has_amx() { return false; }
 #endif
 
+struct Runnable {
+  bool avx512 = (machine_targets() & HWY_AVX3) != 0;
+  bool bf16 = avx512 && has_avx512bf16();
+  bool amx = bf16 && has_amx();
+};
+
+const Runnable& runnable() {
+  static const Runnable found;
+  return found;
+}
+const MadeBeforeFork kRunnable([] { (void)runnable(); });
+
 bool can_run(Isa isa) {
-  static const bool avx512 = (machine_targets() & HWY_AVX3) != 0, bf16 = avx512 && has_avx512bf16(),
-                    amx = bf16 && has_amx();
   switch (isa) {
     case Isa::portable: return true;
     case Isa::avx2: return (machine_targets() & HWY_AVX2) != 0;
-    case Isa::avx512: return avx512;
-    case Isa::avx512bf16: return bf16;
-    case Isa::amx: return amx;
+    case Isa::avx512: return runnable().avx512;
+    case Isa::avx512bf16: return runnable().bf16;
+    case Isa::amx: return runnable().amx;
   }
   return false;
 }
@@ -184,5 +195,6 @@ const CpuInfo& cpu_info() {
   static const CpuInfo info = detect();
   return info;
 }
+const MadeBeforeFork kCpuInfo([] { (void)cpu_info(); });
 
 }  // namespace heed

@@ -3,6 +3,7 @@
 #include <pthread.h>
 
 #include <unordered_set>
+#include <vector>
 
 namespace heed {
 namespace {
@@ -10,8 +11,11 @@ namespace {
 struct All {
   std::mutex mutex;
   std::unordered_set<ForkSafeMutex*> mutexes;
+  std::vector<void (*)()> makers;
 
   void lock() {
+    // Without the mutex: what they make may own one, or another thread wait for it in the midst of making.
+    for (void (*const make)() : copy_of_makers()) make();
     mutex.lock();
     for (ForkSafeMutex* const one : mutexes) one->lock();
   }
@@ -19,9 +23,16 @@ struct All {
     for (ForkSafeMutex* const one : mutexes) one->unlock();
     mutex.unlock();
   }
+
+ private:
+  std::vector<void (*)()> copy_of_makers() {
+    const std::scoped_lock lock_of_makers(mutex);
+    return makers;
+  }
 };
 
-// Never destroyed: mutexes with static storage may outlive what static variables own.
+// Never destroyed: mutexes with static storage may outlive what static variables own. Made while the library is loaded,
+// by those.
 All& all() {
   static All* const instance = [] {
     static All* const made = new All;
@@ -41,6 +52,11 @@ ForkSafeMutex::ForkSafeMutex() {
 ForkSafeMutex::~ForkSafeMutex() {
   const std::scoped_lock lock(all().mutex);
   all().mutexes.erase(this);
+}
+
+MadeBeforeFork::MadeBeforeFork(void (*make)()) {
+  const std::scoped_lock lock(all().mutex);
+  all().makers.push_back(make);
 }
 
 }  // namespace heed

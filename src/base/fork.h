@@ -1,13 +1,13 @@
-// Mutexes in a process that forks.
+// Mutexes and static variables in a process that forks. fork() copies the calling thread alone: what another thread was
+// at in that moment, nobody ends in the new process.
 #pragma once
 
 #include <mutex>
 
 namespace heed {
 
-// A mutex that a forked process finds free. fork() copies the calling thread alone: a mutex that another thread holds
-// at that moment would stay locked in the new process for ever. A fork therefore waits until it has all of these, so
-// hold one only for a moment, and never two of them together.
+// A mutex that a forked process finds free. One that another thread holds would stay locked there for ever. A fork
+// therefore waits until it has all of these, so hold one only for a moment, and never two of them together.
 class ForkSafeMutex {
  public:
   ForkSafeMutex();
@@ -20,6 +20,13 @@ class ForkSafeMutex {
 
  private:
   std::mutex mutex_;
+};
+
+// Calls `make` before every fork, for a static variable that a function makes when it is first called. If another
+// thread was just making it, the new process would wait for that thread for ever. Belongs beside the function, with
+// static storage itself.
+struct MadeBeforeFork {
+  explicit MadeBeforeFork(void (*make)());
 };
 
 }  // namespace heed

@@ -32,6 +32,7 @@ MemoryMappings& memory_mappings() {
   static auto* const all = new MemoryMappings;  // tensors may outlive what static variables own
   return *all;
 }
+const MadeBeforeFork kMemoryMappings([] { (void)memory_mappings(); });
 
 }  // namespace
 

@@ -164,6 +164,7 @@ Pool& pool() {
   static Pool* const instance = new Pool;
   return *instance;
 }
+const MadeBeforeFork kPool([] { (void)pool(); });
 
 }  // namespace
 

@@ -48,10 +48,8 @@ int initial_threads() {
 std::atomic<int> requested_threads{0};  // 0: not asked for yet
 // fork() copies the calling thread alone: the new process has none of the threads that the old one has started, and
 // computes with one.
-std::atomic<bool> alone{false};
-void prepare_for_fork() {
-  [[maybe_unused]] static const int registered = ::pthread_atfork(nullptr, nullptr, [] { alone = true; });
-}
+std::atomic<bool> started{false}, alone{false};
+[[maybe_unused]] const int kForks = ::pthread_atfork(nullptr, nullptr, [] { alone = started.load(); });
 
 thread_local bool inside = false;
 thread_local int shares = 1;
@@ -108,7 +106,7 @@ void run_parallel(int threads, int parts, Loop::Body body, void* context) {
   if (alone || threads == 1) {
     loop.work();
   } else {
-    prepare_for_fork();
+    started = true;
     ThreadPool::instance().run(loop, threads - 1, std::max(threads, requested_threads.load()) - 1);
   }
   inside = false;

@@ -41,9 +41,10 @@ void refuse_others(const Keys& keys, const io::Json& object, std::initializer_li
   }
 }
 
+const io::Json kEmpty = io::Json::object();
+
 // An object of the file `keys`; an empty one where the key is absent.
 const io::Json& object_of(Keys& keys, std::string_view key) {
-  static const io::Json kEmpty = io::Json::object();
   const io::Json& found = keys.value(key);
   if (found.is_null()) return kEmpty;
   if (!found.is_object()) keys.refuse(key, "an object");

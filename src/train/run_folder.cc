@@ -5,6 +5,7 @@
 #include <random>
 
 #include "base/files.h"
+#include "base/fork.h"
 #include "heed/error.h"
 #include "models/sentence_folder.h"
 #include "models/sentence_settings.h"
@@ -60,6 +61,7 @@ std::span<const char* const> tokenizer_files() {
   }();
   return names;
 }
+const MadeBeforeFork kTokenizerFiles([] { (void)tokenizer_files(); });
 
 void require_begun(const fs::path& folder) {
   constexpr const char* kAdvice = "; leave out --resume to begin one";

@@ -12,6 +12,7 @@
 #include <memory>
 #include <mutex>
 #include <new>
+#include <stop_token>
 #include <thread>
 
 #include "base/memory.h"
@@ -57,16 +58,34 @@ TEST(Fork, LeavesAMutexAloneThatIsGone) {
   EXPECT_TRUE(ends_in_a_child([] {}));
 }
 
+std::atomic<bool> making = false;
+
+int made_slowly() {
+  static const int made = [] {
+    making = true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    return 7;
+  }();
+  return made;
+}
+const MadeBeforeFork kMadeSlowly([] { (void)made_slowly(); });
+
+TEST(Fork, WaitsUntilAStaticVariableIsMade) {
+  std::thread other([] { (void)made_slowly(); });
+  while (!making) std::this_thread::yield();
+  EXPECT_TRUE(ends_in_a_child([] {
+    if (made_slowly() != 7) ::_exit(1);
+  }));
+  other.join();
+}
+
 TEST(Fork, MemoryIsThereWhileAnotherThreadAsksForIt) {
-  std::atomic<bool> ends = false;
-  std::thread other([&] {
-    while (!ends) release_memory(acquire_memory(4096));
+  const std::jthread other([](const std::stop_token& ends) {
+    while (!ends.stop_requested()) release_memory(acquire_memory(4096));
   });
   for (int i = 0; i < 100; ++i) {
     ASSERT_TRUE(ends_in_a_child([] { release_memory(acquire_memory(4096)); })) << "fork " << i;
   }
-  ends = true;
-  other.join();
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <vector>
 
+#include "base/fork.h"
 #include "heed/cpu.h"
 #include "kernels/attention/decode/decode.h"
 #include "kernels/simd/peak.h"
@@ -57,6 +58,7 @@ std::span<const Engine* const> engines() {
   }();
   return table;
 }
+const MadeBeforeFork kEngines([] { (void)engines(); });
 
 const Engine& choose_engine(const EngineRequest& request) {
   const Engine* const first = asked_first.load();

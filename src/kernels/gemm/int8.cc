@@ -10,6 +10,7 @@
 #include <cpuid.h>
 #endif
 
+#include "base/fork.h"
 #include "base/threads.h"
 #include "heed/cpu.h"
 #include "kernels/gemm/quantise.h"
@@ -22,7 +23,7 @@ struct Int8Instructions {
 };
 
 // Intel's manual, volume 2, CPUID leaf 7. Whether the system keeps tiles for the process, active_isa() knows.
-Int8Instructions int8_instructions() {
+Int8Instructions read_int8_instructions() {
   Int8Instructions found;
 #if defined(__x86_64__)
   unsigned a = 0, b = 0, c = 0, d = 0;
@@ -35,11 +36,17 @@ Int8Instructions int8_instructions() {
   return found;
 }
 
+const Int8Instructions& int8_instructions() {
+  static const Int8Instructions found = read_int8_instructions();
+  return found;
+}
+const MadeBeforeFork kInt8Instructions([] { (void)int8_instructions(); });
+
 constexpr Int8Unit kInt8Units[] = {Int8Unit::portable, Int8Unit::avx2, Int8Unit::avx512,
                                    Int8Unit::avx_vnni, Int8Unit::vnni, Int8Unit::amx};
 
 bool can_use(Int8Unit unit) {
-  static const Int8Instructions machine = int8_instructions();
+  const Int8Instructions& machine = int8_instructions();
   const Isa isa = active_isa();
   switch (unit) {
     case Int8Unit::portable: return isa == Isa::portable;

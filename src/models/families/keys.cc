@@ -11,6 +11,8 @@ namespace {
 
 constexpr const char* kKeysReader = "load";
 
+const io::Json kNothing;
+
 // Keys of transformers' config.json that change no result of a forward pass: names and versions, what only training or
 // printing uses, and settings of text generation (generation_config.json has those that count). The last ones are
 // left over from older programs, a pooler's sizes for example: no version reads them.
@@ -164,7 +166,6 @@ bool Keys::is_null(std::string_view key) const {
 }
 
 const io::Json& Keys::value(std::string_view key) {
-  static const io::Json kNothing;
   const io::Json* const found = find(key);
   return found == nullptr ? kNothing : *found;
 }

@@ -2,6 +2,7 @@
 
 #include <array>
 
+#include "base/fork.h"
 #include "text/huggingface/unicode_versions.h"
 
 namespace heed::text::huggingface {
@@ -167,6 +168,7 @@ const ByteCharacters& byte_characters() {
   static const ByteCharacters table;
   return table;
 }
+const MadeBeforeFork kByteCharacters([] { (void)byte_characters(); });
 
 }  // namespace
 

@@ -5,6 +5,8 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/fork.h"
+
 namespace heed::text::huggingface {
 
 namespace {
@@ -23,6 +25,7 @@ const std::array<double, kMostPower + 1>& powers_of_ten() {
   }();
   return powers;
 }
+const MadeBeforeFork kPowersOfTen([] { (void)powers_of_ten(); });
 
 // digits * 10^exponent, rounded where `digits` becomes a number and again by the product or quotient.
 double scaled(uint64_t digits, int64_t exponent) {
