@@ -503,12 +503,16 @@ def _save(
     model: Union[_heed.Translator, _heed.Generator, _heed.Encoder], source: str, folder: Path, layout: str,
     overwrite: bool,
 ) -> None:
-    to = _checks.path("save", folder)
-    _checks.strings("save", layout=layout)
-    _checks.booleans("save", overwrite=overwrite)
+    model.save(source, _new_folder("save", folder, layout, overwrite), layout)
+
+
+def _new_folder(function: str, folder: Path, layout: str, overwrite: bool) -> str:
+    to = _checks.path(function, folder)
+    _checks.strings(function, layout=layout)
+    _checks.booleans(function, overwrite=overwrite)
     if not overwrite and os.path.exists(to) and (not os.path.isdir(to) or os.listdir(to)):
-        raise FileExistsError(f"[save] a new or empty folder, or overwrite=True; found files at {to}")
-    model.save(source, to, layout)
+        raise FileExistsError(f"[{function}] a new or empty folder, or overwrite=True; found files at {to}")
+    return to
 
 
 def _found(function: str, name: Path) -> str:
@@ -529,12 +533,22 @@ def load(name: Path, *, weights: str = "float32") -> Union[Translator, Generator
 
 
 def convert(
-    name: Path, folder: Path, *, weights: str = "float32", layout: str = "same", overwrite: bool = False
+    name: Path, folder: Path, *, weights: str = "float32", layout: str = "same", tokenizers: Optional[Path] = None,
+    overwrite: bool = False,
 ) -> None:
     """Writes a model anew: load(name, weights=weights).save(folder, layout=layout, overwrite=overwrite).
 
     This alone reads the older weights of PyTorch, too (pytorch_model.bin), and writes model.safetensors. Nothing in such
-    a file is run, as torch.load() may do.
+    a file is run, as torch.load() may do. It also reads translators of CTranslate2; tokenizers is the folder with their
+    source.spm and target.spm if these lie elsewhere.
     """
+    found = _found("convert", name)
+    if _heed.is_ctranslate2_folder(found):
+        _checks.strings("convert", weights=weights)
+        place = "" if tokenizers is None else _checks.path("convert", tokenizers)
+        to = _new_folder("convert", folder, layout, overwrite)
+        return _heed.convert_ctranslate2(found, place, to, layout, weights)
+    if tokenizers is not None:
+        raise ValueError(f"[convert] no tokenizers for a model that is not of CTranslate2; found {tokenizers!r}")
     with _heed.PytorchAllowed():
-        load(name, weights=weights).save(folder, layout=layout, overwrite=overwrite)
+        load(found, weights=weights).save(folder, layout=layout, overwrite=overwrite)

@@ -124,6 +124,7 @@ int run_classify(const ClassifyCommand& o, Context& context) {
   if (o.tokens && !o.classify.prompt.empty()) throw UsageError("--prompt or --tokens can be given; found both");
   const Encoder encoder = Encoder::load(o.model, o.weights);
   encoder.require_head(o.tokens ? models::Head::token_class : models::Head::text_class);
+  if (!o.tokens) (void)encoder.class_logits({}, o.classify);  // refuses a prompt that is unknown before a line comes
   require_same_work(encoder.model(), {&encoder.tokenizer()}, o.lines, context);
   TabWarning tabs;
   const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {

@@ -6,12 +6,12 @@
 
 #include "base/files.h"
 #include "cli/command.h"
-#include "cli/convert_ctranslate2.h"
 #include "cli/float_types.h"
 #include "formats/weights.h"
 #include "heed/io.h"
 #include "heed/models.h"
 #include "models/ctranslate2.h"
+#include "pipelines/ctranslate2.h"
 #include "pipelines/save.h"
 #include "pipelines/sentence_modules.h"
 #include "train/average.h"
@@ -100,7 +100,7 @@ int run_convert(const ConvertCommand& o, Context& context) {
     throw UsageError(
         "--layout same or heed is expected for weights in int8, which transformers does not read; found huggingface");
   if (models::is_ctranslate2_folder(from)) {
-    convert_ctranslate2(from, o.tokenizers, o.output, o.layout == Layout::huggingface, o.weights);
+    pipelines::convert_ctranslate2(from, o.tokenizers, o.output, o.layout, o.weights);
     report_sizes(from, o.output, context);
     return kSuccess;
   }

@@ -33,7 +33,8 @@ struct EmbedCommand {
 VectorFormat format_of(const EmbedCommand& o, bool json) {
   if (json && o.format != VectorFormat::automatic && o.format != VectorFormat::json)
     throw UsageError("--json and another --format; one can be given");
-  const std::string ending = std::filesystem::path(o.output).extension().string();
+  std::string ending = std::filesystem::path(o.output).extension().string();
+  std::ranges::transform(ending, ending.begin(), [](char c) { return 'A' <= c && c <= 'Z' ? c - 'A' + 'a' : c; });
   if (json || o.format != VectorFormat::automatic) {
     const VectorFormat format = json ? VectorFormat::json : o.format;
     if (ending == ".npy" && format != VectorFormat::npy)
@@ -160,6 +161,7 @@ int run_embed(const EmbedCommand& o, Context& context) {
   const VectorFormat format = format_of(o, context.json);
   check_options(o, format);
   const Encoder encoder = Encoder::load(o.model, o.weights);
+  (void)encoder.embed({}, o.embed);  // refuses a prompt that is unknown before a line comes
   Library library;
   if (!o.similar.empty()) library = read_library(encoder, o);
   const LineJob job = encoder_job(o.source, [&](std::span<const std::string> lines, const TextOptions& text) {

@@ -63,7 +63,8 @@ void require_own_weights(const std::filesystem::path& folder, const char* functi
           function, (folder / "config.json").string(),
           ": the key \"model_type\", as Hugging Face writes it; found none");
   require(!is_ctranslate2_folder(folder), function, folder.string(),
-          ": model.safetensors; found model.bin of CTranslate2. This writes it anew: heed convert MODEL NEW_FOLDER");
+          ": model.safetensors; found model.bin of CTranslate2. This writes it anew: heed convert MODEL NEW_FOLDER "
+          "(in Python: heed.convert(MODEL, NEW_FOLDER))");
   require_file(folder, "model.safetensors", function);
 }
 

@@ -30,6 +30,7 @@ constexpr std::pair<std::string_view, std::string_view> kNames[] = {
     {"cu_seqlens.queries", "cu_seqlens_q"},
     {"cu_seqlens.keys", "cu_seqlens_k"},
     {"--resume", "resume=True"},
+    {"--tokenizers", "tokenizers=FOLDER"},
 };
 
 // Functions that Python calls by other names.

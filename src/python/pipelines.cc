@@ -14,7 +14,9 @@
 
 #include "heed/io.h"
 #include "heed/pipelines.h"
+#include "models/ctranslate2.h"
 #include "models/sentence_settings.h"
+#include "pipelines/ctranslate2.h"
 #include "pipelines/save.h"
 #include "python/arrays.h"
 #include "python/characters.h"
@@ -147,6 +149,14 @@ void save(const Pipeline& pipeline, const fs::path& from, const fs::path& to, co
   const pipelines::Layout wanted = layout_of(layout);
   const WithoutGil without_gil;
   pipelines::save(pipeline, from, to, wanted);
+}
+
+void convert_ctranslate2(const fs::path& from, const fs::path& tokenizers, const fs::path& to,
+                         const std::string& layout, const std::string& weights) {
+  const pipelines::Layout wanted = layout_of(layout);
+  const WeightFormat format = weight_format(weights);
+  const WithoutGil without_gil;
+  pipelines::convert_ctranslate2(from, tokenizers, to, wanted, format);
 }
 
 EncoderOptions encoder_options(int64_t batch_tokens, const std::string& too_long, bool parse_special,
@@ -361,6 +371,8 @@ void define_pipelines(py::module_& module) {
              [](const fs::path& name, const fs::path& cache) { return io::find_model_folder(name.string(), cache); });
   module.def("architecture_of",
              [](const fs::path& folder) { return std::string(models::to_string(architecture_of(folder))); });
+  module.def("is_ctranslate2_folder", &models::is_ctranslate2_folder);
+  module.def("convert_ctranslate2", &convert_ctranslate2);
   py::class_<PytorchAllowed>(module, "PytorchAllowed")
       .def(py::init<>())
       .def("__enter__",

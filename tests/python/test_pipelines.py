@@ -502,6 +502,30 @@ class Converts(unittest.TestCase):
             heed.convert(folder, self.folder / "new")
         self.assertFalse((self.folder / "made").exists())
 
+    def test_models_of_ctranslate2(self):
+        golden = ROOT / "tests" / "data" / "ctranslate2"
+        expected = json.loads((golden / "expected.json").read_text(encoding="utf-8"))
+        with self.assertRaisesRegex(ValueError, r"or in the folder of tokenizers=FOLDER; found no source.spm"):
+            heed.convert(golden / "f32", self.folder / "new")
+        for layout, most in (("same", 24), ("huggingface", 25)):  # a Marian's settings force the end as the last token
+            heed.convert(golden / "f32", self.folder / layout, tokenizers=golden, layout=layout)
+            found = heed.load(self.folder / layout).translate(
+                expected["texts"], beam=1, max_length=most, length_factor=0)
+            self.assertEqual([each[0].tokens for each in found], expected["f32"])
+        heed.convert(golden / "f32", self.folder / "int8", tokenizers=golden, weights="int8")
+        text = "Alice was beginning to get very tired"
+        self.assertEqual(heed.load(self.folder / "int8").translate(text),
+                         heed.load(self.folder / "same", weights="int8").translate(text))
+        with self.assertRaises(FileExistsError):
+            heed.convert(golden / "f32", self.folder / "int8", tokenizers=golden)
+        with self.assertRaisesRegex(ValueError, "weights in float32 for a folder that transformers reads"):
+            heed.convert(golden / "f32", self.folder / "no", tokenizers=golden, weights="int8", layout="huggingface")
+        self.assertFalse((self.folder / "no").exists())
+        with self.assertRaisesRegex(ValueError, r"in Python: heed.convert\(MODEL, NEW_FOLDER\)"):
+            heed.load(golden / "f32")
+        with self.assertRaisesRegex(ValueError, "no tokenizers for a model that is not of CTranslate2"):
+            heed.convert(self.folder / "same", self.folder / "again", tokenizers=golden)
+
 
 class Saves(unittest.TestCase):
     def setUp(self):
