@@ -24,8 +24,6 @@ from ._heed import (
     active_isa,
     available_isas,
     num_threads,
-    peak_gflops,
-    set_isa,
 )
 
 __all__ = [
@@ -257,16 +255,22 @@ def attention_backward(
     return _gradients(query, key, value, None, given, found)
 
 
+_OF_BATCHES = ("mask", "bias", "key_lengths", "query_documents", "key_documents")  # None for attention_varlen()
+
+
 def _given(
-    function: str, options: Dict[str, Any], more: Tuple[str, ...] = (), without: Tuple[str, ...] = ()
+    function: str, options: Dict[str, Any], more: Tuple[str, ...] = (), without: Tuple[str, ...] = (),
+    none: Tuple[str, ...] = (),
 ) -> Dict[str, Any]:
-    """Options that were given by name, with attention()'s defaults; `more` are allowed, `without` are not."""
+    """Options that were given by name, with attention()'s defaults; `more` are allowed, `without` are not, nor more than
+    None for `none`."""
     known = [name for name in _OPTIONS + more if name not in without]
     unknown = sorted(set(options) - set(known))
     if unknown and unknown[0] in _ELSEWHERE:
         raise TypeError(f"[{function}] {_ELSEWHERE[unknown[0]]}; found {unknown[0]}")
     if unknown:
-        raise TypeError(f"[{function}] the options {', '.join(known)}; found {', '.join(unknown)}")
+        listed = ", ".join(name for name in known if name not in none)
+        raise TypeError(f"[{function}] the options {listed}; found {', '.join(unknown)}")
     defaults = {"layout": "bhld", "dropout": 0.0, "return_logsumexp": False, "return_weights": False,
                 "return_scores": False}
     return {**dict.fromkeys(_OPTIONS + more), **defaults, **options}
@@ -314,7 +318,7 @@ def attention_varlen(
     value; cu_seqlens_q unless given. Options are those of attention(), without mask, bias, key_lengths, documents, layout,
     weights, scores and taps. Each sequence gets the bits that it has alone.
     """
-    given = dict(_given("attention_varlen", options, ("return_logsumexp", "out"), ("layout",)), taps=None)
+    given = dict(_given("attention_varlen", options, ("return_logsumexp", "out"), ("layout",), _OF_BATCHES), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     return _result(_heed.attention_varlen(query, key, value, begins, _options(given)), query, given, given["out"])
 
@@ -325,7 +329,7 @@ def attention_varlen_backward(
     **options: Any,
 ) -> AttentionGradients:
     """The gradient of attention_varlen() with the same arguments. Gradients of what the sequences share are summed."""
-    given = dict(_given("attention_varlen_backward", options, without=("layout",)), taps=None)
+    given = dict(_given("attention_varlen_backward", options, without=("layout",), none=_OF_BATCHES), taps=None)
     begins = (cu_seqlens_q, cu_seqlens_q if cu_seqlens_k is None else cu_seqlens_k)
     found = _heed.attention_varlen_backward(d_output, query, key, value, output, logsumexp, begins, _options(given),
                                             (False, want_alibi_slopes, want_relative_table))
@@ -335,7 +339,21 @@ def attention_varlen_backward(
 def set_num_threads(count: int) -> None:
     """How many threads heed computes with, 1 or more. No result depends on it."""
     _checks.integers("set_num_threads", count=count)
+    if not -(2**31) <= count < 2**31:
+        raise ValueError(f"[set_num_threads] a count between 1 and 1024; found {count}")
     _heed.set_num_threads(count)
+
+
+def set_isa(name: str) -> None:
+    """The instruction set that heed computes with: one of available_isas(). Results in float32 do not depend on it."""
+    _checks.strings("set_isa", name=name)
+    _heed.set_isa(name)
+
+
+def peak_gflops(dtype: str = "float32") -> float:
+    """The multiply-adds of one thread in registers, measured now, in 10^9 operations a second: float32 or bfloat16."""
+    _checks.strings("peak_gflops", dtype=dtype)
+    return _heed.peak_gflops(dtype)
 
 
 def explain(query: Array, key: Array, value: Array, **options: Any) -> str:

@@ -196,7 +196,8 @@ class Translator(_Pipeline):
         return Tokenizer._of(self._model.target_tokenizer(), self.folder, "target")
 
     def save(self, folder: Path, *, layout: str = "same", overwrite: bool = False) -> None:
-        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout it is a Marian."""
+        """Writes a folder that heed.load() reads: see Encoder.save(). In Hugging Face's layout a translator of heed's own
+        is a Marian, which gives the same up to rounding."""
         _save(self._model, self.folder, folder, layout, overwrite)
 
     @overload

@@ -56,7 +56,10 @@ struct Stopped {};
 
 std::string answer_line(const AnswerCommand& o, const Encoder& encoder, const std::string& line, std::string name,
                         bool json) {
-  if (is_blank(line)) return json ? as_json({.question = line, .context = {}}, {}) : "\n";
+  if (is_blank(line)) {
+    const std::string question = o.context ? line : line.substr(0, line.find('\t'));
+    return json ? as_json({.question = question, .context = ""}, {}) : "\n";
+  }
   const Asked asked = asked_in(o, line, name);
   AnswerOptions options = o.answer;
   options.text.name = [&](int64_t text) {

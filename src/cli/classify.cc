@@ -79,8 +79,10 @@ std::vector<std::string> classes_of_texts(const ClassifyCommand& o, const Encode
   const std::vector<Classification> classes = encoder.classify(texts, options);
   std::vector<std::string> made;
   for (const std::string& line : lines) {
-    const auto pair = o.pairs ? std::optional<std::string>("") : std::nullopt;
-    made.push_back(json ? as_json(encoder, {.text = line, .pair = pair}, nullptr) + '\n' : "\n");
+    const size_t tab = o.pairs ? line.find('\t') : std::string::npos;
+    TextPair blank{.text = line.substr(0, tab), .pair = std::nullopt};
+    if (o.pairs) blank.pair = tab == std::string::npos ? "" : line.substr(tab + 1);
+    made.push_back(json ? as_json(encoder, blank, nullptr) + '\n' : "\n");
   }
   for (size_t i = 0; i < texts.size(); ++i) {
     made[static_cast<size_t>(places[i])] =

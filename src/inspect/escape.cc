@@ -139,7 +139,11 @@ std::string label(std::string_view text, int64_t limit) {
     append_utf8(kept, next_code_point(text, at));
   }
   if (at < text.size()) kept = kept.substr(0, before_last) + "…";
-  return kept.empty() ? "∅" : without_invisible(kept, Joiners::kept_in_words);
+  if (kept.empty()) return "∅";
+  if (kept.find_first_not_of(' ') != std::string::npos) return without_invisible(kept, Joiners::kept_in_words);
+  std::string blanks;
+  for (size_t i = 0; i < kept.size(); ++i) blanks += "␣";
+  return blanks;
 }
 
 std::string escape_html(std::string_view text) {

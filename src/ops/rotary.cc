@@ -52,12 +52,13 @@ RotaryTables rotary_tables(int64_t count, int64_t size, int64_t first_position, 
   require(count >= 0 && size >= 0 && size % 2 == 0 && base > 0, "rotary_tables",
           "a count of 0 or more, an even size and a base above 0; found ", count, ", ", size, " and ", base);
   const RotaryTables tables{Tensor::empty({count, size / 2}), Tensor::empty({count, size / 2})};
-  for (int64_t i = 0; i < count; ++i) {
-    for (int64_t n = 0; n < size / 2; ++n) {
-      const double angle = static_cast<double>(first_position + i) *
-                           std::pow(base, -2.0 * static_cast<double>(n) / static_cast<double>(size));
-      tables.cos.data<float>()[i * (size / 2) + n] = static_cast<float>(std::cos(angle));
-      tables.sin.data<float>()[i * (size / 2) + n] = static_cast<float>(std::sin(angle));
+  for (int64_t n = 0; n < size / 2; ++n) {
+    const double power = std::pow(base, 2.0 * static_cast<double>(n) / static_cast<double>(size));
+    const float frequency = 1.0f / static_cast<float>(power);
+    for (int64_t i = 0; i < count; ++i) {
+      const float angle = static_cast<float>(first_position + i) * frequency;
+      tables.cos.data<float>()[i * (size / 2) + n] = static_cast<float>(std::cos(static_cast<double>(angle)));
+      tables.sin.data<float>()[i * (size / 2) + n] = static_cast<float>(std::sin(static_cast<double>(angle)));
     }
   }
   return tables;

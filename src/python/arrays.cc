@@ -101,8 +101,13 @@ Tensor wrap(void* data, const Shape& shape, const Shape& strides, DType dtype) {
 }
 
 Borrowed borrow_dlpack(py::handle array, std::string_view name) {
-  const auto device = py::cast<py::tuple>(array.attr("__dlpack_device__")());
-  if (py::cast<int>(device[0]) != 1) refuse(name, "an array that is not in the memory of the CPU");
+  bool in_memory = false;
+  try {
+    in_memory = py::cast<int>(py::cast<py::tuple>(array.attr("__dlpack_device__")())[0]) == 1;
+  } catch (py::error_already_set& error) {  // of a device that DLPack has no number for, such as PyTorch's "meta"
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_BufferError)) throw;
+  }
+  if (!in_memory) refuse(name, "an array that is not in the memory of the CPU");
   // A view of PyTorch that says "the negative of what lies in memory", which DLPack cannot say.
   if (py::hasattr(array, "is_neg") && py::cast<bool>(array.attr("is_neg")()))
     refuse(name, "the negative of its memory (resolve_neg() copies it)");

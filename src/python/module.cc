@@ -159,6 +159,9 @@ std::string explain(const py::object& query, const py::object& key, const py::ob
 PYBIND11_MODULE(_heed, module) {
   register_errors();
   wait_for_threads_at_exit();
+  // pybind11 looks NumPy's functions up when they are first wanted. Before its version 2.12 it waited for the thread
+  // that was just doing so while it held the GIL, which that thread may need.
+  (void)py::dtype("float32");
   module.def("attention", &attend);
   module.def("attention_backward", &differentiate);
   module.def("attention_varlen", &attend_varlen);

@@ -34,7 +34,7 @@ TooLong too_long_of(const std::string& name) {
   if (name == "refuse") return TooLong::refuse;
   if (name == "cut") return TooLong::cut;
   if (name == "split") return TooLong::split;
-  throw py::value_error("[heed] too_long \"refuse\", \"cut\" or \"split\"; found \"" + name + "\"");
+  throw py::value_error("[translate] too_long \"refuse\", \"cut\" or \"split\"; found \"" + name + "\"");
 }
 
 TextOptions text_options(const std::string& too_long, bool warns = true) {
@@ -127,7 +127,7 @@ WeightFormat weight_format(const std::string& name) {
   if (name == "float32") return WeightFormat::f32;
   if (name == "bfloat16") return WeightFormat::bf16;
   if (name == "int8") return WeightFormat::int8;
-  throw py::value_error("[heed] weights \"float32\", \"bfloat16\" or \"int8\"; found \"" + name + "\"");
+  throw py::value_error("[load] weights \"float32\", \"bfloat16\" or \"int8\"; found \"" + name + "\"");
 }
 
 pipelines::Layout layout_of(const std::string& name) {

@@ -11,9 +11,15 @@ namespace py = pybind11;
 namespace heed::python {
 namespace {
 
-// Raises BufferError or ValueError, as the array does.
 void require_writable(const py::object& out) {
-  if (PyObject_CheckBuffer(out.ptr()) != 0) (void)py::cast<py::buffer>(out).request(true);
+  if (PyObject_CheckBuffer(out.ptr()) == 0) return;
+  try {
+    (void)py::cast<py::buffer>(out).request(true);
+  } catch (py::error_already_set& error) {
+    if (!error.matches(PyExc_ValueError) && !error.matches(PyExc_BufferError)) throw;
+    fail("attention", "out that can be written; found one that cannot (", py::cast<std::string>(py::str(error.value())),
+         ")");
+  }
 }
 
 py::object array_or_none(const Tensor& tensor) { return tensor.defined() ? py::object(to_numpy(tensor)) : py::none(); }

@@ -38,7 +38,7 @@ void require_few_weights(const Reading& reading) {
   if (reading.model->decodes()) weights += config.decoder_layers * target * (target + source);
   weights *= config.heads;
   if (weights > kMostWeights)
-    throw Refused(413, "a text whose weights fit into one answer, " + std::to_string(kMostWeights) +
+    throw Refused(413, "expected a text whose weights fit into one answer, " + std::to_string(kMostWeights) +
                            " numbers; found " + std::to_string(weights) + " (map has a part of one head)");
 }
 
@@ -141,6 +141,7 @@ Reply attention(const Reading& reading, const Arguments& request) {
 Reply page(const Reading& reading, const Arguments& request) {
   Changes changes(changes_of(reading, request));
   inspect::Record record = record_of(reading, &changes);
+  if (request.has("text") && reading.model->encodes()) record.source = request.text("text");  // as it was typed
   const Translator::Languages& usual = reading.model->languages;
   const std::string from = reading.spoken.source.empty() ? usual.usual_source : reading.spoken.source;
   const std::string to = reading.spoken.target.empty() ? usual.usual_target : reading.spoken.target;

@@ -58,8 +58,9 @@ json experiment(const Reading& reading, const Arguments& request) {
   const int64_t states = config.width * (static_cast<int64_t>(reading.source.size()) * 2 * config.encoder_layers +
                                          static_cast<int64_t>(reading.target.size()) * 3 * config.decoder_layers);
   if (states > kMostNumbers)
-    throw Refused(413, "an experiment with a shorter text; the states of this one are " + std::to_string(states) +
-                           " numbers of the " + std::to_string(kMostNumbers) + " that are compared");
+    throw Refused(413, "expected an experiment with a shorter text; the states of this one are " +
+                           std::to_string(states) + " numbers of the " + std::to_string(kMostNumbers) +
+                           " that are compared");
   const std::vector<Change> list = changes_of(reading, request);
   States before, after;
   const Tensor plain = logits_of(reading, &before);

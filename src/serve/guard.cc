@@ -163,10 +163,14 @@ bool equal_in_constant_time(std::string_view a, std::string_view b) {
 }
 
 std::string public_message(std::string_view text, const std::vector<std::string>& folders) {
-  if (text.starts_with('[')) {  // "[function] "
+  std::string with_verb;
+  if (text.starts_with('[')) {  // "[function] a: what was expected; what was found"
     const size_t close = text.find("] ");
-    if (close != std::string_view::npos && text.substr(0, close).find_first_of(" \"'") == std::string_view::npos)
-      text.remove_prefix(close + 2);
+    if (close != std::string_view::npos && text.substr(0, close).find_first_of(" \"'") == std::string_view::npos) {
+      with_verb = text.substr(close + 2);
+      const size_t colon = with_verb.rfind(": ", with_verb.find("; "));
+      text = with_verb.insert(colon == std::string::npos ? 0 : colon + 2, "expected ");
+    }
   }
   constexpr size_t kLongest = 500;
   if (text.size() > kLongest) {  // at a character's begin

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "attention/forward/forward.h"
 #include "heed/error.h"
@@ -38,14 +39,15 @@ Range range_of(const Arguments& request, const char* name, int64_t length) {
   return {ends[0], ends[1]};
 }
 
-// The mean of `values` over each of `cells` parts of the range.
-Tensor pooled(const float* values, Range range, int64_t cells) {
+// The mean of `values` over each of `cells` parts of the range, or the largest of them.
+Tensor pooled(const float* values, Range range, int64_t cells, bool largest = false) {
   const Tensor out = Tensor::zeros({cells});
   for (int64_t c = 0; c < cells; ++c) {
     const int64_t begin = range.begin + c * range.size() / cells, end = range.begin + (c + 1) * range.size() / cells;
     double sum = 0;
     for (int64_t i = begin; i < end; ++i) sum += static_cast<double>(values[i]);
-    out.data<float>()[c] = static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, end - begin)));
+    out.data<float>()[c] = largest ? *std::max_element(values + begin, values + end)
+                                   : static_cast<float>(sum / static_cast<double>(std::max<int64_t>(1, end - begin)));
   }
   return out;
 }
@@ -94,26 +96,22 @@ Reply LongTexts::map(const Reading& reading, const Arguments& request) {
   const int64_t cell_rows = std::min(size[0], rows.size()), cell_columns = std::min(size[1], columns.size());
 
   const Layer& seen = layer_of(reading, part, layer);
-  // Whole columns of the picture lie in view: as many cells over all keys as the view's resolution asks for.
-  const int64_t all_columns = std::min<int64_t>(
-      keys, static_cast<int64_t>(std::ceil(static_cast<double>(keys) * static_cast<double>(cell_columns) /
-                                           static_cast<double>(columns.size()))));
+  const bool largest = request.flag("largest", false), all_keys = columns.size() == keys;
+  // The tap has cells over all keys, so a part of them is pooled here: at most 1,024 x 32,768 numbers.
   AttentionOptions options = seen.options;
   options.want.taps = {.entropy = true,
                        .column_sums = true,
-                       .map = {.rows = cell_rows, .columns = all_columns, .largest = request.flag("largest", false)}};
+                       .map = {.rows = cell_rows, .columns = all_keys ? cell_columns : keys, .largest = largest}};
   const AttentionResult result =
       attention_of_rows(seen.query, seen.key, seen.value, options, head, rows.begin, rows.end);
-
-  const Tensor map = result.taps.map.contiguous();  // (1, 1, rows, all_columns)
-  const Tensor view = Tensor::empty({cell_rows, cell_columns});
-  for (int64_t r = 0; r < cell_rows; ++r)
-    for (int64_t c = 0; c < cell_columns; ++c) {
-      // The cell over all keys that has the middle key of this cell.
-      const int64_t middle = columns.begin + (2 * c + 1) * columns.size() / (2 * cell_columns);
-      const int64_t at = std::min(all_columns - 1, ((middle + 1) * all_columns - 1) / keys);
-      view.data<float>()[r * cell_columns + c] = map.data<float>()[r * all_columns + at];
+  Tensor view = result.taps.map.contiguous();  // (1, 1, cell_rows, cell_columns or keys)
+  if (!all_keys) {
+    const Tensor map = std::exchange(view, Tensor::empty({cell_rows, cell_columns}));
+    for (int64_t r = 0; r < cell_rows; ++r) {
+      const Tensor cells = pooled(map.data<float>() + r * keys, columns, cell_columns, largest);
+      std::copy_n(cells.data<float>(), cell_columns, view.data<float>() + r * cell_columns);
     }
+  }
   const Tensor entropy = result.taps.entropy.contiguous().clone();
   for (int64_t i = 0; i < entropy.numel(); ++i) entropy.data<float>()[i] /= std::log(2.0f);
   const Tensor sums = result.taps.column_sums.contiguous().clone();

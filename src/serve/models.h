@@ -2,6 +2,7 @@
 // new weights.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <deque>
 #include <filesystem>
@@ -45,6 +46,9 @@ struct Served {
   [[nodiscard]] bool guesses() const { return decodes() || config().head == models::Head::masked_token; }
   // The tokenizer of what the model says: its target's, or an encoder-only model's own.
   [[nodiscard]] const text::Tokenizer& output_tokenizer() const { return decodes() ? *target : *source; }
+  // Tokens of a text. T5 sets no limit itself, and one layer's attention is not stopped: a text of 250,000 tokens kept
+  // all others waiting for more than a minute after its client had left.
+  [[nodiscard]] int64_t longest() const { return std::min<int64_t>(config().max_length, 32768); }
   // The id that a mask in a text becomes; -1 where there is none.
   [[nodiscard]] int32_t mask_id() const { return reader ? reader->mask_id : -1; }
   [[nodiscard]] std::string piece(int32_t token) const;         // of what it says; the mask too

@@ -58,7 +58,7 @@ void require_few_logits(const Reading& reading) {
       reading.model->decodes() ? reading.model->config().target_vocabulary : reading.model->config().source_vocabulary;
   const int64_t logits = static_cast<int64_t>(reading.rows().size()) * vocabulary;
   if (logits > kMost)
-    throw Refused(413, "a text of at most " + std::to_string(kMost / vocabulary) + " tokens; found " +
+    throw Refused(413, "expected a text of at most " + std::to_string(kMost / vocabulary) + " tokens; found " +
                            std::to_string(reading.rows().size()));
 }
 

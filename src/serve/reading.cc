@@ -13,7 +13,7 @@ namespace {
 Ids checked_ids(const Arguments& object, std::string_view name, int64_t vocabulary, int64_t longest) {
   const std::vector<int64_t> list = object.integers(name, 0, vocabulary - 1);
   if (static_cast<int64_t>(list.size()) > longest)
-    throw Refused(413, object.full_name(name) + ": at most the " + std::to_string(longest) +
+    throw Refused(413, object.full_name(name) + ": expected at most the " + std::to_string(longest) +
                            " tokens that the model reads; found " + std::to_string(list.size()));
   return {list.begin(), list.end()};
 }
@@ -39,7 +39,7 @@ struct Asking : nn::Probe {
 
 void require_fits(size_t count, int64_t longest) {
   if (static_cast<int64_t>(count) <= longest) return;
-  throw Refused(413, "text: at most the " + std::to_string(longest) + " tokens that the model reads; found " +
+  throw Refused(413, "text: expected at most the " + std::to_string(longest) + " tokens that the model reads; found " +
                          std::to_string(count));
 }
 
@@ -79,13 +79,12 @@ Spoken spoken_of(const Served& model, const Arguments& request) {
 
 Ids ids_of_text(const Served& model, text::Side side, std::string_view text, const Spoken& spoken) {
   if (text::valid_utf8_prefix(text) != text.size()) throw Error("text: expected valid UTF-8");
-  const models::Config& config = model.config();
   Ids ids;
   if (side == text::Side::target && model.decodes()) {
     ids = model.target->encode(text);
-    require_fits(ids.size(), model.translates() ? config.max_length - 1 : config.max_length);
+    require_fits(ids.size(), model.translates() ? model.longest() - 1 : model.longest());
   } else if (model.translates()) {
-    require_fits(model.source->encode(text).size(), config.max_length - 1);
+    require_fits(model.source->encode(text).size(), model.longest() - 1);
     try {
       ids = model.translator->encode(text, {.source_language = spoken.source, .target_language = spoken.target});
     } catch (const Error& error) {  // where the tokenizer's limit is below the model's
@@ -93,6 +92,7 @@ Ids ids_of_text(const Served& model, text::Side side, std::string_view text, con
     }
   } else if (!model.decodes()) {
     ids = ids_of_encoder(model, text);
+    require_fits(ids.size(), model.longest());
   } else {
     throw Error("side: expected target, as a decoder-only model has no source");
   }
@@ -103,8 +103,8 @@ Reading reading_of_ids(std::shared_ptr<const Served> model, const Arguments& obj
   Reading reading{.model = std::move(model)};
   const Served& served = *reading.model;
   const models::Config& config = served.config();
-  if (served.encodes()) reading.source = checked_ids(object, "source", config.source_vocabulary, config.max_length);
-  if (served.decodes()) reading.target = checked_ids(object, "target", config.target_vocabulary, config.max_length);
+  if (served.encodes()) reading.source = checked_ids(object, "source", config.source_vocabulary, served.longest());
+  if (served.decodes()) reading.target = checked_ids(object, "target", config.target_vocabulary, served.longest());
   if ((served.encodes() && reading.source.empty()) || (served.decodes() && reading.target.empty()))
     throw Error("expected at least one token of everything that the model reads; found none");
   return reading;

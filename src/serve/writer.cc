@@ -38,9 +38,7 @@ std::span<const float> Writer::logits() {
 
 void Writer::write(int32_t id) { reading_.target.push_back(id); }
 
-bool Writer::has_room() const {
-  return static_cast<int64_t>(reading_.target.size()) < reading_.model->config().max_length;
-}
+bool Writer::has_room() const { return static_cast<int64_t>(reading_.target.size()) < reading_.model->longest(); }
 
 int32_t choose(const Reading& reading, std::span<const float> logits, const Choice& choice, Step step) {
   const Served& model = *reading.model;
@@ -69,7 +67,7 @@ int64_t most_tokens(const Reading& reading, int64_t wanted) {
   if (!reading.model->translates()) return wanted;
   const generate::BeamOptions search = reading.model->search({.beam = 1}, reading.spoken);
   const int64_t by_source = generate::longest_for(search, std::ssize(reading.source));
-  return std::min({wanted, by_source < 0 ? wanted : by_source, reading.model->config().max_length - 1});
+  return std::min({wanted, by_source < 0 ? wanted : by_source, reading.model->longest() - 1});
 }
 
 }  // namespace heed::serve

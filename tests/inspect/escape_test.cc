@@ -98,6 +98,13 @@ TEST(Label, CutsBetweenCharacters) {
 }
 
 // Persian spelling and emoji of a family need them; nowhere else may they hide.
+TEST(Label, ShowsBlanksAlone) {
+  EXPECT_EQ(label(" ", 24), "␣");
+  EXPECT_EQ(label("   ", 24), "␣␣␣");
+  EXPECT_EQ(label(" a ", 24), " a ");
+  EXPECT_EQ(label("", 24), "∅");
+}
+
 TEST(Label, KeepsJoinersBetweenCharactersThatCanBeSeen) {
   EXPECT_EQ(label("می\u200cخواهم", 24), "می\u200cخواهم");
   EXPECT_EQ(label("👩\u200d👧", 24), "👩\u200d👧");

@@ -237,6 +237,27 @@ TEST_F(PageUse, OnAPhoneTheMapIsOnTheScreen) {
   }
 }
 
+TEST_F(PageUse, OnAPhoneLinesBetweenLongNamesAreOnTheScreen) {
+  Record record = chinese_record();
+  for (auto* const tokens : {&record.source_tokens, &record.target_tokens, &record.output_tokens})
+    std::fill(tokens->begin(), tokens->end(), "▁Donaudampfschifffahrtsgesellschaft");
+  const auto found = run(to_html(record), "", R"(
+    const out = {};
+    setView('lines');
+    for (const part of parts) {
+      openTab(part);
+      await wait(100);
+      out[part] = {width: document.documentElement.scrollWidth, lines: document.querySelector('.lines').clientWidth};
+    }
+    return out;)",
+                         390, 844);
+  EXPECT_EQ(found.size(), 3u) << found;
+  for (const auto& part : found) {
+    EXPECT_LE(part["width"], 390) << found;
+    EXPECT_GT(part["lines"], 250) << found;
+  }
+}
+
 // A name is higher than a small cell; what stands above the map must not cover the first one.
 TEST_F(PageUse, TheFirstRowsNameIsSeenAboveSmallCells) {
   const auto found = run(to_html(long_record()), "", R"(

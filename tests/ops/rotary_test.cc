@@ -24,8 +24,9 @@ TEST(Rotary, TurnsPairsByTheirAngle) {
           for (int64_t i = 0; i < 5; ++i) {
             for (int64_t n = 0; n < size / 2; ++n) {
               const int64_t first = interleaved ? 2 * n : n, second = interleaved ? 2 * n + 1 : n + size / 2;
-              const double angle = static_cast<double>(7 + i) /
-                                   std::pow(10000.0, 2.0 * static_cast<double>(n) / static_cast<double>(size));
+              const auto power =
+                  static_cast<float>(std::pow(10000.0, 2.0 * static_cast<double>(n) / static_cast<double>(size)));
+              const auto angle = static_cast<double>(static_cast<float>(7 + i) * (1 / power));
               const std::complex<double> turned =
                   std::complex<double>(x.at({b, h, i, first}), x.at({b, h, i, second})) * std::polar(1.0, angle);
               EXPECT_NEAR(y.at({b, h, i, first}), turned.real(), 2e-7);

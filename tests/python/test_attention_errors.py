@@ -8,6 +8,22 @@ import heed
 from test_attention import random_arrays
 
 
+def read_only(array):
+    copy = array.copy()
+    copy.setflags(write=False)
+    return copy
+
+
+class OnNoDevice:
+    """As a tensor of PyTorch's device "meta"."""
+
+    def __dlpack_device__(self):
+        raise ValueError("Unknown device type meta for Dlpack")
+
+    def __dlpack__(self):
+        raise AssertionError("not asked for")
+
+
 class Errors(unittest.TestCase):
     def setUp(self):
         self.q, self.k, self.v = random_arrays((1, 4, 5, 8), (1, 2, 6, 8), (1, 2, 6, 8))
@@ -62,6 +78,8 @@ class Errors(unittest.TestCase):
             heed.load("/nowhere")
         with self.assertRaisesRegex(TypeError, r"^\[set_num_threads\] count as a whole number; found str '2'$"):
             heed.set_num_threads("2")
+        with self.assertRaisesRegex(ValueError, r"^\[set_num_threads\] a count between 1 and 1024; found 2147483648$"):
+            heed.set_num_threads(2**31)
         before = heed.num_threads()
         heed.set_num_threads(before)
         self.assertEqual(heed.num_threads(), before)
@@ -75,6 +93,11 @@ class Errors(unittest.TestCase):
             (lambda: heed.KeyValueCache(1, 2, 8, 8, dtype=np.float64), '[KeyValueCache] dtype "float32"'),
             (lambda: heed.KeyValueCache(1, 2.5, 8, 8), "[KeyValueCache] heads as a whole number; found float 2.5"),
             (lambda: heed.KeyValueCache(1, 2, 8, 8).reorder([0.7]), "[reorder] row as a whole number; found float 0.7"),
+            (lambda: heed.set_isa(None), "[set_isa] name as a str; found None"),
+            (lambda: heed.peak_gflops(3), "[peak_gflops] dtype as a str; found int 3"),
+            (lambda: heed.attention(q, q, q, out=read_only(q)), "[attention] out that can be written; found one that cannot"),
+            (lambda: heed.attention(OnNoDevice(), q, q), "query as an array"),
+            (lambda: heed.attention_varlen(q[0], q[0], q[0], [0, 1], foo=q), "the options causal, window, scale,"),
             (lambda: heed.peak_gflops("half"), 'dtype "float32" or "bfloat16"; found "half"'),
             (lambda: heed.ops.softmax(None), "x as an array of float32"),
             (lambda: heed.ops.layer_norm(q, q[0, 0, 0], eps=1e-6), "[layer_norm] epsilon; found eps"),

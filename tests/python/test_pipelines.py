@@ -577,6 +577,16 @@ class Saves(unittest.TestCase):
             model.save(self.folder / "u", layout="onnx")
 
 
+class Threads(unittest.TestCase):
+    def test_many_may_make_the_first_call(self):
+        code = ("import threading, heed, numpy as np\nx = np.ones((1, 4, 64, 32), np.float32)\ngo = threading.Barrier(4)\n"
+                "def first():\n    go.wait()\n    heed.attention(x, x, x)\n"
+                "threads = [threading.Thread(target=first) for _ in range(4)]\n"
+                "for thread in threads:\n    thread.start()\nfor thread in threads:\n    thread.join()\n")
+        for _ in range(10):  # one in six waited for ever while pybind11 looked NumPy's functions up
+            subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
 class Ends(unittest.TestCase):
     def test_python_ends_while_threads_compute(self):
         for model, work in (("en-zh", "model.translate(['I am tired of it.'] * 100000)"),

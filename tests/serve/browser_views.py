@@ -167,6 +167,16 @@ def the_sign_for_a_space_is_explained_where_it_is(page, server):
     check(page.run("$('sign').hidden"), "BERT's tokens have no such sign")
 
 
+@test
+def words_of_wordpiece_begin_without_a_mark(page, server):
+    fresh(page, server)
+    choose_text(page, "Where is my bag?")
+    check(page.run("live.model.tokenizer") == "sentencepiece", "the page knows the kind of tokenizer")
+    groups = "groupsOf(['[CLS]', 'the', 'animal', '##s', '.']).map((g) => g.join('+')).join()"
+    check(page.run(f"(live.model.tokenizer = 'wordpiece', {groups})") == "0,1,2+3,4", "## alone goes on with a word")
+    check(page.run(f"(live.model.tokenizer = 'sentencepiece', {groups})") == "0,1+2+3,4", "letters go on with a word")
+
+
 def open_long(page, text=LONG):
     choose_model(page, 1, "The quick brown")
     page.run(f"void setText({json.dumps(text)})")

@@ -64,6 +64,26 @@ TEST_F(FamiliesTest, MasksOfBertAreReadAndGuessedAsFillDoes) {
   EXPECT_EQ(done["source_tokens"], (json{"[CLS]", "the", "[MASK]", "is", "a", "city", "[SEP]"}));
   EXPECT_EQ(done["text"].get<std::string>().find("[MASK]"), std::string::npos);
   EXPECT_EQ(run({{"model", 0}, {"text", "[MASK]"}})["source"].size(), 3u);
+  EXPECT_EQ(call("models", json::object())["models"][0]["tokenizer"], "wordpiece");
+  const json page = {{"model", 0}, {"text", "the [MASK] is Zyx"}};  // its heading is what was typed
+  EXPECT_NE(api_->call("page", page, [] { return false; }).body.find("\"the [MASK] is Zyx\""), std::string::npos);
+}
+
+// T5's relative positions set no limit.
+TEST_F(FamiliesTest, ATextOfAnyModelHasALimit) {
+  const fs::path at = folder_ / "t5";
+  write_model(at, Architecture::encoder_only, 12, [](models::Config& c) {
+    c.positions = models::Positions::none;
+    c.relative_buckets = 8;
+    c.relative_distance = 20;
+    c.max_length = int64_t{1} << 20;
+  });
+  open(at);
+  EXPECT_EQ(call("models", json::object())["models"][0]["max_length"], 32768);
+  EXPECT_NE(error_of("tokenize", {{"model", 0}, {"text", std::string(32800, 'a')}}).find("at most the 32768 tokens"),
+            std::string::npos);
+  EXPECT_NE(error_of("map", {{"model", 0}, {"source", std::vector<int>(32769, 5)}}).find("at most the 32768 tokens"),
+            std::string::npos);
 }
 
 TEST_F(FamiliesTest, MasksOfRobertaTakeTheSpaceInFrontOfThem) {

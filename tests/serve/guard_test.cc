@@ -153,8 +153,8 @@ TEST(Guard, TokensAreRandomAndComparedWhole) {
 
 TEST(Guard, MessagesNameNoFoldersOfTheMachine) {
   const auto shown = [](std::string_view text) { return public_message(text, {"/home/a/models", "../shared", "."}); };
-  EXPECT_EQ(shown("[Api::call] layer: a layer below 4; found 9"), "layer: a layer below 4; found 9");
-  EXPECT_EQ(shown("[x] \"/home/a/models/en-zh/config.json\": a file"), "\"en-zh/config.json\": a file");
+  EXPECT_EQ(shown("[Api::call] layer: a layer below 4; found 9"), "layer: expected a layer below 4; found 9");
+  EXPECT_EQ(shown("[x] \"/home/a/models/en-zh/config.json\": a file"), "\"en-zh/config.json\": expected a file");
   EXPECT_EQ(shown("../shared/en-zh has no model"), "en-zh has no model");
   EXPECT_EQ(shown("\"/opt/with space/other/file\": gone"), "\"file\": gone");
   EXPECT_EQ(shown("/etc/passwd; (/root/x) and /tmp/y/"), "passwd; (x) and y/");

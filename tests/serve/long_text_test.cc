@@ -1,6 +1,7 @@
 // Parts of the maps of long texts, in models whose attention goes by distance, against the weights of the whole layer.
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "serve/api_fixture.h"
@@ -92,6 +93,25 @@ TEST_F(LongTextTest, PartsOfMapsAreThePooledWeights) {
               << place.model << place.part << place.layer << " rows from " << first << ": " << r << " " << c;
           ASSERT_NEAR(static_cast<double>(map.numbers[930 + c]), received, 1e-7) << place.model << place.part;
         }
+      }
+      // Some of the keys, pooled to cells of 13 and 14.
+      for (const bool largest : {false, true}) {
+        const Weights part = weights(
+            with(place.of_head(),
+                 {{"rows", {first, first + 120}}, {"columns", {37, 437}}, {"size", {30, 30}}, {"largest", largest}}),
+            "map");
+        for (size_t r = 0; r < 30; ++r)
+          for (size_t c = 0; c < 30; ++c) {
+            const size_t begin = 37 + c * 400 / 30, end = 37 + (c + 1) * 400 / 30;
+            double mean = 0, most = 0;
+            for (size_t i = first + 4 * r; i < first + 4 * r + 4; ++i)
+              for (size_t j = begin; j < end; ++j) {
+                mean += at(i, j) / static_cast<double>(4 * (end - begin));
+                most = std::max(most, at(i, j));
+              }
+            ASSERT_NEAR(static_cast<double>(part.numbers[30 * r + c]), largest ? most : mean, 1e-7)
+                << place.model << place.part << place.layer << " rows from " << first << ": " << r << " " << c;
+          }
       }
       // A few rows, weight by weight.
       const Weights near =

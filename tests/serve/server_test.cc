@@ -95,7 +95,8 @@ TEST(Server, StreamsEvents) {
   expect_error(post(served.port(), "run", R"({"refused": true})"), 400, "found this");
   const Answered failed = post(served.port(), "run", R"({"count": 1, "fails": true})");
   EXPECT_EQ(failed.status, 200) << "it had begun";
-  EXPECT_TRUE(failed.body.ends_with("event: error\ndata: {\"error\":\"no failure; found one\"}\n\n")) << failed.body;
+  EXPECT_TRUE(failed.body.ends_with("event: error\ndata: {\"error\":\"expected no failure; found one\"}\n\n"))
+      << failed.body;
 }
 
 TEST(Server, RefusesWhatOtherSitesSend) {
@@ -209,7 +210,7 @@ TEST(Server, RefusesWhatItCannotRead) {
 TEST(Server, SaysNothingOfTheMachine) {
   const Served served({.hidden_folders = {"/home/someone/models", "../models"}});
   const auto fail = [&](const std::string& how) { return post(served.port(), "fail", R"({"how": ")" + how + "\"}"); };
-  expect_error(fail("error"), 400, "\"en-zh/model.safetensors\": a file that can be read; found none");
+  expect_error(fail("error"), 400, "\"en-zh/model.safetensors\": expected a file that can be read; found none");
   EXPECT_EQ(error_of(fail("error")).find("Api::call"), std::string::npos);
   expect_error(fail("404"), 404, "a model that is served");
   expect_error(fail("memory"), 503, "memory");

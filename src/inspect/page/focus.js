@@ -3,7 +3,7 @@
 const drawHeading = () => {
   const {layer, head} = shown();
   const heading = $('heading');
-  heading.textContent = `${longNames[state.part]} \u00b7 ${layerName(state.part, layer)} \u00b7 ${headName(head)}`;
+  heading.textContent = `${longNames[state.part]} · ${layerName(state.part, layer)} · ${headName(head)}`;
   hooks.heading?.(heading);
   const {path} = record[state.part][layer];
   if (path && (state.preview || !hooks.weights?.())) heading.append(make('small', '', label(path, 80)));
@@ -51,8 +51,8 @@ const makeStrip = (box, tokens, saids, kind) => {
     button.title = label(token, 200);
     const text = tokenText('text', token);
     if (saids[index] !== undefined) {
-      text.append(mark(' \u2192 '), tokenText('said', saids[index]));
-      button.title += ` \u2192 ${label(saids[index], 200)}`;
+      text.append(mark(' → '), tokenText('said', saids[index]));
+      button.title += ` → ${label(saids[index], 200)}`;
     }
     button.append(text);
     if (!dense) button.append(make('span', 'weight'));
@@ -63,7 +63,7 @@ const makeStrip = (box, tokens, saids, kind) => {
 };
 const drawStrips = () => {
   const arrays = state.part === 'arrays';
-  $('rows-name').textContent = arrays ? 'queries, from 0' : said(state.part).length > 0 ? 'read \u2192 said' : 'reading from';
+  $('rows-name').textContent = arrays ? 'queries, from 0' : said(state.part).length > 0 ? 'read → said' : 'reading from';
   makeStrip($('rows'), rowTokens(state.part), said(state.part), 'row');
   makeStrip($('columns'), columnTokens(state.part), [], 'column');
 };
@@ -106,7 +106,7 @@ const drawReadout = (w, row, column) => {
     return;
   }
   out.replaceChildren();
-  if (state.lockedRow !== null || state.lockedColumn !== null) out.append(make('span', 'lock', '\u25cf kept'));
+  if (state.lockedRow !== null || state.lockedColumn !== null) out.append(make('span', 'lock', '● kept'));
   if (row !== null && column !== null) {
     out.append(...beginning(part, row), strong(columnName(part, column)), `, ${percent(w[row][column])} (${exactly(w[row], column)})`);
     return;

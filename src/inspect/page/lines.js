@@ -6,9 +6,9 @@ const layoutLines = (w, room) => {
   const font = `13.5px ${family()}`;
   const step = Math.max(24, Math.min(36, Math.floor(room.height / Math.max(1, most))));
   const widest = (texts) => Math.max(40, ...texts.map((text) => textWidth(text, font)));
-  const names = {row: w.map((_, i) => rowLabel(state.part, i, room.narrow)), column: columnTokens(state.part).map((token) => label(token, 24))};
-  const left = Math.min(300, widest(names.row) + 60), right = Math.min(260, widest(names.column) + 60);
-  const middle = Math.max(room.narrow ? 60 : 160, Math.min(440, room.width - left - right - 4));
+  const names = {row: w.map((_, i) => rowLabel(state.part, i, room.narrow)), column: columnTokens(state.part).map((token) => label(token, room.narrow ? 14 : 24))};
+  const side = room.narrow ? room.width * .43 : 280, [left, right] = [names.row, names.column].map((texts) => Math.min(side, widest(texts) + 60));
+  const middle = Math.max(room.narrow ? 40 : 160, Math.min(440, room.width - left - right - 4));
   const y = (index, count) => 6 + (index + 0.5) * step + (most - count) * step / 2;
   const curves = [];
   // Several heads in colours: the lines of one pair of tokens lie beside each other.

@@ -118,14 +118,12 @@ const cellTogether = (i, j) => {
 
 // ---- Words ------------------------------------------------------------------------------------------------------------
 // Pieces of one word are one column (their weights are added: a word got what its pieces got) and one row (the mean).
-const isLatin = (text) => /\p{L}$/u.test(text) && !/[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}]/u.test(text);
+const isLatin = (text) => /\p{L}$/u.test(text) && !/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}]/u.test(text);
 const groupsOf = (tokens) => {
   const groups = [];
   tokens.forEach((token, i) => {
-    const last = groups.at(-1), before = i ? tokens[i - 1] : '';
-    const joined = last && (token.startsWith('##') || before === '\u2581' ||
-      (!/^[\u2581\u0120 <[]/.test(token) && isLatin(before) && /^[\p{L}\p{M}'’]/u.test(token) && isLatin(token)));
-    if (joined) last.push(i);
+    const before = i ? tokens[i - 1] : '', goesOn = live.model.tokenizer !== 'wordpiece' && isLatin(before) && /^[\p{L}\p{M}'’]/u.test(token) && isLatin(token);
+    if (i && (token.startsWith('##') || before === '▁' || goesOn)) groups.at(-1).push(i);
     else groups.push([i]);
   });
   return groups;
@@ -179,7 +177,7 @@ hooks.cell = cellTogether;
 hooks.curves = () => (together === 'overlay' && !state.preview && weightsTogether() ? chosenMean.maps.map((weights, k) => ({weights, colour: css(hueOf(k)), name: `${longNames[state.part]} · ${layerName(state.part, chosenHere()[k].layer)} · ${headName(chosenHere()[k].head)}`})) : null);
 hooks.heading = (heading) => {
   const {layer, head} = shown(), {name} = nameOf(layer, head);
-  if (!state.preview && weightsTogether()) heading.textContent = `${longNames[state.part]} \u00b7 ${chosenHere().map((c) => `${c.layer + 1}.${c.head + 1}`).join(', ')} \u00b7 ${together === 'mean' ? 'mean of them' : 'in colours'}`;
+  if (!state.preview && weightsTogether()) heading.textContent = `${longNames[state.part]} · ${chosenHere().map((c) => `${c.layer + 1}.${c.head + 1}`).join(', ')} · ${together === 'mean' ? 'mean of them' : 'in colours'}`;
   if (name && (state.preview || !weightsTogether())) heading.append(el('span', {class: 'name-tag', title: kNames[name] ?? ''}, name));
   const off = isOff(layer, head);
   $('head-off').textContent = off ? 'Switch on' : 'Switch off';

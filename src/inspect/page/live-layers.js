@@ -29,6 +29,6 @@ const drawLayers = async (box) => {
     el('h4', {}, 'Norm of the residual stream'), normPicture(layers),
     folded('Table', scroller('Table of layers', tableOf('Layer by layer', ['layer', 'likeliest', 'probability', 'norm', 'added'], layers.map((l) =>
       [l.name, label(l.tokens[0]?.token ?? ''), l.tokens[0] ? percent(l.tokens[0].probability) : '', number(l.norm, 2), l.added.map((a) => `${kSublayers[a.sublayer] ?? a.sublayer} ${number(a.norm, 2)}`).join(', ') || '–'])))),
-    div('tools', press(() => openPanel('next'), 'What next?')));
+    live.model.guesses ? div('tools', press(() => openPanel('next'), 'What next?')) : '');
 };
 panels.layers = {title: 'Layers', draw: drawLayers, when: () => live.model.task !== 'fill' || live.done.source?.length > 0};

@@ -203,7 +203,7 @@ const redraw = () => {
   drawOutput();
   drawAll();
   $('marks').hidden = !live.marks;
-  $('sign').hidden = ![...record.source_tokens, ...record.target_tokens].some(([first]) => first === '\u2581');
+  $('sign').hidden = ![...record.source_tokens, ...record.target_tokens].some(([first]) => first === '▁');
   document.title = `${label(live.text, 60)} · heed`;
 };
 

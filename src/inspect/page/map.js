@@ -7,8 +7,8 @@ const textWidth = (text, font) => {
 };
 const family = () => getComputedStyle(document.documentElement).fontFamily;
 const rowLabel = (part, i, narrow) => {
-  const read = label(rowTokens(part)[i], 24), spoken = said(part)[i];
-  return spoken === undefined ? read : (narrow ? '' : `${read} \u2192 `) + label(spoken, 24);
+  const most = narrow ? 14 : 24, read = label(rowTokens(part)[i], most), spoken = said(part)[i];
+  return spoken === undefined ? read : (narrow ? '' : `${read} → `) + label(spoken, most);
 };
 let map = null;  // geometry of the map on the stage
 const kPaper = 600;  // pixels that fit on a sheet
@@ -95,7 +95,7 @@ const drawMap = () => {
   const rowNames = w.map((_, i) => {
     const name = style(make('span', 'name row'), i), spoken = said(state.part)[i];
     if (spoken === undefined || !room.narrow) name.append(tokenText('', rowTokens(state.part)[i]));
-    if (spoken !== undefined) name.append(room.narrow ? '' : mark(' \u2192 '), tokenText('said', spoken));
+    if (spoken !== undefined) name.append(room.narrow ? '' : mark(' → '), tokenText('said', spoken));
     place(name, {top: (i + 0.5) * g.cell - 9});
     return name;
   });
@@ -138,8 +138,8 @@ const showTip = (event, w, row, column) => {
   const tip = $('tip');
   tip.hidden = row === null || column === null || event.pointerType === 'touch';
   if (tip.hidden) return;
-  tip.replaceChildren(make('span', 'pair', `${rowName(state.part, row)} \u2190 ${columnName(state.part, column)}`),
-                      make('span', 'pair', `${percent(w[row][column])} \u00b7 ${exactly(w[row], column)}`));
+  tip.replaceChildren(make('span', 'pair', `${rowName(state.part, row)} ← ${columnName(state.part, column)}`),
+                      make('span', 'pair', `${percent(w[row][column])} · ${exactly(w[row], column)}`));
   const size = tip.getBoundingClientRect();
   tip.style.left = `${Math.max(8, Math.min(event.clientX + 16, window.innerWidth - size.width - 8))}px`;
   tip.style.top = `${Math.max(8, event.clientY - size.height - 12)}px`;

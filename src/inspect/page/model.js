@@ -45,7 +45,7 @@ const isSeen = (c) => c > ' ' && !unseen.test(c);
 const visible = (text) => [...text].map((c, i, all) => {
   const code = c.codePointAt(0);
   if (!unseen.test(c) || (/[\u200c\u200d]/.test(c) && isSeen(all[i - 1]) && isSeen(all[i + 1]))) return c;
-  if (code === 10) return '\u21b5';
+  if (code === 10) return '↵';
   if (code < 0x20) return String.fromCodePoint(0x2400 + code);
   if (code === 0x7f) return '\u2421';
   if (/[\ud800-\udfff]/u.test(c)) return '\ufffd';
@@ -53,12 +53,12 @@ const visible = (text) => [...text].map((c, i, all) => {
 }).join('');
 const label = (text, limit = 40) => {
   const all = [...visible(text)];
-  if (all.length === 0) return '\u2205';
-  const cut = all.length > limit ? all.slice(0, limit - 1).join('') + '\u2026' : all.join('');
-  return cut.trim() === '' ? cut.replace(/ /g, '\u2423') : cut;
+  if (all.length === 0) return '∅';
+  const cut = all.length > limit ? all.slice(0, limit - 1).join('') + '…' : all.join('');
+  return cut.trim() === '' ? cut.replace(/ /g, '␣') : cut;
 };
 // Without SentencePiece's word mark: for sentences.
-const plain = (text) => label(text).replace(/^\u2581+(?=.)/, '');
+const plain = (text) => label(text).replace(/^▁+(?=.)/, '');
 // With the mark set back: for lists and axes.
 const mark = (text) => {
   const span = make('span', 'mark', text);
@@ -68,8 +68,8 @@ const mark = (text) => {
 const tokenText = (className, text) => {
   const span = make('span', className);
   const shown = label(text);
-  if (shown.length > 1 && shown.startsWith('\u2581')) {
-    span.append(mark('\u2581'), shown.slice(1));
+  if (shown.length > 1 && shown.startsWith('▁')) {
+    span.append(mark('▁'), shown.slice(1));
   } else {
     span.textContent = shown;
   }

@@ -6,7 +6,7 @@ const drawHeader = () => {
   const texts = [record.source, record.output];
   texts.forEach((text, i) => {
     if (!text) return;
-    if (h1.childNodes.length > 0) h1.append(make('span', 'arrow', '\u2192'));
+    if (h1.childNodes.length > 0) h1.append(make('span', 'arrow', '→'));
     h1.append(make('bdi', i === 0 ? 'source' : 'output', label(text, 2000)));
   });
   if (!h1.childNodes.length) h1.textContent = 'Attention';

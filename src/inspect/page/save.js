@@ -29,7 +29,7 @@ const mapPicture = (table = makeRamp(kLight), room = {width: 1400, height: 1400,
     row.forEach((weight, j) => {
       const rgb = hooks.cell?.(i, j) ?? colour(weight, table), x = g.left + j * g.cell;
       shapes.push({x, y, width: g.cell - 1, height: g.cell - 1, fill: `rgb(${rgb.join(',')})`,
-                   title: `${rowName(state.part, i)} \u2190 ${columnName(state.part, j)}: ${exact(weight)}`});
+                   title: `${rowName(state.part, i)} ← ${columnName(state.part, j)}: ${exact(weight)}`});
       if (g.cell >= 28) text(cellText(weight), x + g.cell / 2, y + g.cell / 2 + 3, {anchor: 'middle', size: Math.min(12, g.cell * 0.32), fill: inkOn(rgb)});
     });
   });

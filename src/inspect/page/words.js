@@ -55,6 +55,6 @@ const inWords = (w, part) => {
   const out = [...beginning(part, first.i, true), strong(columnName(part, first.j)), `, ${percent(first.weight)}.`];
   if (named) return [...out, ' ', ...named];
   more.forEach(({weight, i, j}, k) =>
-    out.push(k === 0 ? ' Also ' : ', ', strong(rowName(part, i)), ' \u2190 ', strong(columnName(part, j)), ` ${percent(weight)}`));
+    out.push(k === 0 ? ' Also ' : ', ', strong(rowName(part, i)), ' ← ', strong(columnName(part, j)), ` ${percent(weight)}`));
   return more.length > 0 ? [...out, '.'] : out;
 };
