@@ -59,7 +59,7 @@ STANDARD = {
 STANDARD_NAME = re.compile(r"\bstd::(\w+)")
 INCLUDE = re.compile(r'^\s*#\s*include\s+(?:"([^"]+)"|<([^>]+)>)')
 # What a function makes when it is first called (base/fork.h). Atomics, flags and bare characters are there from the start.
-MADE_LATE = re.compile(r"^\s+static (?!constexpr|std::atomic|std::once_flag|char)[^(]*?(?: =|;|\{)")
+MADE_LATE = re.compile(r"^\s+(?:const )?static (?!constexpr|std::atomic|std::once_flag|char \w+;)(?:[^(]*?(?: =|;|\{)|const [^(]*\()")
 # Programs fork nothing, a forked process has no thread pool, and peaks are measured for HEED_EXPLAIN alone.
 NOT_FORKED = {"bench", "cli", "serve"}
 FORK_EXCEPTIONS = {"src/attention/call/explain.cc", "src/base/fork.cc", "src/base/thread_pool.cc"}

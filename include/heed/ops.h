@@ -212,7 +212,7 @@ void add_reduced_into(const Tensor& out, const Tensor& x, float factor = 1.0f);
                                                bool interleaved = false);
 struct RotaryTables {
   // (count, size / 2), of the angles position * (1 / base^(2 n / size)), which are rounded to f32 at each step, as in
-  // the training of published models: 1,000 turns from position 0 an angle is off by 1e-4.
+  // the training of published models: 1,000 turns from position 0 an angle is off by up to 5e-4.
   Tensor cos, sin;
 };
 [[nodiscard]] RotaryTables rotary_tables(int64_t count, int64_t size, int64_t first_position = 0, double base = 10000);

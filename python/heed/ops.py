@@ -69,7 +69,7 @@ def rotary_embedding(x: Array, cos: Array, sin: Array, interleaved: bool = False
 
 
 def rotary_tables(count: int, size: int, first_position: int = 0, base: float = 10000.0) -> Tuple[Array, Array]:
-    """cos and sin (count, size / 2) of the angles position * base^(-2 n / size)."""
+    """cos and sin (count, size / 2) of the angles position * (1 / base^(2 n / size)), rounded to float32 at each step."""
     _checks.integers("rotary_tables", count=count, size=size, first_position=first_position)
     _checks.floats("rotary_tables", base=base)
     cos, sin = _heed.rotary_tables(count, size, first_position, base)

@@ -14,7 +14,7 @@ struct All {
   std::vector<void (*)()> makers;
 
   void lock() {
-    // Without the mutex: what they make may own one, or another thread wait for it in the midst of making.
+    // Not under the mutex: what is made may have a ForkSafeMutex, whose constructor locks it.
     for (void (*const make)() : copy_of_makers()) make();
     mutex.lock();
     for (ForkSafeMutex* const one : mutexes) one->lock();
@@ -31,8 +31,8 @@ struct All {
   }
 };
 
-// Never destroyed: mutexes with static storage may outlive what static variables own. Made while the library is loaded,
-// by those.
+// Never destroyed: mutexes with static storage may outlive what static variables own. Their constructors, and those of
+// MadeBeforeFork, make it while the library is loaded.
 All& all() {
   static All* const instance = [] {
     static All* const made = new All;

@@ -1,5 +1,5 @@
 // Mutexes and static variables in a process that forks. fork() copies the calling thread alone: what another thread was
-// at in that moment, nobody ends in the new process.
+// doing at that moment is never finished in the new process.
 #pragma once
 
 #include <mutex>

@@ -106,7 +106,7 @@ void run_parallel(int threads, int parts, Loop::Body body, void* context) {
   if (alone || threads == 1) {
     loop.work();
   } else {
-    started = true;
+    if (!started) started = true;
     ThreadPool::instance().run(loop, threads - 1, std::max(threads, requested_threads.load()) - 1);
   }
   inside = false;

@@ -42,8 +42,8 @@ void convert_ctranslate2(const fs::path& from, const fs::path& tokenizers, const
   require(layout != Layout::huggingface || weights != WeightFormat::int8, "convert",
           "weights in f32 for a folder that transformers reads; found weights in int8");
   models::Ctranslate2Model found = models::load_ctranslate2(from);
-  if (weights == WeightFormat::int8) found.model->pack(weights);
-  files::write_folder(to, "convert", {}, [&](const fs::path& folder) {
+  if (weights != WeightFormat::f32) found.model->pack(weights);
+  files::write_folder(to, "convert", side_files(from, to), [&](const fs::path& folder) {
     write_tokenizers(tokenizers.empty() ? from : tokenizers, folder, found);
     if (layout == Layout::huggingface) {
       models::save_huggingface(*found.model, folder);

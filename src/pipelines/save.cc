@@ -142,9 +142,9 @@ bool is_model_card(const fs::path& file) {
   return false;
 }
 
-// What a folder that is written over may hold beside the new files, and what would change their meaning: older shards
-// of weights, settings, tokenizers and the model card. Names in it, and in its sub-folder `inner`.
-std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const fs::path& inner = {}) {
+}  // namespace
+
+std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const fs::path& inner) {
   std::vector<fs::path> names;
   std::error_code ignored;
   const bool onto_itself = fs::equivalent(from, to, ignored);
@@ -158,6 +158,8 @@ std::vector<fs::path> side_files(const fs::path& from, const fs::path& to, const
   if (!onto_itself && is_model_card(to / kCard)) names.emplace_back(kCard);
   return names;
 }
+
+namespace {
 
 // Those of these files that are there.
 template <class Names>

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <filesystem>
+#include <vector>
 
 #include "heed/pipelines.h"
 
@@ -19,6 +20,11 @@ void save(const Translator& translator, const std::filesystem::path& from, const
 void save(const Generator& generator, const std::filesystem::path& from, const std::filesystem::path& to,
           Layout layout);
 void save(const Encoder& encoder, const std::filesystem::path& from, const std::filesystem::path& to, Layout layout);
+// What a folder `to` that is written over may hold beside the new files, and what would change their meaning: older
+// shards of weights, settings, tokenizers and the model card. Names in it, and in its sub-folder `inner`.
+[[nodiscard]] std::vector<std::filesystem::path> side_files(const std::filesystem::path& from,
+                                                            const std::filesystem::path& to,
+                                                            const std::filesystem::path& inner = {});
 // Whether `folder` has a tokenizer of heed's own kinds alone, which transformers does not read.
 [[nodiscard]] bool lacks_tokenizer_json(const std::filesystem::path& folder);
 

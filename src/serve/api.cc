@@ -118,7 +118,7 @@ const std::vector<Request>& requests() {
        }},
       {"page",
        Kind::post,
-       {HEED_READING},
+       {HEED_READING, "heading"},
        [](Computing& all, const Arguments& a) {
          return about_reading(all, a, [&](const Reading& r) { return page(r, a); });
        }},

@@ -141,7 +141,8 @@ Reply attention(const Reading& reading, const Arguments& request) {
 Reply page(const Reading& reading, const Arguments& request) {
   Changes changes(changes_of(reading, request));
   inspect::Record record = record_of(reading, &changes);
-  if (request.has("text") && reading.model->encodes()) record.source = request.text("text");  // as it was typed
+  for (const char* const typed : {"text", "heading"})
+    if (request.has(typed) && reading.model->encodes()) record.source = request.text(typed);
   const Translator::Languages& usual = reading.model->languages;
   const std::string from = reading.spoken.source.empty() ? usual.usual_source : reading.spoken.source;
   const std::string to = reading.spoken.target.empty() ? usual.usual_target : reading.spoken.target;

@@ -97,7 +97,6 @@ TEST(Label, CutsBetweenCharacters) {
   EXPECT_EQ(label("", 4), "∅");
 }
 
-// Persian spelling and emoji of a family need them; nowhere else may they hide.
 TEST(Label, ShowsBlanksAlone) {
   EXPECT_EQ(label(" ", 24), "␣");
   EXPECT_EQ(label("   ", 24), "␣␣␣");
@@ -105,6 +104,7 @@ TEST(Label, ShowsBlanksAlone) {
   EXPECT_EQ(label("", 24), "∅");
 }
 
+// Persian spelling and emoji of a family need them; nowhere else may they hide.
 TEST(Label, KeepsJoinersBetweenCharactersThatCanBeSeen) {
   EXPECT_EQ(label("می\u200cخواهم", 24), "می\u200cخواهم");
   EXPECT_EQ(label("👩\u200d👧", 24), "👩\u200d👧");

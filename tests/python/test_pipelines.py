@@ -518,6 +518,11 @@ class Converts(unittest.TestCase):
                          heed.load(self.folder / "same", weights="int8").translate(text))
         with self.assertRaises(FileExistsError):
             heed.convert(golden / "f32", self.folder / "int8", tokenizers=golden)
+        heed.convert(DEMO, self.folder / "other")
+        heed.convert(golden / "f32", self.folder / "other", tokenizers=golden, overwrite=True)  # its tokenizers are gone
+        self.assertEqual(heed.load(self.folder / "other").translate(text), heed.load(self.folder / "same").translate(text))
+        heed.convert(golden / "f32", self.folder / "half", tokenizers=golden, weights="bfloat16")
+        self.assertIn(b"BF16", (self.folder / "half" / "model.safetensors").read_bytes()[:9000])
         with self.assertRaisesRegex(ValueError, "weights in float32 for a folder that transformers reads"):
             heed.convert(golden / "f32", self.folder / "no", tokenizers=golden, weights="int8", layout="huggingface")
         self.assertFalse((self.folder / "no").exists())

@@ -65,8 +65,9 @@ TEST_F(FamiliesTest, MasksOfBertAreReadAndGuessedAsFillDoes) {
   EXPECT_EQ(done["text"].get<std::string>().find("[MASK]"), std::string::npos);
   EXPECT_EQ(run({{"model", 0}, {"text", "[MASK]"}})["source"].size(), 3u);
   EXPECT_EQ(call("models", json::object())["models"][0]["tokenizer"], "wordpiece");
-  const json page = {{"model", 0}, {"text", "the [MASK] is Zyx"}};  // its heading is what was typed
-  EXPECT_NE(api_->call("page", page, [] { return false; }).body.find("\"the [MASK] is Zyx\""), std::string::npos);
+  const json ids = {{"model", 0}, {"source", done["source"]}, {"heading", "the [MASK] is Zyx"}};
+  for (const json& page : {json{{"model", 0}, {"text", "the [MASK] is Zyx"}}, ids})  // the heading is what was typed
+    EXPECT_NE(api_->call("page", page, [] { return false; }).body.find("\"the [MASK] is Zyx\""), std::string::npos);
 }
 
 // T5's relative positions set no limit.

@@ -152,8 +152,8 @@ const readBytes = (buffer, half) => {
 const cutRows = (numbers, at, rows, columns) => Array.from({length: rows}, (_, i) =>
   Array.from(numbers.subarray(at + i * columns, at + (i + 1) * columns), (weight) => (Number.isNaN(weight) ? null : weight)));
 const list = (value) => value || [];
-const toRecord = (done, {header, numbers}) => {
-  const out = {title: live.model.name, source: live.text ?? '', output: done.text ?? '', encoder: [], decoder: [], cross: [], arrays: [],
+const toRecord = (done, {header, numbers}, model = live.model) => {
+  const out = {title: model.name, tokenizer: model.tokenizer, source: live.text ?? '', output: done.text ?? '', encoder: [], decoder: [], cross: [], arrays: [],
                source_tokens: list(done.source_tokens), target_tokens: list(done.target_tokens), output_tokens: list(done.output_tokens),
                words: {source: list(done.source_words), target: list(done.target_words), output: list(done.output_words)},
                telling: {encoder: [], decoder: [], cross: [], arrays: []}, names: header.names ?? {}, ids: done};

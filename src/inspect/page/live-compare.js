@@ -54,7 +54,7 @@ const loadOther = () => attempt(async () => {
   const model = other.model ?? live.model, text = other.text || live.text;
   const done = await runToEnd({model: model.id, text, ...spoken(model), max_tokens: 64}, 'other');
   const found = await askAttention({model: model.id, source: done.source ?? [], target: done.target ?? [], changes: []}, 'other-attention');
-  other.record = {...toRecord(done, found), title: model.name, source: text};
+  other.record = {...toRecord(done, found, model), source: text};
   live.step = null;
   drawSecond();
   drawTableView();

@@ -49,7 +49,7 @@ const decorateGrid = () => {
     if (!members.length) continue;
     members.sort((a, b) => nameOf(...place(b)).measure - nameOf(...place(a)).measure);
     grid.append(span('group-name', name || 'without a name'), el('span'), ...members);
-    const heads = Number(getComputedStyle(document.querySelector('main')).getPropertyValue('--heads'));
+    const heads = Number(getComputedStyle($('main')).getPropertyValue('--heads'));
     for (let k = (members.length + 1) % (heads + 2); k !== 0 && k < heads + 2; ++k) grid.append(el('span'));
   }
 };
@@ -119,10 +119,10 @@ const cellTogether = (i, j) => {
 // ---- Words ------------------------------------------------------------------------------------------------------------
 // Pieces of one word are one column (their weights are added: a word got what its pieces got) and one row (the mean).
 const isLatin = (text) => /\p{L}$/u.test(text) && !/[\p{sc=Han}\p{sc=Hira}\p{sc=Kana}]/u.test(text);
-const groupsOf = (tokens) => {
+const groupsOf = (tokens, kind) => {
   const groups = [];
   tokens.forEach((token, i) => {
-    const before = i ? tokens[i - 1] : '', goesOn = live.model.tokenizer !== 'wordpiece' && isLatin(before) && /^[\p{L}\p{M}'’]/u.test(token) && isLatin(token);
+    const before = i ? tokens[i - 1] : '', goesOn = !/^word/.test(kind) && isLatin(before) && /^[\p{L}\p{M}'’]/u.test(token) && isLatin(token);
     if (i && (token.startsWith('##') || before === '▁' || goesOn)) groups.at(-1).push(i);
     else groups.push([i]);
   });
@@ -132,8 +132,8 @@ const foldTokens = (tokens, groups) => groups.map((group) => group.map((i) => (i
 const foldWeights = (w, rows, columns) => rows.map((group) => columns.map((keys) =>
   group.reduce((sum, i) => sum + keys.reduce((s, j) => s + (w[i][j] ?? 0), 0), 0) / group.length));
 const foldRecord = (r) => {
-  const source = groupsOf(r.source_tokens), target = groupsOf(r.target_tokens);
-  const spoken = r.output_tokens.length === r.target_tokens.length ? groupsOf(r.output_tokens) : target;
+  const [source, target, output] = [r.source_tokens, r.target_tokens, r.output_tokens].map((tokens) => groupsOf(tokens, r.tokenizer));
+  const spoken = r.output_tokens.length === r.target_tokens.length ? output : target;
   const any = (words, groups) => groups.map((group) => Math.max(...group.map((i) => words[i] ?? 0)));
   const sides = {encoder: [source, source], decoder: [spoken, target], cross: [spoken, source]};
   const out = {...r, source_tokens: foldTokens(r.source_tokens, source), target_tokens: foldTokens(r.target_tokens, target),

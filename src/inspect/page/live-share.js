@@ -16,7 +16,7 @@ const drawShare = () => {
     ...(live.long ? [] : [press(saveSvg, 'SVG'), press(savePng, 'PNG'), press(saveJson, 'JSON')]), press(() => window.print(), 'Print'));
 };
 const saveOffline = () => attempt(async () => {
-  const answer = await request('page', withChanges({}), 'page');
+  const answer = await request('page', withChanges({heading: live.text}), 'page');
   const link = el('a', {href: URL.createObjectURL(await answer.blob()), download: 'attention.html'});
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10000);

@@ -16,7 +16,7 @@ const kAngle = 50 * Math.PI / 180;
 
 // The map may grow beyond the window, and the panel with it: its room is what the window leaves.
 const stageRoom = () => {
-  const stage = $('stage'), main = document.querySelector('main');
+  const stage = $('stage'), main = $('main');
   const padding = parseFloat(getComputedStyle($('focus')).paddingRight);
   const all = main.clientWidth - (stage.offsetLeft - main.offsetLeft) - padding - (hooks.beside?.() ?? 0);
   const width = onPaper ? kPaper : Math.max(200, hooks.room?.(all) ?? all);

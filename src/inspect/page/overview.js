@@ -55,7 +55,7 @@ const drawGrid = () => {
   const heads = Math.max(...layers.map((map) => map.weights.length));
   const w = layers[0].weights[0];
   const ratio = w && w.length && w[0].length ? w.length / w[0].length : 1;
-  const main = document.querySelector('main').style;
+  const main = $('main').style;
   main.setProperty('--heads', heads);
   main.setProperty('--side', columnTokens(state.part).length > kManyColumns ? '300px' : '380px');
   const room = grid.clientWidth - 6 - 26 - 9;  // less the side labels and the mean's distance
