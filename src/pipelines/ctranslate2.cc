@@ -41,6 +41,9 @@ void convert_ctranslate2(const fs::path& from, const fs::path& tokenizers, const
                          WeightFormat weights) {
   require(layout != Layout::huggingface || weights != WeightFormat::int8, "convert",
           "weights in f32 for a folder that transformers reads; found weights in int8");
+  std::error_code ignored;
+  require(!fs::equivalent(from, to, ignored), "convert", "a folder other than the model's own; found ",
+          files::quoted(to));
   models::Ctranslate2Model found = models::load_ctranslate2(from);
   if (weights != WeightFormat::f32) found.model->pack(weights);
   files::write_folder(to, "convert", side_files(from, to), [&](const fs::path& folder) {

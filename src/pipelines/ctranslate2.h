@@ -9,8 +9,8 @@
 namespace heed::pipelines {
 
 // Writes the translator of `from` as a folder `to`, in the layout of Hugging Face or else in heed's. `tokenizers` is
-// the folder with source.spm and target.spm; empty: `from`. Throws Error where files are missing or the layout cannot
-// hold the model; then `to` is as it was.
+// the folder with source.spm and target.spm; empty: `from`. Throws Error where files are missing, the layout cannot
+// hold the model, or `to` is `from`; then `to` is as it was.
 void convert_ctranslate2(const std::filesystem::path& from, const std::filesystem::path& tokenizers,
                          const std::filesystem::path& to, Layout layout, WeightFormat weights);
 

@@ -523,6 +523,11 @@ class Converts(unittest.TestCase):
         self.assertEqual(heed.load(self.folder / "other").translate(text), heed.load(self.folder / "same").translate(text))
         heed.convert(golden / "f32", self.folder / "half", tokenizers=golden, weights="bfloat16")
         self.assertIn(b"BF16", (self.folder / "half" / "model.safetensors").read_bytes()[:9000])
+        own = self.folder / "own"
+        shutil.copytree(golden / "f32", own)
+        with self.assertRaisesRegex(ValueError, "a folder other than the model's own; found"):
+            heed.convert(own, own, tokenizers=golden, overwrite=True)
+        self.assertEqual((own / "config.json").read_bytes(), (golden / "f32" / "config.json").read_bytes())
         with self.assertRaisesRegex(ValueError, "weights in float32 for a folder that transformers reads"):
             heed.convert(golden / "f32", self.folder / "no", tokenizers=golden, weights="int8", layout="huggingface")
         self.assertFalse((self.folder / "no").exists())
